@@ -140,7 +140,7 @@ class Patience:
             if self.changed() or pause_s >= AGAIN_S:
                 pause_s = 0.0
                 await look()
-        if self.phase == "HOLDING":
+        if self.phase == "HOLDING" and not self.enough():  # else it ends, whatever it held for
             await self.enter("RUNNING", "what it held for is over")
 
     def refuse_if_tripping(self) -> None:

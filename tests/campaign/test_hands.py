@@ -162,8 +162,13 @@ async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service
     assert acts == [("out-of-service", "pump", "anna", "new head"), ("in-service", "pump", "anna", "")]
 
 
-async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(stage):
-    """Across a restart, too: it is in the journal; the reason is in the phase."""
+@pytest.mark.parametrize(
+    ("then", "recorded", "passed"),
+    [({"verb": "in-service", "device": "pump"}, 1, ["HOLDING", "RUNNING"]), ({"verb": "stop"}, 0, ["HOLDING"])],
+    ids=["back", "stopped"],
+)
+async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(stage, then, recorded, passed):
+    """Across a restart, too: it is in the journal; the reason is in the phase. Stopped, it does not say it is over."""
     journal = begun(stage, spec := make_spec(rig=make_rig_spec(watch=WATCH, outcome_sensor="pump"), max_trials=1))
     journal.upkeep.keep("out", "pump", verb="out-of-service", who="anna")
     journal.close()
@@ -172,13 +177,13 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(sta
     async def person_acts():
         await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
         seen.update(await ask(stage, "status"), aside=stage.rig.hands.aside)
-        await ask(stage, "in-service", device="pump")
+        await ask(stage, **then)
 
     acting = asyncio.create_task(person_acts())
     result = await stage.run(spec)
     await acting
     assert (seen["why"], seen["aside"]) == ("pump is out of service, by anna", {"pump"})
-    assert (result.recorded, phases(stage)) == (1, ["HOLDING", "RUNNING"])
+    assert (result.recorded, phases(stage)) == (recorded, passed)
 
 
 def begun(stage, spec):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sim_rig.rigs.assembly import PLC
 
 if TYPE_CHECKING:
-    from tests.simulation.mischief import Means
+    from tests.simulation.mischief import Mischief
 
 MBAP = 7
 WRITES = (5, 6, 15, 16)
@@ -23,6 +23,11 @@ Strikes = Callable[[bytes], bool]
 def commands(data: bytes) -> bool:
     """Tell whether this, on its way to a PLC, writes."""
     return len(data) > MBAP and data[MBAP] in WRITES
+
+
+def switches_on(data: bytes) -> bool:
+    """Tell whether this, on its way to a PLC, switches one coil on."""
+    return len(data) > MBAP + 3 and data[MBAP] == 5 and data[MBAP + 3] == 0xFF
 
 
 def doses(data: bytes) -> bool:
@@ -38,15 +43,22 @@ def asks(data: bytes) -> bool:
 class Aims:
     """Waits at the lines, with what the seed has drawn."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: Mischief) -> None:
         self._means = means
-        self._waiting: list[tuple[str, Strikes, Callable[[], None]]] = []
+        self._waiting: list[tuple[str, Strikes, Callable[[], object]]] = []
         plant, rig = means.plant, means.controller.spec.rig
         links = {wire.link: wire.bus for wire in plant.assembly.serial}
         bus_of = {n: links.get(d.url.rpartition("/")[2].partition("?")[0], PLC) for n, d in rig.devices.items()}
         self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
         self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
         """Lines whose answers do not say what they answer."""
+        self._outcome = bus_of.get(rig.outcome_sensor or "", "")
+
+    def any(self) -> None:
+        """Have one of them wait for its moment, all else aside."""
+        kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
+        kinds += [self.at_dose] * 3 if self._pumps else []
+        self._means.draw.choice(kinds)()
 
     def forget(self) -> None:
         self._waiting.clear()
@@ -74,17 +86,33 @@ class Aims:
         self._waiting.append((bus, asks, lambda: self._spoil(bus, kind, seconds)))
 
     def at_dose(self) -> None:
-        """A probe falls silent as its pump doses, for longer than it takes to mix."""
+        """A probe falls silent while its pump doses or its tank mixes, for a moment or for long."""
         if not self._pumps:
             return
-        bus, probe = self._means.draw.choice(self._pumps)
-        lasts_s = self._means.draw.uniform(20.0, 400.0)
+        means = self._means
+        bus, probe = means.draw.choice(self._pumps)
+        late_s, lasts_s = means.draw.uniform(0.0, 45.0), 10.0 ** means.draw.uniform(0.5, 2.6)
 
         def strike() -> None:
-            self._means._ask(fault="sensor", name=probe, mode="nan", offset=0.0)
-            self._means._lasts(lambda: self._means.plant.ask(fault="sensor", name=probe, mode="ok"), lasts_s)
+            means._ask(fault="sensor", name=probe, mode="nan", offset=0.0)
+            means._lasts(lambda: means.plant.ask(fault="sensor", name=probe, mode="ok"), lasts_s)
 
-        self._waiting.append((bus, doses, strike))
+        self._waiting.append((bus, doses, lambda: means.kernel.after(late_s, strike)))
+
+    def soon_after(self) -> None:
+        """Anything at all goes wrong soon after a dose or a command: then the rig is at work."""
+        means = self._means
+        bus = means.draw.choice([PLC, *(bus for bus, _ in self._pumps)])
+        late_s = 10.0 ** means.draw.uniform(-2.0, 1.6)
+        strike = lambda: means.kernel.after(late_s, lambda: means.strike(means.running))  # noqa: E731
+        self._waiting.append((bus, switches_on if bus == PLC else doses, strike))
+
+    def at_window(self) -> None:
+        """Another hand goes to what runs while the outcome is measured: the watch may not look again before the end."""
+        means = self._means
+        late_s, passing = 10.0 ** means.draw.uniform(-2.0, 0.3), iter([False] * means.draw.randrange(3))
+        strike = lambda: means.kernel.after(late_s, means._hand)  # noqa: E731
+        self._waiting.append((self._outcome, lambda data: asks(data) and next(passing, True), strike))
 
     def _spoil(self, bus: str, kind: str, seconds: float) -> None:
         self._means._ask(fault=kind, bus=bus, count=1, seconds=round(seconds, 3))

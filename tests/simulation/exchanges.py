@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Reading
 from sim_rig.faults import SensorTap
+from tests.simulation.ports import MemoryPort
 from tests.simulation.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ ROUNDED = 0.0006
 ROUNDED_PART = 1e-5
 """or single precision."""
 KEPT = 64
+NUMBER = re.compile(rb"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 
 class Exchanges:
@@ -44,9 +48,16 @@ class Exchanges:
         self._gave: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
         """By sensor: when, true time, it gave what."""
         self._given_up_s: dict[str, float] = {}
+        self._valid: set[str] = set()
+        """Probes of which there was a valid reading, in this life and since their pump dosed."""
+        self._heard: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
+        """By line of text: when, true time, a number has arrived from it."""
         self._sending: dict[str, Counter[bytes]] = {}
         """By actuator that is told something now: what has left for it."""
         self._place_of = _places(witness)
+        rig = witness.plant.assembly
+        self._texts = set(witness.plant.serial) - set(rig.stations)
+        """Lines whose answers do not say what they answer."""
         self._near = {name: max(ROUNDED, 0.51 * _step(witness, name)) for name in self._taps.values()}
 
     @contextmanager
@@ -54,6 +65,7 @@ class Exchanges:
         with ExitStack() as stack:
             for where, name, around in (
                 (SensorTap, "__call__", self._given),
+                (MemoryPort, "_arrived", self._arrives),
                 (Probe, "attempt", self._answered),
                 (Guard, "apply", self._told),
                 (safe_file, "write", self._said_safe),
@@ -78,21 +90,46 @@ class Exchanges:
         kernel = self._witness.kernel
 
         async def attempt(probe: Probe) -> tuple[Reading, bool]:
-            began_s, name = kernel.now_s - SHARED_S, probe.handle.name
+            asked_s, name = kernel.now_s, probe.handle.name
+            began_s = asked_s - SHARED_S
             reading, answered = await really(probe)
             late_s = kernel.now_s - self._given_up_s.get(name, began_s - LATEST_S)
             if not reading.valid:
                 self._given_up_s[name] = kernel.now_s
-            elif not SETTLED_S <= late_s < LATEST_S and self._trouble.honest(name):
+                return reading, answered
+            self._valid.add(name)
+            if not self._trouble.honest(name):
+                return reading, answered
+            self._check_arrival(name, reading.value, asked_s)
+            if not SETTLED_S <= late_s < LATEST_S:
                 self._check(name, reading.value, began_s)
             return reading, answered
 
         return attempt
 
+    def _arrives(self, really: Callable[..., None]) -> Callable[..., None]:
+        def arrived(port: MemoryPort, data: bytes) -> None:
+            if port.cable.bus in self._texts:
+                at_s = self._witness.kernel.now_s
+                self._heard[port.cable.bus].extend((at_s, float(number)) for number in NUMBER.findall(data))
+            really(port, data)
+
+        return arrived
+
+    def _check_arrival(self, name: str, value: float, asked_s: float) -> None:
+        """What is read has arrived since it was asked for: what came before that answers an earlier question."""
+        bus = self._trouble.bus_of(name)
+        if bus not in self._texts:
+            return
+        near = ROUNDED_PART * abs(value)
+        if not any(abs(number - value) <= near for at_s, number in self._heard[bus] if at_s >= asked_s):
+            self._witness.fail(f"{name}: {value:.6g} was read, and nothing of the kind has arrived since it was asked")
+
     def _check(self, name: str, value: float, began_s: float) -> None:
         near = self._near[name] + ROUNDED_PART * abs(value)
         gave = [(at_s, v) for at_s, v in self._gave[name] if at_s >= began_s]
-        if not any(abs(v - value) <= near for _, v in gave):
+        nothing = near > ROUNDED + ROUNDED_PART * abs(value) and any(math.isnan(v) for _, v in gave)
+        if not nothing and not any(abs(v - value) <= near for _, v in gave):  # a whole number cannot say "nothing"
             told = ", ".join(f"{v:.6g}" for _, v in gave) or "nothing"
             self._witness.fail(f"{name}: {value:.6g} was read, and since it was asked it has given {told}")
 
@@ -120,10 +157,18 @@ class Exchanges:
         if self._sending[name][pdu] > 1:
             self._witness.fail(f"{name}: {pdu.hex(' ')} leaves a second time for one decision")
 
+    def doses(self, pump: str, probe: str) -> None:
+        """Before each dose its probe is read anew, after the dose before it."""
+        if probe in self._valid:
+            self._valid.remove(probe)
+        else:
+            self._witness.fail(f"{pump}: doses, and there was no valid reading of {probe} since it dosed before")
+
     def begins(self) -> None:
         """Forget what a life that is over was doing."""
         self._sending.clear()
         self._given_up_s.clear()
+        self._valid.clear()
 
     # what is left in writing ----------------------------------------------------------------------------------------
 

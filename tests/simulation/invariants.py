@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign.events import CampaignEvent, TrialEnded
+from rigctl.campaign.events import CampaignEvent, OutcomeCame, TrialEnded
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.replay import replay
@@ -197,7 +197,8 @@ class Witness(Eyes):
         async def safe(rig: Rig) -> SafeReport:
             began_s = witness.kernel.now_s
             report = await really(rig)
-            witness.mischief.touched -= set(report.reached)
+            touched = witness.mischief.touched  # whoever comes after it was made safe has touched it still
+            witness.mischief.touched = {n: s for n, s in touched.items() if n not in report.reached or s > began_s}
             if witness.kernel.now_s - witness.mischief.hand_at_s > CALM_S:
                 lied = [name for name in report.reached if not witness.is_safe(name)]
                 if lied and witness.calm:
@@ -218,6 +219,8 @@ class Witness(Eyes):
                 ledger = self.books.spent(connection)
             if event.spent != ledger:
                 self.fail(f"{event.spent} is said to be spent after trial {event.row.trial}, the lines sum to {ledger}")
+        elif isinstance(event, OutcomeCame):
+            self.recorded += event.row.state == "RECORDED"
 
     def ended(self, running: Running) -> None:
         """Hold what a life has left against what has happened; raises `Violation`."""

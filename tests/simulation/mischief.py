@@ -30,6 +30,12 @@ DISK_S = 0.004
 """A commit takes about so long."""
 CALLED_FOR = {"network": 0.5, "silence": 0.25, "unplug": 0.1}
 """What somebody may see on the page and end the campaign for, and how often."""
+AMOUNTS = {0.0: 4, 2.0: 2, 8.0: 3, 20.0: 1}
+"""How much goes wrong in a life, besides its end, and how often; in a quiet one everything may be demanded."""
+AIMED = 0.7
+"""How often something waits for its moment from the start of a life on in which anything goes wrong."""
+FEW = 4
+"""Kinds of trouble in a life that has only some: of what comes together, pairs are rare where all may come."""
 STRANGERS = {"ph": "?I,EC,SIM2.10", "ca": "?I,pH,SIM2.14", "acid": "?I,RTD,SIM2.02"}
 """Who may answer on a line in an instrument's place."""
 
@@ -50,9 +56,11 @@ class Means:
         self.disk_until_s = 0.0
         self.hand_at_s = -1e9
         """When somebody else last touched an actuator."""
-        self.touched: set[str] = set()
-        """Actuators that somebody else has switched since they were last made safe: a person may, at a pause."""
+        self.touched: dict[str, float] = {}
+        """Actuators that somebody else has switched since they were made safe, and when: a person may, at a pause."""
         self._slow_s = 0.0
+        self._failing = False
+        """Whether the disk gives errors."""
         self._undo: list[Undo] = []
         controller.commit_s = self._commit_s
 
@@ -140,6 +148,8 @@ class AtInstruments(AtLines):
             return None
         bus = self.draw.choice(there)
         before = self.plant.desk._set_identity(bus, STRANGERS[bus])
+        if before == STRANGERS[bus]:
+            return None
         self._tell("exchanged", bus=bus)
         return lambda: self.plant.desk._set_identity(bus, before)
 
@@ -178,15 +188,16 @@ class AtInstruments(AtLines):
         return None
 
     def _hand(self) -> None:
-        """Switch an actuator as another program or a person at its panel would."""
+        """Switch an actuator as another program or a person at its panel would; mostly one that runs."""
         plant = self.plant.assembly.plant
         channels = plant.channels if isinstance(plant, Tank) else plant.drives.channels
         rig = self.controller.spec.rig
         switched = {v.name: v.actuator for v in rig.variables if v.actuator and v.actuator not in rig.pumps}
-        name = self.draw.choice(list(switched))
         self.plant.assembly.sync()
+        running = [name for name in switched if channels[name].enabled]
+        name = self.draw.choice(running if running and self.draw.random() < 0.7 else list(switched))
         channels[name].enabled = not channels[name].enabled
-        self.touched.add(switched[name])
+        self.touched[switched[name]] = self.kernel.now_s
         self.hand_at_s = self.kernel.now_s
         self._tell("other hand", variable=name, on=channels[name].enabled)
         self._dirty(30.0)
@@ -209,8 +220,11 @@ class AtComputer(AtInstruments):
         self._tell("disk slow", seconds=round(self._slow_s, 2))
         return lambda: setattr(self, "_slow_s", 0.0)
 
-    def _disk_error(self) -> Undo:
+    def _disk_error(self) -> Undo | None:
+        if self._failing:  # two at a time would not end in the order they began in
+            return None
         self._tell("disk error")
+        self._failing = True
         before = self.disk.on_operation
 
         def failing(operation: str, name: str) -> None:
@@ -218,8 +232,11 @@ class AtComputer(AtInstruments):
             if self.draw.random() < 0.3:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), name)
 
+        def undo() -> None:
+            self.disk.on_operation, self._failing = before, False
+
         self.disk.on_operation = failing
-        return lambda: setattr(self.disk, "on_operation", before)
+        return undo
 
     def _decider(self) -> Undo:
         self._tell("decider silent")
@@ -227,12 +244,19 @@ class AtComputer(AtInstruments):
         return lambda: setattr(self.controller, "silent", lambda: False)
 
     def _clock(self) -> None:
-        days = 86400.0 * self.draw.choice(
-            (1.0, 1.5, 30.0)
-        )  # one that has lost its battery finds out late what day it is
-        by_s = self.draw.choice((-1, 1)) * self.draw.choice((days, 10.0 ** self.draw.uniform(0.0, 6.0)))
+        # one that has lost its battery finds out late what day it is
+        days = 86400.0 * self.draw.choice((1.0, 1.5, 30.0))
+        self._set_clock(self.draw.choice((-1, 1)) * self.draw.choice((days, 10.0 ** self.draw.uniform(0.0, 6.0))))
+
+    def _set_clock(self, by_s: float) -> None:
         self._tell("clock set", by_s=round(by_s))
         self.kernel.computer.civil_at_zero_s += by_s
+
+    def clock_lost(self) -> None:
+        """Have the clock begin anywhere in the past, as without a battery, until the network says what time it is."""
+        behind_s = self.draw.choice((10.0 ** self.draw.uniform(2.0, 6.0), 20.0 * 365.25 * 86400.0))
+        self._set_clock(-behind_s)
+        self.kernel.after(10.0 ** self.draw.uniform(0.5, 2.5), lambda: self._set_clock(behind_s))
 
     def _suspend(self) -> None:
         seconds = 10.0 ** self.draw.uniform(0.0, 3.5)
@@ -247,6 +271,8 @@ class Mischief(AtComputer):
     def __init__(self, kernel: Kernel, plant: Plant, disk: Disk, controller: Controller, draw: random.Random) -> None:
         super().__init__(kernel, plant, disk, controller, draw)
         self.aims = Aims(self)
+        self._at_hand: list[str] = []
+        """What may go wrong in this life."""
         self._kinds: Mapping[str, tuple[int, Callable[[], Undo | None]]] = {
             "wire": (8, self._wire),
             "silence": (3, self._silence),
@@ -267,27 +293,33 @@ class Mischief(AtComputer):
             "operator": (6, self._operator),
             "at a command": (4, self.aims.at_command),
             "at a question": (4, self.aims.at_question),
-            "at a dose": (2, self.aims.at_dose),
+            "at a dose": (3, self.aims.at_dose),
+            "soon after": (4, self.aims.soon_after),
         }
 
     def end(self) -> None:
         super().end()
         self.aims.forget()
 
-    def plan(self, running: Running, longest_s: float, amount: float) -> None:
-        """Have trouble come during this life: about `amount` times in its longest duration."""
-        at_s = 0.0
+    def plan(self, running: Running, longest_s: float) -> None:
+        """Have trouble come during this life; how much, of all kinds or of a few, the seed decides."""
+        amount = self.draw.choices(list(AMOUNTS), list(AMOUNTS.values()))[0]
+        kinds = list(self._kinds)
+        self._at_hand = kinds if self.draw.random() < 0.5 else self.draw.sample(kinds, FEW)
+        self.running, at_s = running, 0.0
+        if amount > 0.0 and self.draw.random() < AIMED:
+            self.aims.any()
         while amount > 0.0:
             at_s += self.draw.expovariate(amount / longest_s)
             if at_s > longest_s:
                 return
-            self.kernel.after(at_s, lambda: self._strike(running))
+            self.kernel.after(at_s, lambda: self.strike(running))
 
-    def _strike(self, running: Running) -> None:
+    def strike(self, running: Running) -> None:
+        """Have something go wrong now, if this life lives."""
         if running.life.dead:
             return
-        kind = self.draw.choices(list(self._kinds), [weight for weight, _ in self._kinds.values()])[0]
-        self.running = running
+        kind = self.draw.choices(self._at_hand, [self._kinds[name][0] for name in self._at_hand])[0]
         try:
             undo = self._kinds[kind][1]()
         except SimError as refusal:
@@ -302,10 +334,12 @@ class Mischief(AtComputer):
             self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
             self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
             return
+        called = self.draw.random() < CALLED_FOR.get(kind, 0.0)
+        if called:  # it lasts at least until it was seen, and everything tried
+            lasts_s = max(lasts_s, self.draw.uniform(15.0, 100.0))
         self._lasts(undo, lasts_s)
-        if self.draw.random() < CALLED_FOR.get(kind, 0.0):
-            until_s = min(lasts_s, 10.0)
-            self.kernel.after(until_s * self.draw.random(), lambda: self._end_it(running))
+        if called:
+            self.kernel.after(10.0 * self.draw.random(), lambda: self._end_it(running))
 
     def _end_it(self, running: Running) -> None:
         """Ask for the end of it, as somebody may who sees what is wrong."""
@@ -341,8 +375,10 @@ class Mischief(AtComputer):
             return {"trial": self.draw.randrange(1, 6), "becomes": {"note": "typed wrong"}}
         return {}
 
-    def ask(self, running: Running, verb: str, **arguments: Any) -> None:
-        """Ask the running campaign over its control socket, whatever comes of it."""
+    def ask(
+        self, running: Running, verb: str, then: Callable[[object], object] = lambda _: None, **arguments: Any
+    ) -> None:
+        """Ask the running campaign over its control socket; whatever comes of it, `then` is told if it was done."""
         loop = running.loop
         if loop is None or running.life.dead:
             return
@@ -350,6 +386,7 @@ class Mischief(AtComputer):
         async def asking() -> None:
             try:
                 answer: object = await self.controller.ask(running, verb, "simulated", **arguments)
+                then(answer)
             except RigctlError as refusal:
                 answer = f"refused: {refusal}"
             self.kernel.trace(f"{self.kernel.now_s:.6f} {verb}: {answer}")

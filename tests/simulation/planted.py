@@ -2,7 +2,8 @@
 
 Each is a patch under `bugs/`: a mistake that somebody could make. It is applied to a copy of the tree, and seeds are
 run there until an invariant does not hold or the time is over, which is that of a processor: it does not matter what
-else the machine does. A seed counts only if it is clean without the patch.
+else the machine does. A seed counts only if it is clean without the patch. `reached` says
+how often what is planted was come to, in these seeds up to the one that shows it: at 0 it was not even met.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import argparse
 import json
 import os
 import pickle
+import re
 import select
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+from tests.simulation.reached import instrument, told
 
 ROOT = Path(__file__).parents[2]
 BUGS = Path(__file__).parent / "bugs"
@@ -40,11 +45,18 @@ class Found:
     seconds: float
     """Of processor, all processes together."""
     violation: str = ""
+    passed: dict[int, int] = field(default_factory=dict)
+    """How often each counter in what is planted was passed."""
 
 
 def patches(chosen: Sequence[str] = ()) -> list[Path]:
     """Return all bugs, or those whose names begin so."""
     return [path for path in sorted(BUGS.glob("*.patch")) if not chosen or path.name.startswith(tuple(chosen))]
+
+
+def files(patch: Path) -> list[str]:
+    """Return the names of the files that a patch changes."""
+    return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 @contextmanager
@@ -81,7 +93,8 @@ def hunted(copy: Path, minutes: float, jobs: int, first: int, seeds: int | None 
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"the hunt itself failed: {done.stderr or done.stdout}")
-    return Found(**json.loads(done.stdout.splitlines()[-1]))
+    told = json.loads(done.stdout.splitlines()[-1])
+    return Found(**{**told, "passed": {int(number): times for number, times in told["passed"].items()}})
 
 
 def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
@@ -90,6 +103,7 @@ def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
 
     warm_up()
     seed, ended, used_s, violation, shown = first, 0, 0.0, "", 0
+    passed: Counter[int] = Counter()
     running: dict[int, tuple[int, int]] = {}
     while not shown and used_s < 60.0 * minutes:
         while len(running) < jobs and (seeds is None or seed < first + seeds):
@@ -102,24 +116,32 @@ def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
             child, number = running.pop(reading)
             answer, cpu_s = accounted(child, reading)
             ended, used_s = ended + 1, used_s + cpu_s
-            if answer and (told := pickle.loads(answer).violation):  # noqa: S301 - our own child's
-                shown, violation = number, told
+            if not answer:
+                continue
+            outcome = pickle.loads(answer)  # noqa: S301 - our own child's
+            passed.update(outcome.passed)
+            if outcome.violation:
+                shown, violation = number, outcome.violation
     for reading, (child, _) in running.items():
         os.kill(child, 9)
         used_s += accounted(child, reading)[1]
-    return Found(shown, ended, used_s, violation)
+    return Found(shown, ended, used_s, violation, dict(passed))
 
 
-def searched(patch: Path, clean: Path, minutes: float, jobs: int, first: int) -> Found:
-    """Return the first seed that shows a bug, and shows nothing without it."""
-    seeds, used_s = 0, 0.0
+def searched(patch: Path, clean: Path, minutes: float, jobs: int, first: int) -> tuple[Found, str]:
+    """Return the first seed that shows a bug, and nothing without it; and how often what is planted was come to."""
+    seeds, used_s, passed = 0, 0.0, Counter[int]()
     with planted(patch) as copy:
+        counters = instrument(copy, ROOT, files(patch))
+        found = Found(0, 0, 0.0)
         while used_s < 60.0 * minutes:
             found = hunted(copy, minutes - used_s / 60.0, jobs, first)
             seeds, used_s, first = seeds + found.seeds, used_s + found.seconds, found.seed + 1
+            passed.update(found.passed)
             if not found.seed or not hunted(clean, minutes, 1, found.seed, 1).seed:
-                return replace(found, seeds=seeds, seconds=used_s)
-    return Found(0, seeds, used_s)
+                break
+            found = replace(found, seed=0, violation="")
+    return replace(found, seeds=seeds, seconds=used_s), told(passed, counters)
 
 
 def main() -> int:
@@ -135,14 +157,14 @@ def main() -> int:
         print(json.dumps(asdict(hunt(given.minutes, given.jobs, given.hunt, given.seeds))))
         return 0
     missed = 0
-    print("| bug | found | seed | seeds | s | by |\n|---|---|---|---|---|---|", flush=True)
+    print("| bug | found | seed | seeds | s | reached | by |\n|---|---|---|---|---|---|---|", flush=True)
     with planted(None) as clean:
         for patch in patches(given.bugs):
-            found = searched(patch, clean, given.minutes, given.jobs, given.first)
+            found, reached = searched(patch, clean, given.minutes, given.jobs, given.first)
             missed += not found.seed
-            told = found.violation.splitlines()[-1] if found.violation else ""
+            broken = found.violation.splitlines()[-1] if found.violation else ""
             answer = "yes" if found.seed else "no"
-            cells = (patch.stem, answer, found.seed or "", found.seeds, f"{found.seconds:.0f}", told)
+            cells = (patch.stem, answer, found.seed or "", found.seeds, f"{found.seconds:.0f}", reached, broken)
             print(f"| {' | '.join(map(str, cells))} |", flush=True)
     return 1 if missed else 0
 

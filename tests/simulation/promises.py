@@ -16,6 +16,7 @@ from rigctl.errors import RigctlError
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 from tests.simulation.exchanges import Exchanges
+from tests.simulation.late import Late
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.trouble import Trouble
 
@@ -44,6 +45,7 @@ class Promises:
         self._trouble = Trouble(witness)
         self.exchanges = Exchanges(witness, self._trouble)
         self._shoulder = Shoulder(witness, self._trouble, self._said_driven)
+        self.late = Late(witness, witness.mischief.draw)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
@@ -64,6 +66,7 @@ class Promises:
         """Look in passing, every second or so."""
         self._trouble.glance()
         self._heeds(running)
+        self.late.glance(running)
 
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
@@ -73,9 +76,11 @@ class Promises:
             self._witness.fail(f"{what}: driven, and safe.json does not say so")
 
     def doses(self, pump: str) -> None:
-        """No dose goes by a probe that has been silent for long."""
+        """No dose goes by a probe that has been silent for long, or by a reading from before the last dose."""
         self.moves(pump)
         spec = self._rig.dosing.get(pump)
+        if spec is not None:
+            self.exchanges.doses(pump, spec.sensor)
         bound_s = LOST_PROBE_S if self._trouble.quiet(pump) else LATE_DOSE_S
         if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > bound_s:
             self._witness.fail(f"{pump}: doses by {spec.sensor}, which has said nothing for {silent_s:.0f} s")
@@ -134,6 +139,7 @@ class Promises:
         driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
+        self.late.ended(connection)
         _check_times(connection)
         _check_pauses(connection)
         _check_holds(connection, self._rig.watch.clear_for_s)

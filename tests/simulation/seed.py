@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from rigctl.console import trip
+from tests.simulation.aims import doses, switches_on
 from tests.simulation.books import Violation
 from tests.simulation.controller import Controller, Running, specified
 from tests.simulation.disk import Disk
@@ -21,14 +22,15 @@ from tests.simulation.invariants import Witness
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
-from tests.simulation.worlds import World, drawn, world
+from tests.simulation.reached import passed
+from tests.simulation.worlds import QUICK, World, drawn, world
 
-LIVES = {"dense": 24, "looking": 24, "plain": 8, "long": 5}
+LIVES = {**dict.fromkeys(QUICK, 24), "plain": 8, "long": 5}
 """Ends of a controller under one seed."""
-LONGEST_S = {"dense": 240.0, "looking": 240.0, "plain": 2400.0, "long": 2.5 * 86400.0}
+LONGEST_S = {**dict.fromkeys(QUICK, 160.0), "plain": 2400.0, "long": 2.5 * 86400.0}
 """A life that the seed does not end is ended after so long, by the pace of its trials."""
-GLANCES_S = {"dense": 2.0, "looking": 2.0, "plain": 5.0, "long": 120.0}
-SAFE_S = {"dense": 12.0, "looking": 12.0, "plain": 20.0, "long": 300.0}
+GLANCES_S = {**dict.fromkeys(QUICK, 2.0), "plain": 5.0, "long": 120.0}
+SAFE_S = {**dict.fromkeys(QUICK, 12.0), "plain": 20.0, "long": 300.0}
 """Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
 REST_S = 4 * 3600.0
 """Within this, once nothing is wrong any more, a trial is recorded."""
@@ -52,6 +54,8 @@ class Outcome:
     ends: Counter[str] = field(default_factory=Counter)
     """How lives have ended, by kind."""
     faults: Counter[str] = field(default_factory=Counter)
+    passed: Counter[int] = field(default_factory=Counter)
+    """How often it came to what is planted."""
     violation: str = ""
 
 
@@ -62,6 +66,8 @@ class Doom:
     kind: str
     left: int = 0
     """So many points of its kind still pass."""
+    once: str = ""
+    """What must have happened before they count: something was switched on, or a dose has left."""
 
 
 class Simulation:
@@ -80,8 +86,6 @@ class Simulation:
         trouble = random.Random(f"{seed} trouble")
         self.mischief = Mischief(self.kernel, self.plant, self.disk, self.controller, trouble)
         self.witness = Witness(self.kernel, self.plant, spec, self.controller, self.mischief)
-        self.trouble = self.draw.choices((0.0, 2.0, 8.0), (4, 4, 2))[0]
-        """How much goes wrong in a life, besides its end."""
         self.doom = Doom("none")
 
     def run(self) -> Outcome:
@@ -100,7 +104,7 @@ class Simulation:
         outcome.events, outcome.digest = self.kernel.events, self.kernel.trace.digest
         outcome.starts, outcome.trials = self.controller.lives, len(self.witness.books.trials)
         outcome.recorded = self.witness.recorded
-        outcome.faults = self.mischief.done
+        outcome.faults, outcome.passed = self.mischief.done, passed()
         return outcome
 
     # one life -------------------------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ class Simulation:
         kernel, longest_s = self.kernel, LONGEST_S[self.world.pace]
         self.doom = self._drawn_doom()
         running = self._started()
-        self.mischief.plan(running, longest_s, self.trouble)
+        self.mischief.plan(running, longest_s)
         if self.doom.kind == "instant":
             lasts_s = longest_s * 10.0 ** self.draw.uniform(-4.0, 0.0)
             kernel.after(lasts_s, lambda: self._end(running.life, "at an instant"))
@@ -119,6 +123,8 @@ class Simulation:
         self._buried(running)
         kernel.run(lambda: False, kernel.now_s + 10.0 ** self.draw.uniform(-1.0, 2.0))
         self._mended(running)
+        self.doom = self._drawn_doom() if self.draw.random() < 0.3 else Doom("none")
+        self.witness.promises.late.between()
 
     def _started(self) -> Running:
         self.kernel.run(lambda: False, self.kernel.computer.asleep_until_s)  # nobody starts anything on one that sleeps
@@ -141,6 +147,8 @@ class Simulation:
             self.kernel.trace(f"{self.kernel.now_s:.6f} the power is lost")
             self.disk.lose_power()
             self.kernel.computer.reboot()
+            if self.draw.random() < 0.3:
+                self.mischief.clock_lost()
             if self.draw.random() < 0.3:
                 for bus in self.plant.assembly.pumps:
                     self.plant.ask(fault="pump_reset", bus=bus)
@@ -179,7 +187,8 @@ class Simulation:
 
     def _drawn_doom(self) -> Doom:
         kind = self.draw.choices(("commit", "disk", "line", "instant", "dose", "none"), (4, 4, 4, 5, 2, 1))[0]
-        return Doom(kind, int(10 ** self.draw.uniform(0.0, 2.3)) - 1)
+        once = self.draw.choices(("", "switched on", "dosed"), (7, 2, 1))[0]
+        return Doom(kind, int(10 ** self.draw.uniform(0.0, 2.3)) - 1, once)
 
     def _end(self, life: Life, why: str, *, goes_on: bool = False) -> None:
         if not life.dead:
@@ -187,7 +196,7 @@ class Simulation:
             self.kernel.kill(life, f"killed {why}", goes_on=goes_on)
 
     def _passes(self, kind: str, where: str) -> None:
-        if self.doom.kind == kind and self.kernel.life is not None:
+        if self.doom.kind == kind and not self.doom.once and self.kernel.life is not None:
             self.doom.left -= 1
             if self.doom.left < 0:
                 # below SQLite nobody may leave: the disk is dead, and whoever asks it finds out
@@ -200,7 +209,9 @@ class Simulation:
         if when == "before":
             self.witness.sends(bus, data)
             self.mischief.aims.leaves(bus, data)
-        if data[:2] == b"D," and data[2:3] != b"?" and self.doom.kind == "dose":
+        if doses(data) or (switches_on(data) and self.doom.once == "switched on"):
+            self.doom.once = ""
+        if doses(data) and self.doom.kind == "dose":
             self.doom.left = 0 if when == "before" and self.draw.random() < 0.2 else self.doom.left
             life, lasts_s = self.kernel.life, self.draw.choice((0.0, 0.0, 0.05, 1.0, 10.0)) * self.draw.random()
             if life is not None and when == "after":

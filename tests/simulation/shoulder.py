@@ -92,9 +92,10 @@ class Shoulder:
         return run
 
     def _window(self, really: Callable[..., Any]) -> Callable[..., Any]:
-        async def measure(rig: Rig, *, look: bool = False) -> Mapping[str, Measurement]:
-            found: Mapping[str, Measurement] = await really(rig, look=look)
-            self._seen = {n for n in self._rig.limits if not self._witness.is_safe(n)}
+        async def measure(rig: Rig, *, late: bool = False, **more: Any) -> Mapping[str, Measurement]:
+            found: Mapping[str, Measurement] = await really(rig, late=late, **more)
+            if not late:  # else it is no trial's window: reading moves nothing
+                self._seen = {n for n in self._rig.limits if not self._witness.is_safe(n)}
             return found
 
         return measure

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter, defaultdict, deque
+from contextlib import closing, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from tests.simulation.books import Books, Violation, check_caps, check_sends
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
+from tests.simulation.late import Late
 
 
 def test_a_seed_is_replayed_bit_for_bit(monkeypatch):
@@ -138,8 +140,9 @@ def exchanges():
     """What is looked at of a probe that gave 6.1 at 10 s and 6.3 at 12 s, with what has been found in `.failed`."""
     looking, failed = object.__new__(Exchanges), []
     looking._witness = SimpleNamespace(kernel=SimpleNamespace(now_s=12.5), fail=failed.append)
-    looking._trouble = SimpleNamespace(honest=lambda name: name != "forged")
+    looking._trouble = SimpleNamespace(honest=lambda name: name != "forged", bus_of=lambda name: name)
     looking._given_up_s, looking._near = {}, {"ph": 0.0006, "forged": 0.0006}
+    looking._valid, looking._texts, looking._heard = set(), {"line"}, defaultdict(deque)
     looking._gave = defaultdict(deque, ph=deque([(10.0, 6.1), (12.0, 6.3)]))
     looking._sending, looking._place_of = {"valve": Counter()}, {("coil", 3): "valve", ("holding", 6): "valve"}
     looking.failed = failed
@@ -170,6 +173,25 @@ def test_an_answer_to_an_earlier_question_is_found_out(exchanges):
     assert len(read(exchanges, 6.1)) == 2
 
 
+def test_an_answer_that_came_before_its_question_is_found_out(exchanges):
+    """However long after it was given up: a line of text is emptied before it is asked again."""
+    exchanges._gave["line"].append((12.0, 6.3))
+    exchanges._near["line"] = 0.0006
+    exchanges._heard["line"].append((11.5, 6.3))
+    assert read(exchanges, 6.3, name="line", given_up_s=9.0) == []
+    exchanges._heard["line"][0] = (10.9, 6.3)
+    assert len(read(exchanges, 6.3, name="line", given_up_s=9.0)) == 1
+
+
+def test_a_dose_by_an_old_reading_is_found_out(exchanges):
+    """A reading is good for one dose: the next needs one that was taken after it."""
+    read(exchanges, 6.3004)
+    exchanges.doses("pump", "ph")
+    assert exchanges.failed == []
+    exchanges.doses("pump", "ph")
+    assert len(exchanges.failed) == 1
+
+
 def test_a_command_that_leaves_twice_is_found_out(exchanges):
     """Another one, one that switches off, or one that nobody has decided on now, may."""
     on, off, setpoint = b"\x05\0\x03\xff\0", b"\x05\0\x03\0\0", b"\x06\0\x06\0\x07"
@@ -178,6 +200,40 @@ def test_a_command_that_leaves_twice_is_found_out(exchanges):
     assert exchanges.failed == []
     exchanges.writes(on)
     assert len(exchanges.failed) == 1
+
+
+LATE = {
+    "as it should be": ("", 0, ""),
+    "what was taken is gone": ("DELETE FROM corrections WHERE trial = 1", 0, "taken"),
+    "what was taken is another": ("UPDATE corrections SET becomes = replace(becomes, '7', '8')", 0, "taken"),
+    "one that came is given up": ("UPDATE trials SET state = 'FAILED'", 0, "came"),
+    "given up too early": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 0, "waited"),
+    "given up by a clock that was set": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 1, "waited"),
+    "across a boot by the clock": ("UPDATE corrections SET at_s = 150; UPDATE awaited SET epoch = 'boot 0'", 1, ""),
+}
+
+
+@pytest.mark.parametrize(("doctored", "clocks", "said"), LATE.values(), ids=LATE)
+def test_an_outcome_that_is_lost_or_given_up_early_is_found_out(doctored, clocks, said):
+    """Of two trials that awaited theirs from 100 s on, 90 s at most, one was told and the other given up."""
+    late = object.__new__(Late)
+    late._name, late._after_s, late._within_s, late._taken = "growth", 0.0, 90.0, {1: 7.0}
+    late._witness = SimpleNamespace(mischief=SimpleNamespace(done=Counter({"clock set": clocks})))
+    with closing(sqlite3.connect(":memory:")) as journal:
+        journal.executescript(
+            "CREATE TABLE trials (trial, state); CREATE TABLE events (trial, event, at_s, utc);"
+            "CREATE TABLE awaited (trial, epoch); CREATE TABLE starts (id, epoch, at_s);"
+            "CREATE TABLE corrections (id, trial, kind, becomes, who, at_s, utc);"
+            "INSERT INTO trials VALUES (1, 'RECORDED'), (2, 'FAILED');"
+            "INSERT INTO events VALUES (1, 'AWAIT', 100, '2026-01-01T00:00'), (2, 'AWAIT', 100, '2026-01-01T00:00');"
+            "INSERT INTO awaited VALUES (1, 'boot 1'), (2, 'boot 1'); INSERT INTO starts VALUES (1, 'boot 1', 0);"
+            "INSERT INTO corrections VALUES "
+            """(1, 1, 'amend', '{"becomes": {"outcomes": {"growth": 7.0}}}', 'anna', 120, '2026-01-01T00:00:20'),"""
+            """(2, 2, 'amend', '{"becomes": {"outcomes": {"growth": null}}}', 'rigctl', 190, '2026-01-01T00:01:30');"""
+        )
+        journal.executescript(doctored)
+        with pytest.raises(Violation, match=said) if said else nullcontext():
+            late.ended(journal)
 
 
 def test_what_trouble_waits_for_is_told_apart():
