@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.decision import Decision, Origin, look_of
+from rigctl.campaign.decision import Decision, Origin, look_of, undecided
 from rigctl.codec import from_json, to_json
+from rigctl.core.costs.feasibility import nothing_fits
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import BudgetSpent, Finished, Policy, Proposal, next_proposal, trial_rng
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
@@ -34,6 +35,8 @@ class Question:
     """All of it, but for a decider that says it knows the rest."""
     state: Mapping[str, Any] | None
     """The policy's, after its last decision; None before the first."""
+    looks: bool = False
+    """Whether it is asked before the look, and only if any trial could be played after it."""
 
     @property
     def trial(self) -> int:
@@ -47,10 +50,14 @@ def decide(question: Question) -> Decision:
     Trials without an outcome teach a policy nothing, so it asks for the same setting again: after a few of one control
     set in a row something else is tried, before as many failures in a row end the campaign.
 
+    Asked before a look it returns what stands for the decision until then: a look is paid only if something may fit.
+
     Raises:
         BudgetSpent: nothing fits the remaining budget.
         Finished: the policy's own stopping rule fired.
     """
+    if question.looks:
+        return _to_look(question)
     fruitless = _fruitless(question.history)
     if fruitless is not None:
         label = question.problem.space.control_sets[fruitless].label
@@ -63,6 +70,14 @@ def decide(question: Question) -> Decision:
         told = "".join(traceback.format_exception(error))[-TRACEBACK_CHARS:]
         return replace(explore(question, "rejected", f"{type(error).__name__}: {error}"), traceback=told)
     return _decision(question, proposal, state, "policy", "")
+
+
+def _to_look(question: Question) -> Decision:
+    """Return that the trial begins with a look; raise `BudgetSpent` if nothing fits, whatever is read."""
+    why = nothing_fits(question.problem, question.history)
+    if why:
+        raise BudgetSpent(why)
+    return undecided(question.trial, question.seed, question.problem.budget, question.history)
 
 
 def explore(question: Question, origin: Origin, why: str) -> Decision:

@@ -14,8 +14,6 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.core.experiment.history import History
-from rigctl.core.money import Micros
 from rigctl.errors import ReadBackMismatch
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Clock, Reading, Severity
@@ -48,11 +46,6 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     if age_s > most_s:
         return f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
     return ""
-
-
-def undecided(trial: int, seed: int, budget: Micros, history: History) -> Decision:
-    """Return what stands for a trial's decision until it is made."""
-    return Decision(trial, (), {}, "policy", None, None, seed, len(history), budget, history.corrections)
 
 
 @dataclass(frozen=True, slots=True)

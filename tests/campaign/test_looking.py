@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Looked, look_of
+from rigctl.campaign.decision import Looked, look_of, undecided
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.looking import undecided
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import ALONE, History, Look
@@ -157,6 +157,17 @@ async def test_a_look_after_which_nothing_is_decided_is_abandoned_and_charged(st
     assert (last.state, last.control_set) == (State.ABANDONED, ())
     assert last.because.startswith("not decided: ")
     assert last.cost > to_micros(0.05)
+    sound(stage, spec)
+
+
+async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_is_read(stage):
+    """The third is not even prepared; what is left stays in the budget."""
+    spec = looking_spec(budget=0.6, max_trials=None, policy=Seeing(cost=0.1))
+    result = await stage.run(spec)
+    assert (result.ending, result.trials, stage.world.count("prepare")) == ("budget", 2, 2)
+    assert re.fullmatch(r"0\.\d+ left; the cheapest, .+, may cost 0\.\d+", result.reason)
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED] * 2
     sound(stage, spec)
 
 
