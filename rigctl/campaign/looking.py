@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from rigctl.campaign.closing import look
 from rigctl.campaign.decision import Decision
@@ -44,7 +45,12 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
             return f"{act.who} has done by hand since it was looked at: {act.argument}"
     age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.valid_for_s
     if age_s > most_s:
-        return f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
+        unknown = "the computer was started anew since, and nobody knows how old what was read is"
+        return (
+            unknown
+            if age_s == inf
+            else f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
+        )
     return ""
 
 
