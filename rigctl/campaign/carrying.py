@@ -319,7 +319,8 @@ async def _worth_a_look(history: History, trials: TrialRun) -> Decision:
     """Return what stands for the decision while the trial looks; raise `BudgetSpent` if nothing fits anyway."""
     spec, told = trials.spec, await _told(history, trials)
     problem = replace(spec.problem, budget=spec.problem.budget - trials.idle, unavailable=trials.care.barred)
-    question = Question(spec.policy, problem, spec.seed, told, None, looks=True)
+    state = await trials.journal.call(lambda j: j.read.policy_state())
+    question = Question(spec.policy, problem, spec.seed, told, state, looks=True)
     try:
         return await trials.decider.decide(question, spec.decision_limit_s)
     except NoAnswer:  # what the decision itself makes of that is its own affair

@@ -16,7 +16,7 @@ from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.money import to_micros, to_units
+from rigctl.core.money import Micros, to_micros, to_units
 
 SETTINGS = 256
 """Settings of the whole range that are priced, besides those on the way from each maximiser to the cheapest of them."""
@@ -37,14 +37,23 @@ def nothing_fits(problem: Problem, history: History) -> str:
     Costs are believed by what was metered, never by a reading, so this is known before anybody looks. Where they depend
     on the setting, the cheapest is sought from `SETTINGS` of the whole range, and on to the ends of each variable.
     """
-    left, field = problem.budget - history.spent, cost_field(problem, history)
-    playable = [i for i in range(len(problem.space.control_sets)) if i not in problem.unavailable]
-    least = {i: to_micros(_least(problem, field, i)) for i in playable}
+    left, least = problem.budget - history.spent, _least_costs(problem, history)
     if not least or 0 < left >= min(least.values()):
         return ""
     cheapest = min(least, key=lambda i: least[i])
     label = problem.space.control_sets[cheapest].label
     return f"{to_units(left):g} left; the cheapest, {label}, may cost {to_units(least[cheapest]):g}"
+
+
+def everything_fits(problem: Problem, history: History) -> bool:
+    """Tell whether what is left buys a trial of any control set, at its cheapest setting at least."""
+    return max(_least_costs(problem, history).values(), default=0) <= problem.budget - history.spent
+
+
+def _least_costs(problem: Problem, history: History) -> dict[int, Micros]:
+    field = cost_field(problem, history)
+    playable = [i for i in range(len(problem.space.control_sets)) if i not in problem.unavailable]
+    return {i: to_micros(_least(problem, field, i)) for i in playable}
 
 
 def _least(problem: Problem, field: CostField, i: int) -> float:
