@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -205,17 +206,30 @@ def compared(done: Demo) -> Iterator[str]:
     yield f"  seeing  {_yields(done, seen)}, by {what}"
     yield f"  blind   {_yields(blind, unseen)}, by {'+'.join(unseen['control_set']) or 'nothing'}"
     yield f"  Looking was worth {_difference(done, seen, unseen)}."
-    sign = 1.0 if done.loaded.problem.maximise else -1.0
-    as_good = [s for s in unseen["sets"] if sign * (s["outcome"] - seen["outcome"]) >= 0]
-    if not as_good:
+    as_good = _as_good(unseen["sets"], seen["outcome"], 1.0 if done.loaded.problem.maximise else -1.0)
+    if as_good is None:
         yield "  No fixed setting is as good as that."
         return
-    least = min(as_good, key=lambda s: float(s["cost"]))
-    saved = least["cost"] - seen["cost"]
+    cost, sets = as_good
+    saved, names = cost - seen["cost"], " and ".join("+".join(names) for names in sets)
     yield (
-        f"  Without looking the cheapest as good costs {number(least['cost'], 3)} {done.loaded.currency} a trial, "
-        f"{'+'.join(least['control_set'])}: looking {'saves' if saved > 0 else 'costs'} {abs(saved):.3f}."
+        f"  As good without looking costs {number(cost, 3)} {done.loaded.currency} a trial: {names}"
+        f"{' in turn' if len(sets) > 1 else ''}."
     )
+    yield f"  So looking {'saves' if saved > 0 else 'costs'} {abs(saved):.3f} {done.loaded.currency} a trial."
+
+
+def _as_good(
+    sets: Sequence[Mapping[str, Any]], outcome: float, sign: float
+) -> tuple[float, Sequence[Sequence[str]]] | None:
+    """Return the least cost at which fixed settings, one or two in turn, are as good, and which; None: none is."""
+    found = [(float(s["cost"]), [s["control_set"]]) for s in sets if sign * (s["outcome"] - outcome) >= 0]
+    for good, less in product(sets, sets):
+        if sign * (good["outcome"] - outcome) >= 0 > sign * (less["outcome"] - outcome):
+            share = (outcome - less["outcome"]) / (good["outcome"] - less["outcome"])
+            cost = less["cost"] + share * (good["cost"] - less["cost"])
+            found.append((cost, [less["control_set"], good["control_set"]]))
+    return min(found, key=lambda one: one[0], default=None)
 
 
 def _difference(done: Demo, seen: Mapping[str, Any], unseen: Mapping[str, Any]) -> str:

@@ -75,8 +75,14 @@ def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth():
         "  seeing  growth 13 at 0.7 EUR per trial, by its rule",
         "  blind   growth 12.5 at 0.75 EUR per trial, by ph",
         "  Looking was worth 0.5 more, 0.050 EUR a trial cheaper.",
-        "  Without looking the cheapest as good costs 0.9 EUR a trial, ph: looking saves 0.200.",
+        "  As good without looking costs 0.767 EUR a trial: k and ph in turn.",
+        "  So looking saves 0.067 EUR a trial.",
     ]
     better = list(compared(replace(seeing, rule_truth={"outcome": 14.5, "cost": 0.8})))
+    dear = list(compared(replace(seeing, rule_truth={"outcome": 11.0, "cost": 0.8})))
+    assert dear[-2:] == [
+        "  As good without looking costs 0.5 EUR a trial: k.",
+        "  So looking costs 0.300 EUR a trial.",
+    ]
     assert better[-1] == "  No fixed setting is as good as that."
     assert list(compared(blind)) == []

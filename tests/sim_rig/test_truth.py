@@ -127,6 +127,16 @@ def test_a_rule_is_worth_what_its_lines_are_on_the_days_they_hold(tank):
         tank.rule([line(luck=1.0)])
 
 
+def test_looking_is_worth_something_on_this_water(tank):
+    """To leave the pH alone where it reads right is nearly as good as to control it always, and cheaper by a tenth."""
+    right, below, above = ("ph", 5.42, 5.78), ("ph", None, 5.42), ("ph", 5.78, None)
+    held = {"nh4": 1.74, "k": 9.5}
+    rule = tank.rule([line(right, b=28.0, **held), *(line(other, ph=5.6, **held) for other in (below, above))])
+    fixed = Truth(scenario("greenhouse", None), blind=True).setting({**held, "ph": 5.6})
+    assert rule["outcome"] > 0.99 * fixed.outcome
+    assert rule["cost"] < 0.9 * fixed.cost
+
+
 def test_a_trial_that_does_not_look_drives_longer_and_ends_sooner(tank):
     """What it costs is another sum: valves are on while the tank is filled, and nobody waits for a treatment."""
     blind = Truth(scenario("greenhouse", None), blind=True)
