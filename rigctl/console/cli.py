@@ -113,7 +113,7 @@ def demo(
     else:
         demonstration.show(done, console())
         typer.echo(next_steps.after_demo())
-    raise typer.Exit(done.outcome.exit_code)
+    raise typer.Exit(done.exit_code)
 
 
 @app.command()

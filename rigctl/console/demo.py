@@ -55,6 +55,11 @@ class Demo:
     blind: Demo | None = None
     """The same without looking, to be compared with."""
 
+    @property
+    def exit_code(self) -> int:
+        """Return that of the campaign, or of the second one if only that did not go well."""
+        return self.outcome.exit_code or (0 if self.blind is None else self.blind.outcome.exit_code)
+
 
 def example(name: str) -> Path:
     """Return an example configuration: packaged, or beside the sources.

@@ -86,3 +86,5 @@ def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth():
     ]
     assert better[-1] == "  No fixed setting is as good as that."
     assert list(compared(blind)) == []
+    stopped = replace(blind, outcome=replace(ended, result=replace(result, ending="abandoned", reason="SIGINT")))
+    assert (seeing.exit_code, replace(seeing, blind=stopped).exit_code) == (0, 130)
