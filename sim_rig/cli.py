@@ -39,12 +39,16 @@ def _serve(options: argparse.Namespace) -> int:
 def _tell(options: argparse.Namespace) -> int:
     from sim_rig.truth import Truth  # noqa: PLC0415  # serving a rig needs none of it
 
-    truth = Truth(scenario(options.scenario, options.data))
+    truth = Truth(scenario(options.scenario, options.data), blind=options.blind)
+    if options.rule is not None:
+        sys.stdout.write(json.dumps(truth.rule(_lines(options.rule))) + "\n")
+        return 0
     if options.setpoints is not None:
         setting = truth.setting(_checked(options.setpoints, options.control_set))
         report = truth.report()
         share = truth.share(setting.outcome, report["best"]["outcome"])
-        told = asdict(setting) | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
+        told = asdict(setting) | {"share_of_best": share, **{key: report[key] for key in ("best", "scenario")}}
+        told["sets"] = report["control_sets"]
     elif options.control_set is not None:
         told = _only(truth.report(), options.control_set)
     else:
@@ -61,6 +65,16 @@ def _only(told: dict[str, Any], control_set: str) -> dict[str, Any]:
         raise UsageError(f"--control-set: got {control_set}, must be one of {allowed}")
     chosen: dict[str, Any] = found[0]
     return chosen | {"best": told["best"], "scenario": told["scenario"]}
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    try:
+        lines = [dict(line) for line in json.loads(text)]
+    except (ValueError, TypeError):
+        lines = []
+    if not lines or any({"when", "set"} - line.keys() for line in lines):
+        raise UsageError(f"--rule: got {text:.80}, must be JSON: lines with `when` and `set`")
+    return lines
 
 
 def _checked(text: str, control_set: str | None) -> dict[str, float]:
@@ -111,5 +125,7 @@ def _truth_parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="directory with plant_growth.npz, airfoil.npz")
     parser.add_argument("--control-set", metavar="A+B", help="only this one")
     parser.add_argument("--setpoints", metavar="JSON", help='the true value of this setting: {"a": 1.2} or a=1.2')
+    parser.add_argument("--rule", metavar="JSON", help="the true value of a rule: lines of when and set; as JSON")
+    parser.add_argument("--blind", action="store_true", help="of trials that do not look before they are decided")
     parser.add_argument("--json", action="store_true")
     return parser

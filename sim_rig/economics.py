@@ -9,7 +9,7 @@ Each cost is of (n, 5) true values, of which `members` are controlled -> (n,) EU
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -41,6 +41,15 @@ class Nominal:
     """What a treatment takes after that, where one is used."""
 
     @property
+    def idle_s(self) -> float:
+        """Return for how long nothing is imposed yet: while a tank that is looked at first is filled and read."""
+        return self.prepare_s + self.look_s if self.look_s else 0.0
+
+    def blind(self) -> Nominal:
+        """Return the same of trials that do not look: what is treated is treated while the tank is filled."""
+        return replace(self, look_s=0.0, treat_s=max(0.0, self.treat_s - self.prepare_s))
+
+    @property
     def trial_s(self) -> float:
         return self.prepare_s + self.look_s + self.settle_s + self.measure_s
 
@@ -56,11 +65,11 @@ LATHE: Final = Nominal(0.31, 0.9, 0.10, 90.0, 480.0, 120.0, {"tool": 18.0, "cool
 TUNNEL: Final = Nominal(0.31, 0.6, 0.05, 90.0, 480.0, 120.0)
 
 
-def greenhouse_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
+def greenhouse_cost(members: tuple[str, ...], x: FloatArray, nominal: Nominal = GREENHOUSE) -> FloatArray:
     """Charge valves, treatments, doses and the time that dosing takes."""
     u = to_unit(tank.VARIABLES, x)
     column = _columns(tank.VARIABLES)
-    power_w = np.full(len(x), tank.BASE_W)
+    power_w = np.zeros(len(x))
     for name, (lowest_w, rise_w) in tank.VALVE_W.items():
         if name in members:
             power_w = power_w + lowest_w + rise_w * u[:, column[name]]
@@ -69,10 +78,15 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
     acid_ml = np.maximum(0.0, tank.ALKALISED_PH - x[:, column["ph"]]) / -tank.PH_PER_ML * ("ph" in members)
     pumping_s = (ca_ml + acid_ml) * 60.0 / DosingPump.max_rate_ml_per_min
     mixing_s = MIX_S * DOSES_PER_SETPOINT * (("ca" in members) + ("ph" in members))
-    treating_s = GREENHOUSE.treat_s * bool({"ca", "ph"} & set(members))
-    duration_s = GREENHOUSE.trial_s + treating_s + pumping_s + mixing_s
-    energy_j = power_w * duration_s + tank.REFILL_W * tank.REFILL_S + tank.PUMP_W * pumping_s
-    return GREENHOUSE.cost(duration_s, energy_j, calcium=ca_ml / 1000.0, acid=acid_ml / 1000.0)
+    treating_s = nominal.treat_s * bool({"ca", "ph"} & set(members))
+    duration_s = nominal.trial_s + treating_s + pumping_s + mixing_s
+    energy_j = (
+        tank.BASE_W * duration_s
+        + power_w * (duration_s - nominal.idle_s)
+        + tank.REFILL_W * tank.REFILL_S
+        + tank.PUMP_W * pumping_s
+    )
+    return nominal.cost(duration_s, energy_j, calcium=ca_ml / 1000.0, acid=acid_ml / 1000.0)
 
 
 def lathe_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:

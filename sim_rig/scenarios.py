@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from sim_rig.clock import Timer
-from sim_rig.economics import greenhouse_cost, lathe_cost, tunnel_cost
+from sim_rig.economics import GREENHOUSE, greenhouse_cost, lathe_cost, tunnel_cost
 from sim_rig.errors import UsageError
 from sim_rig.plants import lathe, tank, tunnel
 from sim_rig.plants.arrays import load
@@ -22,6 +22,7 @@ from sim_rig.rigs.assembly import Assembly
 NAMES: Final = ("greenhouse", "lathe", "wind-tunnel")
 GROWTH_ARRAYS, AIRFOIL_ARRAYS = "plant_growth.npz", "airfoil.npz"
 CURRENCY: Final = "EUR"
+Cost = Callable[[tuple[str, ...], FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,14 @@ class Scenario:
     control_sets: tuple[tuple[str, ...], ...]
     response: Callable[[FloatArray], FloatArray]
     """(n, d) engineering units -> (n,) outcome, noise free."""
-    cost: Callable[[tuple[str, ...], FloatArray], FloatArray]
+    cost: Cost
     """Controlled variables and (n, d) true values -> (n,) expected cost of such a trial; see `economics`."""
     outcome: str
     unit: str
     floor: float
     """The worst outcome there can be; how good a setting is counts from here."""
+    blind_cost: Cost | None = None
+    """The same of trials that do not look; None: those of the example do not look anyway."""
 
 
 def build(name: str, timer: Timer, seed: int, data: Path | None, *, more_pumps: bool = False) -> Assembly:
@@ -61,7 +64,9 @@ def scenario(name: str, data: Path | None) -> Scenario:
         g = tank
         growth = g.growth if data is None else load(data, GROWTH_ARRAYS).over(g.VARIABLES)
         build_it = partial(greenhouse.build, response=growth)
-        return Scenario(name, build_it, g.VARIABLES, g.CONTROL_SETS, growth, greenhouse_cost, "growth", "cm2/day", 0.0)
+        blind = partial(greenhouse_cost, nominal=GREENHOUSE.blind())
+        named = ("growth", "cm2/day", 0.0, blind)
+        return Scenario(name, build_it, g.VARIABLES, g.CONTROL_SETS, growth, greenhouse_cost, *named)
     if name == "lathe":
         t = lathe
         return Scenario(

@@ -7,11 +7,12 @@ points through the quantile functions), noise free.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim_rig.errors import UsageError
 from sim_rig.plants.natural import FloatArray
@@ -48,8 +49,10 @@ class SettingTruth:
 class Truth:
     """Tells the truth about one scenario."""
 
-    def __init__(self, scenario: Scenario, seed: int = 20231215) -> None:
-        self._scenario = scenario
+    def __init__(self, scenario: Scenario, seed: int = 20231215, *, blind: bool = False) -> None:
+        """Tell of trials that look first, as the example's do, or that do not (`blind`)."""
+        own = scenario.blind_cost if blind else None
+        self._scenario = scenario if own is None else replace(scenario, cost=own)
         points = sobol(len(scenario.variables), NODES, seed)
         self._natural = np.column_stack([v.natural.quantile(points[:, i]) for i, v in enumerate(scenario.variables)])
         self._seed = seed
@@ -75,6 +78,50 @@ class Truth:
             float(self._scenario.response(x).mean()),
             float(self._scenario.cost(members, x).mean()),
         )
+
+    def rule(self, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what following a rule truly yields and costs, averaged over what nature brings.
+
+        It is read without error, and stays as it was read for the trial. Each line says `when`, as conditions of
+        `reading`, `low` and `high`, and what to `set`: `variable`, `at`, its `slopes`, `low`, `high` and `step`.
+
+        Raises:
+            UsageError: a variable is unknown, or no line holds for some readings.
+        """
+        x, followed = self._natural.copy(), np.full(NODES, -1)
+        for number, line in enumerate(lines):
+            mine = (followed < 0) & np.all(
+                [self._holds(c) for c in line["when"]] or [np.ones(NODES, dtype=bool)], axis=0
+            )
+            followed[mine] = number
+        if (followed < 0).any():
+            raise UsageError(f"rule: no line holds for {np.mean(followed < 0):.0%} of what may be read")
+        outcome, cost = np.empty(NODES), np.empty(NODES)
+        for number, line in enumerate(lines):
+            mine = followed == number
+            for setting in line["set"]:
+                x[mine, self._column(setting["variable"])] = self._followed(setting)[mine]
+            members = tuple(n for n in self._names if n in {s["variable"] for s in line["set"]})
+            if mine.any():
+                outcome[mine], cost[mine] = self._scenario.response(x[mine]), self._scenario.cost(members, x[mine])
+        shares = [float(np.mean(followed == number)) for number in range(len(lines))]
+        return {"outcome": float(outcome.mean()), "cost": float(cost.mean()), "shares": shares}
+
+    def _column(self, name: str) -> int:
+        if name not in self._names:
+            raise UsageError(f"rule: got {name}; the variables are {', '.join(self._names)}")
+        return self._names.index(name)
+
+    def _holds(self, condition: Mapping[str, Any]) -> NDArray[np.bool_]:
+        read, low, high = self._natural[:, self._column(condition["reading"])], condition["low"], condition["high"]
+        return (read >= (-np.inf if low is None else low)) & (read < (np.inf if high is None else high))
+
+    def _followed(self, setting: Mapping[str, Any]) -> FloatArray:
+        slopes = setting["slopes"]
+        moved = [s["per_unit"] * (self._natural[:, self._column(s["reading"])] - s["about"]) for s in slopes]
+        low, high, step = setting["low"], setting["high"], setting["step"]
+        at = np.clip(setting["at"] + sum(moved, np.zeros(NODES)), low, high)
+        return np.asarray(at if step is None else np.minimum(low + np.round((at - low) / step) * step, high))
 
     def best(self, members: Sequence[str]) -> SettingTruth:
         from scipy.optimize import minimize  # noqa: PLC0415  # serving a rig needs no scipy

@@ -13,14 +13,14 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, close_open_trial, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
 from rigctl.campaign.decider import Decider, Remembering
-from rigctl.campaign.decision import Decision, Looked, look_of
+from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.looking import Looking, all_hold, outdated, undecided
+from rigctl.campaign.looking import Looking, all_hold, outdated
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
@@ -206,11 +206,10 @@ class TrialRun:
         if await self.journal.call(lambda j: j.read.open_trial()) is None:
             if self.care.changed or await self.had_to_wait():
                 return None
+            begun = await _worth_a_look(history, self)
             before = await self._metered_before()
             if self.patience.paused():
                 return None
-            left = self.spec.problem.budget - self.idle
-            begun = undecided(len(history) + 1, self.spec.seed, left, history)
             await Looking(self.spec.rig, self.rig, self.journal, self.clock, self.desk).begin(begun, before)
             await self.care.look()
             if why := self.care.nothing_left():
@@ -314,6 +313,18 @@ async def _told(history: History, trials: TrialRun) -> History:
     decider = trials.decider
     known = decider.known(history) if isinstance(decider, Remembering) else None
     return history if known is not None else await _whole(history, trials)
+
+
+async def _worth_a_look(history: History, trials: TrialRun) -> Decision:
+    """Return what stands for the decision while the trial looks; raise `BudgetSpent` if nothing fits anyway."""
+    spec, told = trials.spec, await _told(history, trials)
+    problem = replace(spec.problem, budget=spec.problem.budget - trials.idle, unavailable=trials.care.barred)
+    state = await trials.journal.call(lambda j: j.read.policy_state())
+    question = Question(spec.policy, problem, spec.seed, told, state, looks=True)
+    try:
+        return await trials.decider.decide(question, spec.decision_limit_s)
+    except NoAnswer:  # what the decision itself makes of that is its own affair
+        return undecided(question.trial, spec.seed, problem.budget, told)
 
 
 async def _whole(history: History, trials: TrialRun) -> History:

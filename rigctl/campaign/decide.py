@@ -7,16 +7,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.decision import Decision, Origin, look_of
+import numpy as np
+
+from rigctl.campaign.decision import Decision, Origin, look_of, undecided
 from rigctl.codec import from_json, to_json
-from rigctl.core.experiment.history import History
+from rigctl.core.bounds.grid import lattice
+from rigctl.core.costs.feasibility import everything_fits, nothing_fits
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import Problem
+from rigctl.core.natural import belief
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import BudgetSpent, Finished, Policy, Proposal, next_proposal, trial_rng
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
 
+READINGS = 16
+"""At so many readings a policy is asked, once money is short, whether it would have any use for a look."""
 FRUITLESS = 3
 """Trials of one control set in a row that gave no outcome, before something else is tried."""
 TRACEBACK_CHARS = 10_000
@@ -34,6 +41,8 @@ class Question:
     """All of it, but for a decider that says it knows the rest."""
     state: Mapping[str, Any] | None
     """The policy's, after its last decision; None before the first."""
+    looks: bool = False
+    """Whether it is asked before the look, and only if any trial could be played after it."""
 
     @property
     def trial(self) -> int:
@@ -47,10 +56,14 @@ def decide(question: Question) -> Decision:
     Trials without an outcome teach a policy nothing, so it asks for the same setting again: after a few of one control
     set in a row something else is tried, before as many failures in a row end the campaign.
 
+    Asked before a look it returns what stands for the decision until then: a look is paid only if something may fit.
+
     Raises:
         BudgetSpent: nothing fits the remaining budget.
         Finished: the policy's own stopping rule fired.
     """
+    if question.looks:
+        return _to_look(question)
     fruitless = _fruitless(question.history)
     if fruitless is not None:
         label = question.problem.space.control_sets[fruitless].label
@@ -63,6 +76,37 @@ def decide(question: Question) -> Decision:
         told = "".join(traceback.format_exception(error))[-TRACEBACK_CHARS:]
         return replace(explore(question, "rejected", f"{type(error).__name__}: {error}"), traceback=told)
     return _decision(question, proposal, state, "policy", "")
+
+
+def _to_look(question: Question) -> Decision:
+    """Return that the trial begins with a look; raise `BudgetSpent` if nothing fits, whatever is read."""
+    problem, history = question.problem, question.history
+    why = nothing_fits(problem, history)
+    if why or (not everything_fits(problem, history) and (why := _refused(question))):
+        raise BudgetSpent(why)
+    return undecided(question.trial, question.seed, question.problem.budget, question.history)
+
+
+def _refused(question: Question) -> str:
+    """Say why the policy has no use for the money that is left at any of the readings that may come; empty: it may.
+
+    A policy may want only such control sets as are too dear by now. Its state stays as it is.
+    """
+    why, problem = "", question.problem
+    rng = np.random.default_rng([question.seed, question.trial, READINGS])
+    usual = [v.marginal for v in belief(replace(problem, looks=False), question.history).problem.space.variables]
+    for shares in lattice(len(usual), READINGS, rng):
+        x = [float(m.quantile(np.array([u]))[0]) for m, u in zip(usual, shares, strict=True)]
+        look = Look(tuple(x), (0.0,) * len(x))
+        try:
+            _ask_policy(replace(question, problem=replace(problem, look=look, looks=True)))
+        except BudgetSpent as spent:
+            why = str(spent)
+        except Exception:  # noqa: BLE001 - whatever else it says, it says again after the look, and is heard then
+            return ""
+        else:
+            return ""
+    return why
 
 
 def explore(question: Question, origin: Origin, why: str) -> Decision:

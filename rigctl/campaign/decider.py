@@ -198,9 +198,9 @@ class _Child:
             (
                 question.seed,
                 {part: getattr(question.problem, part) for part in TOLD},
-                known,
-                fresh,
+                (known, fresh),
                 question.state,
+                question.looks,
             )
         )
         if isinstance(answer, Exception):

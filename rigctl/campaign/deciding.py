@@ -82,14 +82,15 @@ class _Respondent:
         self,
         seed: int,
         now: Mapping[str, Any],
-        known: int,
-        fresh: tuple[Observation, ...],
+        further: tuple[int, tuple[Observation, ...]],
         state: Mapping[str, Any] | None,
+        looks: bool,
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.experiment.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
 
+        known, fresh = further
         if self._subject is None or known not in (0, len(self._history or ())):
             raise AssertionError(f"unreachable: asked about {known} trials before being told of them")
         if known == 0 or self._history is None:
@@ -99,7 +100,7 @@ class _Respondent:
                 self._history = self._history.append(observation)
         policy, problem = self._subject
         try:
-            return decide(Question(policy, replace(problem, **now), seed, self._history, state))
+            return decide(Question(policy, replace(problem, **now), seed, self._history, state, looks))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
             return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rigctl.core.experiment.history import Look
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
@@ -52,6 +52,11 @@ class Decision:
     note: str = ""
     traceback: str = ""
     """Of a policy that failed; goes into the alarm, not into the trial."""
+
+
+def undecided(trial: int, seed: int, budget: Micros, history: History) -> Decision:
+    """Return what stands for a trial's decision until it is made."""
+    return Decision(trial, (), {}, "policy", None, None, seed, len(history), budget, history.corrections)
 
 
 def look_of(space: Space, looks: Mapping[str, Looked]) -> Look | None:

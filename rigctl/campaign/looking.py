@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from rigctl.campaign.closing import look
 from rigctl.campaign.decision import Decision
@@ -14,8 +15,6 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.core.experiment.history import History
-from rigctl.core.money import Micros
 from rigctl.errors import ReadBackMismatch
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Clock, Reading, Severity
@@ -46,13 +45,13 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
             return f"{act.who} has done by hand since it was looked at: {act.argument}"
     age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.valid_for_s
     if age_s > most_s:
-        return f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
+        unknown = "the computer was started anew since, and nobody knows how old what was read is"
+        return (
+            unknown
+            if age_s == inf
+            else f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
+        )
     return ""
-
-
-def undecided(trial: int, seed: int, budget: Micros, history: History) -> Decision:
-    """Return what stands for a trial's decision until it is made."""
-    return Decision(trial, (), {}, "policy", None, None, seed, len(history), budget, history.corrections)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,10 @@ def demo(
     budget: Budget = None,
     max_trials: MaxTrials = None,
     serve: Serve = False,
+    blind: Annotated[bool, typer.Option("--blind/--look", help="Do not look before a trial is decided.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Then run it once more, blind: what looking is worth.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
@@ -100,13 +104,16 @@ def demo(
     from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
+    where = {"data": data, "keep": keep}
+    done = demonstration.demo(
+        scenario, changes, console(stderr=json), ctx.obj, **where, serve=serve, blind=blind, compare=compare
+    )
     if json:
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
         typer.echo(next_steps.after_demo())
-    raise typer.Exit(done.outcome.exit_code)
+    raise typer.Exit(done.exit_code)
 
 
 @app.command()

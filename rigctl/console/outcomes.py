@@ -154,6 +154,21 @@ def record(
     return [*known, *(_tell(directory, one.trial, outcomes[one.trial], one.why or why, force=force) for one in told)]
 
 
+def judged(directory: Path, trial: int, said: Mapping[str, str]) -> tuple[Mapping[str, float], tuple[str, ...]]:
+    """Return what is said of a trial, by outcome, in the outcomes' own units, and what looks mistyped.
+
+    Raises:
+        UsageError: it is no quantity of this kind, or there is no such trial.
+        ConfigError: the configuration does not hold any more.
+    """
+    with open_campaign(None, directory) as campaign:
+        loaded, reader = campaign.loaded, campaign.reader
+        first = loaded.rig.outcome_name
+        one = Said(trial, said.get(first, ""), {name: text for name, text in said.items() if name != first})
+        outcomes = _numbers(loaded, one)
+        return outcomes, tuple(_doubts(loaded, reader, reader.trial(trial), outcomes, one))
+
+
 def _tell(
     directory: Path, trial: int, outcomes: Mapping[str, float] | None, why: str, *, force: bool
 ) -> Mapping[str, Any]:

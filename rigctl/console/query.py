@@ -11,6 +11,7 @@ from typing import Any
 from rigctl.campaign import control, hindsight
 from rigctl.campaign.acts import act_json
 from rigctl.campaign.alarms import Alarms, worst
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
@@ -68,9 +69,10 @@ def status(directory: Path) -> Mapping[str, Any]:
 
 
 def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Return the trials whose outcome is still to come, if there are any."""
-    found = [row.trial for row in trials if row.state is State.AWAITING]
-    return {"awaiting": found} if found else {}
+    """Return the trials whose outcome is still to come, if there are any, and when the first of them is due."""
+    found = {row.trial: row.awaited for row in trials if row.state is State.AWAITING}
+    due = min((one.due_utc for one in found.values() if one is not None), default=None)
+    return {"awaiting": list(found), "first_due": None if due is None else told_utc(due)} if found else {}
 
 
 def _front(directory: Path) -> Mapping[str, Any]:

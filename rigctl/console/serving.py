@@ -58,6 +58,7 @@ def serve(
         UsageError: it cannot listen there, or what it needs is not installed.
     """
     require_web()
+    from rigctl.console.outcomes import judged
     from rigctl.page import serving
     from rigctl.page.scholar import ProcessScholar
     from rigctl.page.views import PageViews
@@ -79,7 +80,7 @@ def serve(
     else:
         typer.echo(url if with_parent else f"{directory}: {url}")
     sys.stdout.flush()
-    server = serving.server_of(place, PageViews(), ProcessScholar(directory))
+    server = serving.server_of(place, PageViews(), ProcessScholar(directory), judged)
     serving.serve(server, listener, with_parent=with_parent)
 
 

@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from rigctl.core.recommend import Option
+from rigctl.core.rule import Rule
 from rigctl.errors import RigctlError, UsageError
 
 MODULE = "sim_rig"
@@ -122,14 +123,28 @@ def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]
             _stop(process)
 
 
-def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
-    """Ask the simulator what this setting is truly worth.
+def truth(scenario: Scenario, option: Option, *, blind: bool = False) -> Mapping[str, Any]:
+    """Ask the simulator what this setting is truly worth; `blind`: by trials that do not look first.
 
     Raises:
         RigctlError: it does not say.
     """
     setpoints = ",".join(f"{name}={value!r}" for name, value in option.setpoints.items())
     options = ["--control-set", "+".join(option.control_set), "--setpoints", setpoints, "--json"]
+    return _told(scenario, [*options, *(["--blind"] if blind else [])])
+
+
+def truth_of_rule(scenario: Scenario, rule: Rule) -> Mapping[str, Any]:
+    """Ask the simulator what following this rule is truly worth, and on what share of the days each line holds.
+
+    Raises:
+        RigctlError: it does not say.
+    """
+    lines = [{"when": [asdict(c) for c in o.when], "set": [asdict(s) for s in o.settings]} for o in rule.lines]
+    return _told(scenario, ["--rule", json.dumps(lines)])
+
+
+def _told(scenario: Scenario, options: Sequence[str]) -> Mapping[str, Any]:
     done = subprocess.run(  # noqa: S603  # our own module, in our own interpreter
         _command(scenario, "truth", scenario.name, *options),
         capture_output=True,

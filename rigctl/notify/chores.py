@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import control
 from rigctl.campaign.alarms import pressing, worst
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.look import looking
 from rigctl.campaign.journal.reader import FILE_NAME
@@ -106,9 +107,20 @@ def summary_of(numbers: Numbers) -> str:
         lines.append(
             f"Best so far: {number(value)} {outcome.unit}".rstrip() + f", trial {row.trial}, controlling {control_set}."
         )
+    lines += _awaited_words(facts)
     lines.append(_alarm_words(numbers))
     lines.append(_end_words(facts))
     return "\n".join(lines)
+
+
+def _awaited_words(facts: Facts) -> list[str]:
+    """Say how many outcomes are awaited, and until when the first of them; nothing where none is."""
+    if not facts.awaited:
+        return []
+    first = facts.awaited[0]
+    until = told_utc(first.due)
+    when = f"trial {first.trial} until {until}" if first.how == "hand" else f"trial {first.trial} is read at {until}"
+    return [f"Awaited: {counted(len(facts.awaited), 'outcome')}, the first of {when}."]
 
 
 def _alarm_words(numbers: Numbers) -> str:

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from rigctl.campaign import control
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.audit import Audit
+from rigctl.page.awaited import Judge, heard, question
 from rigctl.page.door import Refused, check_origin, form
 from rigctl.page.plain import LOGIN_FORM, plain_page
 from rigctl.page.sessions import LASTS_S, Session, Sessions
@@ -35,6 +36,7 @@ VERBS: Mapping[str, tuple[str, float]] = {
     "shelve": ("shelve", 10.0),
     "unshelve": ("unshelve", 10.0),
     "void": ("void", 30.0),
+    "outcome": ("outcome", 30.0),
 }
 """What a form may ask for: the campaign's verb, and the wall seconds it may take."""
 NUMBERS = ("trial", "alarm", "seconds")
@@ -46,6 +48,8 @@ class Desk:
     """Knows who is logged in; mutable, used in the event loop only."""
 
     directory: Path
+    judge: Judge | None = None
+    """Judges outcomes that people say; None: none is taken here."""
     sessions: Sessions = field(default_factory=lambda: Sessions(time.monotonic))
     throttle: Throttle = field(default_factory=lambda: Throttle(time.monotonic))
     audit: Audit = field(init=False)
@@ -148,6 +152,12 @@ class Desk:
         arguments |= {key: _number(key, given[key]) for key in NUMBERS if key in given}
         wants_json = "application/json" in request.headers.get("accept", "")
         try:
+            if verb == "outcome":
+                said = await asyncio.to_thread(heard, self.judge, self.directory, arguments.get("trial", 0), given)
+                if said.doubts:
+                    asks = {"ok": False, "doubts": said.doubts, "sure": said.sure}
+                    return JSONResponse(asks, 409) if wants_json else HTMLResponse(question(said, given), 409)
+                arguments |= said.arguments
             answer = await asyncio.to_thread(control.ask, self.directory, verb, within_s, **arguments)
         except RigctlError as error:
             status = 409 if isinstance(error, UsageError) or ": no answer" not in str(error) else 504

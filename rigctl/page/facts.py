@@ -23,6 +23,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
+from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
 from rigctl.core.explain import plain_note, sentences, settings, what_was_read
@@ -31,7 +32,7 @@ from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
 from rigctl.page.instruments import instruments
 from rigctl.page.log import log_entries
-from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
+from rigctl.page.shown import Awaited, Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
 from rigctl.page.standing import phase_now, worst_standing
 from rigctl.page.trial_now import trial_now
 
@@ -90,8 +91,22 @@ def gather(
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
         instruments=instruments(reader, loaded, status),
+        awaited=_awaited(reader, course, labels),
         drawn={} if before is None else before.drawn,
     )
+
+
+def _awaited(reader: Reader, course: Course, labels: Labels) -> tuple[Awaited, ...]:
+    """Return the trials whose outcome is still to come, as many as may be under way."""
+    found = []
+    for row in (row for row in course.rows if row.state is State.AWAITING):
+        due = reader.trial(row.trial).awaited
+        known = {labels.outcome.name: row.outcome, **row.further}
+        at = settings(reader.trial(row.trial).setpoints, labels.units)
+        missing = tuple(o for o in labels.outcomes if known.get(o.name) is None)
+        if due is not None:
+            found.append(Awaited(row.trial, row.control_set, at, row.changed_utc, due.due_utc, due.how, missing))
+    return tuple(sorted(found, key=lambda one: one.due))
 
 
 def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:

@@ -142,6 +142,7 @@ _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] 
         "why": ("Why this control set", _why),
         "money": ("Money", _money),
         "advice": ("What to run from now on", _advice),
+        "awaited": ("Outcomes awaited", lambda facts, *_: {} if facts.awaited else None),
         "course": ("Course", _course),
         "readings": ("Readings", _readings),
         "model": ("What the model expects", _model),

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from rigctl.errors import RigctlError
 from rigctl.page.acting import Desk
+from rigctl.page.awaited import Judge
 from rigctl.page.door import Door, Refused
 from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown, Views
 from rigctl.page.live import Events
@@ -155,9 +156,9 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return bytes(JSONResponse(value).body)
 
 
-def application(options: Options, views: Views, scholar: Scholar) -> Door:
+def application(options: Options, views: Views, scholar: Scholar, judge: Judge | None = None) -> Door:
     """Return the page's server."""
-    desk = Desk(options.directory)
+    desk = Desk(options.directory, judge)
     server = Server(options, views, Gatherer(options.directory, views, scholar), desk)
 
     @asynccontextmanager

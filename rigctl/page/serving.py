@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rigctl.errors import UsageError
+from rigctl.page.awaited import Judge
 from rigctl.page.door import LOOPBACK, is_loopback
 from rigctl.page.server import READERS, Options, application
 from rigctl.page.tokens import TokenFile
@@ -156,10 +157,10 @@ class Protocol(H11Protocol):
             self._late = None
 
 
-def server_of(place: Place, views: Views, scholar: Scholar) -> uvicorn.Server:
+def server_of(place: Place, views: Views, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
     """Return the server, with limits on what a stranger may take of it."""
     config = uvicorn.Config(
-        application(place.options, views, scholar),
+        application(place.options, views, scholar, judge),
         http=Protocol,
         ws="none",
         lifespan="on",

@@ -231,6 +231,23 @@ class Instrument:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """A trial whose outcome comes later."""
+
+    trial: int
+    control_set: tuple[str, ...]
+    at: str
+    """The setpoints, in words."""
+    since: str
+    due: str
+    """When it is read, or given up; both UTC."""
+    how: str
+    """Who gives it: `hand`, a person, or `sensor`."""
+    outcomes: tuple[Outcome, ...]
+    """Those that are awaited."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a journal (and a running campaign, if it answers) says, gathered at one instant."""
 
@@ -258,6 +275,8 @@ class Facts:
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
     instruments: tuple[Instrument, ...] = ()
     """Those of whose upkeep something is known."""
+    awaited: tuple[Awaited, ...] = ()
+    """Those that are due first come first."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 

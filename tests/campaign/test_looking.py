@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Looked, look_of
+from rigctl.campaign.decision import Looked, look_of, undecided
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.looking import undecided
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
+from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
 from rigctl.core.money import to_micros
-from rigctl.core.policy import NotWorthIt
+from rigctl.core.policy import BudgetSpent, NotWorthIt
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
@@ -157,6 +158,41 @@ async def test_a_look_after_which_nothing_is_decided_is_abandoned_and_charged(st
     assert (last.state, last.control_set) == (State.ABANDONED, ())
     assert last.because.startswith("not decided: ")
     assert last.cost > to_micros(0.05)
+    sound(stage, spec)
+
+
+async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_is_read(stage):
+    """The third is not even prepared; what is left stays in the budget."""
+    spec = looking_spec(budget=0.6, max_trials=None, policy=Seeing(cost=0.1))
+    result = await stage.run(spec)
+    assert (result.ending, result.trials, stage.world.count("prepare")) == ("budget", 2, 2)
+    assert re.fullmatch(r"0\.\d+ left; the cheapest, .+, may cost 0\.\d+", result.reason)
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED] * 2
+    sound(stage, spec)
+
+
+@dataclass(frozen=True)
+class Choosy(Seeing):
+    """Has use for the dearest control set alone, or, where it is told so, for another where `a` reads so much."""
+
+    useful_from: float = 2.0
+
+    def propose(self, state, problem, history, rng):
+        dear = believe(problem, history, "hoeffding")[2].upper
+        read = 0.0 if problem.look is None else problem.look.x[0]
+        if len(history) >= 3 and dear > problem.budget - history.spent and read < self.useful_from:
+            raise BudgetSpent("the only useful one is too dear")
+        return super().propose(state, problem, history, rng)
+
+
+@pytest.mark.parametrize(("useful_from", "looks"), [(2.0, 3), (0.9, 4)])
+async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_reading(stage, useful_from, looks):
+    """It is asked at readings to come; where one of them would let it go on, only the look can tell."""
+    spec = looking_spec(budget=0.93, max_trials=None, policy=Choosy(cost=0.1, useful_from=useful_from))
+    result = await stage.run(spec)
+    assert (result.ending, result.reason) == ("budget", "the only useful one is too dear")
+    assert (result.trials, stage.world.count("prepare")) == (looks, looks)
     sound(stage, spec)
 
 

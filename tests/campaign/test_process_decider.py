@@ -72,6 +72,9 @@ async def test_its_answers_are_those_of_this_process(decider):
     for count in (0, 1, 2, 7, 7, 3, 4):
         asked = question(count, state=state, spec=spec)
         assert await decider.decide(asked, LONG_S) == decide(asked)
+        looks = replace(asked, looks=True)
+        assert await decider.decide(looks, LONG_S) == decide(looks)
+        assert decide(looks).proposal is None
         state = decide(asked).policy_state
     other = Question(spec.policy, spec.problem, 7, History.of(o for o in observed(9) if o.trial > 2), state)
     assert await decider.decide(other, LONG_S) == decide(other)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
+from rigctl.console.outcomes import judged
+from rigctl.notify.chores import Looker, summary_of
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.values import Measurement
 from tests.campaign.records import SetClock, make_decision
 from tests.config.test_late import late
+from tests.page.served import Answering, asking, log_in, token_for
 
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+DUE = NOON + timedelta(days=3)
 CONFIG = late("by: hand, within: 3 d, plausible: [0, 5]", "\nfurther_outcomes: [{name: taste, unit: '1', by: hand}]")
 
 
@@ -27,7 +35,7 @@ def awaited(bench):
     bench.write("tank.yaml", CONFIG)
     directory = bench.folder / "state/tank"
     directory.mkdir(parents=True)
-    with closing(Journal(directory, SetClock(), "boot-1")) as journal:
+    with closing(Journal(directory, SetClock(), "boot-1", lambda: NOON)) as journal:
         journal.begin(campaign_spec(loaded), "0.0")
         for n in range(1, 5):
             journal.propose(make_decision(n, control_set=("ph",), setpoints={"ph": 6.0}))
@@ -76,6 +84,58 @@ def test_what_looks_mistyped_or_cannot_be_is_refused(awaited, words, told):
     answer = awaited.rigctl("outcome", *words, code=2)
     assert told in " ".join((answer.out + answer.err).split())
     assert trials() == before
+
+
+def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(awaited):
+    """A value with its unit goes to the campaign by the same road; what looks mistyped is asked about first."""
+    state = awaited.folder / "state/tank"
+    with Answering(state).running() as campaign, asking(state, judge=judged) as client:
+        seen = client.get("/").text
+        assert "Outcomes awaited" in seen
+        assert "a person says it: growth and taste" in seen
+        csrf = log_in(client, token_for(state))
+        assert client.get("/").text.count('action="act/outcome"') == 2 * 4
+
+        def says(trial, growth="", taste="1", **more):
+            fields = {
+                "csrf": csrf,
+                "trial": str(trial),
+                "of growth": growth,
+                "of taste": taste,
+                "why": "lab 17",
+                **more,
+            }
+            return client.post("/act/outcome", data=fields)
+
+        assert says(3, "0.0002 m2/day").status_code == 303
+        asked = says(2, "9 cm2/day")
+        assert (asked.status_code, "growth: 9 is outside the plausible 0 to 5" in asked.text) == (409, True)
+        again = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', asked.text))
+        assert says(2, "10", sure=again["sure"]).status_code == 409, "what was confirmed was another value"
+        assert client.post("/act/outcome", data=again).status_code == 303
+        assert says(1, lost="yes").status_code == 303
+        wrong = ((2, "1 kg", "kg cannot be converted"), (9, "1", "not in this journal"), (2, "", "must be a quantity"))
+        for trial, growth, told in wrong:
+            refused = says(trial, growth)
+            assert (refused.status_code, told in refused.text) == (409, True)
+        assert client.post("/act/outcome", data={**again, "csrf": "another"}).status_code == 403
+    given = [r for r in campaign.asked if r.verb == "outcome"]
+    assert [(r.arguments["trial"], r.arguments.get("outcomes"), r.who, r.why) for r in given] == [
+        (3, {"growth": 2.0, "taste": 1.0}, "Anna (page)", "lab 17"),
+        (2, {"growth": 9.0, "taste": 1.0}, "Anna (page)", "lab 17"),
+        (1, None, "Anna (page)", "lab 17"),
+    ]
+
+
+def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited):
+    """How many, and the first of them; nothing once all have come."""
+    status = awaited.rigctl("status", "tank.yaml", "--json").json
+    assert (status["awaiting"], status["first_due"]) == ([1, 2, 3, 4], told_utc(DUE.isoformat()))
+    said = f"Awaited: 4 outcomes, the first of trial 1 until {told_utc(DUE.isoformat())}."
+    assert said in summary_of(Looker(Path("state/tank")).look()).splitlines()
+    for n in range(1, 5):
+        awaited.rigctl("outcome", str(n), "--lost", "--why", "spilt")
+    assert "Awaited" not in summary_of(Looker(Path("state/tank")).look())
 
 
 def test_a_file_is_taken_whole_and_may_be_given_again(awaited):

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 
 from typer.testing import CliRunner
 
+from rigctl.campaign.decision import undecided
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.trial import Event, State
 from rigctl.console.cli import app
+from rigctl.core.experiment.history import History
+from tests.campaign.records import SetClock
 from tests.system.stack import ROOT
 
 LEAST = 4
@@ -37,14 +43,19 @@ def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     assert answer["safe"]["ok"]
     assert answer["recommendation"]["control_set"] == answer["simulators_truth"]["control_set"]
     state = tmp_path / "kept/state"
+    with closing(
+        Journal(state, SetClock(1e9), "another boot")
+    ) as journal:  # a look in vain, as another end would leave
+        journal.looks.begin(undecided(trials + 1, 1, 6_000_000, History()), {})
+        journal.finish(trials + 1, State.LOOKING, Event.ABANDON, (), detail="not decided: nothing fits")
     assert json.loads(rigctl("replay", "--state", state, "--json")) == {
-        "trials": trials - 1,  # after the last look nothing fitted the budget
-        "agree": trials - 1,
+        "trials": trials,  # no look was paid when nothing fitted the budget any more
+        "agree": trials,
         "differing": [],
         "other_code": [],
     }
-    assert f"Trial {trials} ended before it was decided" in rigctl("explain", "--state", state)
-    explained = json.loads(rigctl("explain", "--state", state, "--trial", trials - 1, "--json"))
+    assert f"Trial {trials + 1} ended before it was decided" in rigctl("explain", "--state", state)
+    explained = json.loads(rigctl("explain", "--state", state, "--trial", trials, "--json"))
     assert len(explained["proposal"]["sets"]) == 7
     rigctl("export", "--state", state, "--out", tmp_path / "trials.csv")
     again = rigctl("recommend", ROOT / "config/greenhouse.yaml", "--history", tmp_path / "trials.csv", "--json")

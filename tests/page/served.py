@@ -55,7 +55,7 @@ class Answering:
     async def _serve(self):
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        names = ("status", "stop", "safe", "pause", "resume", "ack", "void", "note")
+        names = ("status", "stop", "safe", "pause", "resume", "ack", "void", "outcome", "note")
         async with control.serving(self.directory, dict.fromkeys(names, self._answer)):
             self._ready.set()
             await self._end.wait()
@@ -79,9 +79,9 @@ def copied(finished, to):
 
 
 @contextmanager
-def asking(directory, base=BASE, **options):
+def asking(directory, base=BASE, judge=None, **options):
     """Give a client of the page of this state directory."""
-    app = application(Options(directory, HOSTS, **options), PageViews(), NoScholar())
+    app = application(Options(directory, HOSTS, **options), PageViews(), NoScholar(), judge)
     with TestClient(app, base_url=base, follow_redirects=False) as client:
         client.door = app
         yield client

@@ -8,10 +8,10 @@ from statistics import mean
 import pytest
 from scipy import stats
 
+from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
-from rigctl.campaign.looking import undecided
 from rigctl.campaign.trial import Event
 from rigctl.core.experiment.history import History
 from rigctl.page.facts import gather, price_interval

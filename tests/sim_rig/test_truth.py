@@ -16,6 +16,11 @@ def truth(request):
     return Truth(scenario(request.param, None))
 
 
+@pytest.fixture(scope="module")
+def tank():
+    return Truth(scenario("greenhouse", None))
+
+
 @pytest.fixture
 def told(capsys):
     """Ask the command line, in this process: exit code, standard output, standard error."""
@@ -96,12 +101,58 @@ def test_command_judges_a_setting(told, setpoints):
     assert judged["outcome"] < judged["best"]["outcome"]
 
 
+def line(*when, **at):
+    """A line of a rule: conditions as (reading, low, high), and where variables are set, slopes and all."""
+    sets = [at[v] if isinstance(at[v], dict) else {"at": at[v]} for v in at]
+    usual = {"slopes": [], "low": 0.0, "high": 99.0, "step": None}
+    conditions = [{"reading": r, "low": low, "high": high} for r, low, high in when]
+    return {"when": conditions, "set": [{"variable": v, **usual, **s} for v, s in zip(at, sets, strict=True)]}
+
+
+def test_a_rule_is_worth_what_its_lines_are_on_the_days_they_hold(tank):
+    """A line that always holds is its setting; of two each holds on its own days; what is set follows what is read."""
+    always = tank.rule([line(k=9.4, ph=5.6)])
+    fixed = tank.setting({"k": 9.4, "ph": 5.6})
+    assert (always["outcome"], always["cost"]) == pytest.approx((fixed.outcome, fixed.cost))
+    sour, other = ("ph", None, 6.0), ("ph", 6.0, None)
+    told = tank.rule([line(sour, k=9.4), line(other, k=9.4, ph=5.6)])
+    assert sum(told["shares"]) == 1.0
+    assert 0.0 < told["shares"][0] < 1.0
+    assert tank.setting({"k": 9.4}).cost < told["cost"] < fixed.cost
+    slope = {"at": 9.4, "slopes": [{"reading": "ca", "about": 2.6, "per_unit": 0.24}], "step": 0.1}
+    assert tank.rule([line(k=slope, ph=5.6)])["outcome"] > always["outcome"]
+    with pytest.raises(UsageError, match="no line holds for"):
+        tank.rule([line(sour, k=9.4)])
+    with pytest.raises(UsageError, match="got luck"):
+        tank.rule([line(luck=1.0)])
+
+
+def test_looking_is_worth_something_on_this_water(tank):
+    """To leave the pH alone where it reads right is nearly as good as to control it always, and cheaper by a tenth."""
+    right, below, above = ("ph", 5.42, 5.78), ("ph", None, 5.42), ("ph", 5.78, None)
+    held = {"nh4": 1.74, "k": 9.5}
+    rule = tank.rule([line(right, b=28.0, **held), *(line(other, ph=5.6, **held) for other in (below, above))])
+    fixed = Truth(scenario("greenhouse", None), blind=True).setting({**held, "ph": 5.6})
+    assert rule["outcome"] > 0.99 * fixed.outcome
+    assert rule["cost"] < 0.9 * fixed.cost
+
+
+def test_a_trial_that_does_not_look_drives_longer_and_ends_sooner(tank):
+    """What it costs is another sum: valves are on while the tank is filled, and nobody waits for a treatment."""
+    blind = Truth(scenario("greenhouse", None), blind=True)
+    assert blind.setting({"ca": 2.8, "b": 28.0}).cost < tank.setting({"ca": 2.8, "b": 28.0}).cost
+    assert blind.setting({"nh4": 1.7, "k": 9.4}).cost > tank.setting({"nh4": 1.7, "k": 9.4}).cost
+    assert blind.setting({"k": 9.4}).outcome == tank.setting({"k": 9.4}).outcome
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("greenhouse", "--control-set", "k+luck"), "k+luck"),
         (("greenhouse", "--control-set", "k", "--setpoints", "ph=5.6"), "control-set"),
         (("greenhouse", "--setpoints", "ph:5.6"), "JSON"),
+        (("greenhouse", "--rule", "[1]"), "JSON"),
+        (("greenhouse", "--rule", '[{"when": []}]'), "lines with `when` and `set`"),
         (("wind-tunnel",), "airfoil.npz"),
     ],
 )

@@ -77,6 +77,17 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert at_work_in(tmp_path) == []
 
 
+def test_a_demo_is_run_once_more_without_looking_to_be_compared(demo):
+    """The same seed and supply, blind; both are kept, and the truth of what both recommend is told."""
+    run = demo("--compare", "--max-trials", 3, "--speed", 48000)
+    assert run.wait() == 0, run.said
+    seeing, blind = run.answer, run.answer["blind"]
+    assert (seeing["trials"], blind["trials"], seeing["seed"]) == (3, 3, blind["seed"])
+    assert {"outcome", "cost"} <= blind["simulators_truth"].keys() & seeing["simulators_truth"].keys()
+    looked = "SELECT count(*) AS looked FROM events WHERE event = 'LOOK'"
+    assert [rows(state, looked)[0]["looked"] for state in (run.state, run.state.parent / "blind/state")] == [3, 0]
+
+
 @contextmanager
 def stuttering(process):
     """Stop it and all its children half of the time, now these, now those, as a busy machine does."""

@@ -11,6 +11,7 @@ from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.stored import Row, Rows, Violation, violation
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
+from rigctl.rig.protocols import Severity
 
 CAMPAIGN: Final = "rigctl"
 """Who gives up an outcome that nobody has said in time."""
@@ -82,6 +83,17 @@ def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -
         known.get(n, {"trial": n, "how": "hand", "due_s": row["at_s"], "due_utc": row["utc"], "epoch": ""})
         for n, row in sorted(waits.items())
     ]
+
+
+def read(tables: Mapping[str, Sequence[dict[str, Any]]], variables: Sequence[str], note: str) -> list[dict[str, Any]]:
+    """Return the rows of looks, with such as say that nothing was read where a decision's are lost."""
+    kept, steps = list(tables.get("looks", ())), tables["events"]
+    decided, there = {s["trial"] for s in steps if s["event"] == Event.PROPOSE}, {row["trial"] for row in kept}
+    nothing = {"value": None, "spread": None, "count": 0, "invalid": 0, "severity": int(Severity.INVALID)}
+    for step in (s for s in steps if s["event"] == Event.LOOK and s["trial"] in decided - there):
+        about = {**nothing, "detail": f"{note}: its record is lost", "utc": step["utc"], "at_s": step["at_s"]}
+        kept += [{"trial": step["trial"], "name": name, **about} for name in variables]
+    return kept
 
 
 def owed(tables: Mapping[str, Iterable[dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:

@@ -146,10 +146,11 @@ def _trials(mending: Mending) -> None:
         elif row["origin"] == "manual":
             path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
         else:
-            enough = _enough(mending, measured.get(number, ()), came.get(number, set()))
+            waits = {str(mending.identity.get("outcome.name"))} if number in late or Event.AWAIT in said else set()
+            enough = _enough(mending, measured.get(number, ()), came.get(number, waits))
             may_be_open = mending.sure and number == last
             path = [Event.LOOK] if number in looks or Event.LOOK in said or row["state"] == State.LOOKING else []
-            if number in late or Event.AWAIT in said:
+            if waits and (enough or number in came):  # else no outcome can be taken for it any more
                 path += [*_CHAIN, Event.AWAIT, *later.ends(came.get(number), enough=enough)]
             elif not path or row["proposal"] is not None:
                 path += _path(row, said, enough=enough, may_be_open=may_be_open)
@@ -238,6 +239,7 @@ def _evidence(mending: Mending) -> None:
         ("looks", {Event.LOOK, Event.INGEST, Event.INGEST_FAILED}),
     ):
         mending.keep(table, [row for row in mending.tables.get(table, ()) if said.get(row["trial"], set()) & events])
+    mending.keep("looks", later.read(mending.tables, mending.identity.get("variables.names", ()), NOTE))
 
 
 # Money ----------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from math import inf
 
 from rigctl.campaign.journal.database import ask, decoder
 from rigctl.campaign.journal.time import CampaignTime
@@ -132,14 +133,19 @@ class Past:
         return max(passed_s, wall_s * self.time.clock.speedup)
 
     def look_age_s(self, trial: int) -> float:
-        """Return the rig seconds since the variables were read before a trial was decided, as `passed_s`."""
+        """Return the rig seconds since the variables were read before a trial was decided; infinity after a boot.
+
+        How long a machine was off nobody knows for certain: a clock without a battery goes on where it was.
+        """
         rows = ask(
             self.connection,
-            "SELECT l.at_s, l.utc, s.epoch FROM looks l JOIN events e ON e.trial = l.trial AND e.event = 'LOOK' "
+            "SELECT l.at_s, s.epoch FROM looks l JOIN events e ON e.trial = l.trial AND e.event = 'LOOK' "
             "LEFT JOIN starts s ON s.id = e.start WHERE l.trial = ? LIMIT 1",
             trial,
         )
-        return self.passed_s(rows[0]["at_s"], rows[0]["utc"], rows[0]["epoch"]) if rows else 0.0
+        if not rows:
+            return 0.0
+        return max(0.0, self.time.now_s() - rows[0]["at_s"]) if rows[0]["epoch"] == self.time.epoch else inf
 
     def unattended_s(self, alive_s: float, start: int) -> float:
         """Return the rig seconds since a process's last sign of life, as `passed_s`."""

@@ -12,8 +12,11 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import snapped
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.money import Micros, to_micros, to_units
 
 SETTINGS = 256
 """Settings of the whole range that are priced, besides those on the way from each maximiser to the cheapest of them."""
@@ -26,6 +29,45 @@ predicted to fit, the one chosen is likely to be one whose cost is predicted too
 def margin(problem: Problem) -> float:
     """Return `MARGIN` where costs are learned, 1 where they are known."""
     return 1.0 if problem.known_cost_field is not None else MARGIN
+
+
+def nothing_fits(problem: Problem, history: History) -> str:
+    """Say why no trial fits what is left, whatever is read before it; empty if one may.
+
+    Costs are believed by what was metered, never by a reading, so this is known before anybody looks. Where they depend
+    on the setting, the cheapest is sought from `SETTINGS` of the whole range, and on to the ends of each variable.
+    """
+    left, least = problem.budget - history.spent, _least_costs(problem, history)
+    if not least or 0 < left >= min(least.values()):
+        return ""
+    cheapest = min(least, key=lambda i: least[i])
+    label = problem.space.control_sets[cheapest].label
+    return f"{to_units(left):g} left; the cheapest, {label}, may cost {to_units(least[cheapest]):g}"
+
+
+def everything_fits(problem: Problem, history: History) -> bool:
+    """Tell whether what is left buys a trial of any control set, at its cheapest setting at least."""
+    return max(_least_costs(problem, history).values(), default=0) <= problem.budget - history.spent
+
+
+def _least_costs(problem: Problem, history: History) -> dict[int, Micros]:
+    field = cost_field(problem, history)
+    playable = [i for i in range(len(problem.space.control_sets)) if i not in problem.unavailable]
+    return {i: to_micros(_least(problem, field, i)) for i in playable}
+
+
+def _least(problem: Problem, field: CostField, i: int) -> float:
+    """Return what the cheapest setting of a control set is predicted to cost at most, currency units."""
+    columns = list(problem.space.control_sets[i].indices)
+    settings = snapped(lattice(len(columns), SETTINGS, np.random.default_rng(0)), problem.space.steps[columns])
+    prices = field.upper(i, settings)
+    at, least = settings[int(prices.argmin())], float(prices.min())
+    for column in range(len(columns)):
+        for end in (0.0, 1.0):
+            moved = np.where(np.arange(len(columns)) == column, end, at)
+            if (price := float(field.upper(i, moved[None, :])[0])) < least:
+                at, least = moved, price
+    return least
 
 
 def within(

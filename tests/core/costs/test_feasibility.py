@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.core.acquisition.outlook import look
 from rigctl.core.bounds.best import best_bounds
-from rigctl.core.costs.feasibility import margin, within
+from rigctl.core.costs.feasibility import margin, nothing_fits, within
 from rigctl.core.experiment.history import Observation
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros, to_units
@@ -67,6 +67,22 @@ def test_what_fits_or_cannot_be_made_to_fit_stays(problem, known):
     posterior, bounds = known
     for left in (5.0, 0.9):
         assert within(left, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3)) == bounds
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"budget": 5.0}, ""),
+        ({"budget": 4.999}, "0.999 left; the cheapest, a, may cost 1"),
+        ({"budget": 5.0, "unavailable": {0: "its pump is empty", 2: "so is its tank"}}, ""),
+        ({"budget": 4.0}, "0 left; the cheapest, a, may cost 1"),
+    ],
+)
+def test_nothing_fits_if_the_cheapest_setting_of_the_cheapest_set_does_not(problem, changes, says):
+    """Exactly what is left still fits; nothing is said where no control set can be played."""
+    history = make_history([(2, (0.5, 0.5), 1.0, 2.0)] * 2)
+    short = replace(problem, known_cost_field=Slope(), **{**changes, "budget": to_micros(changes["budget"])})
+    assert nothing_fits(short, history) == says
 
 
 def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
