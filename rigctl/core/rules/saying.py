@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rigctl.core.explain import decimals_for
+from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
 
@@ -38,7 +38,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
             control="+".join(line.control_set),
             at=at(line, units),
             expected=f"{line.expected:.{decimals}f}",
-            interval=f"{line.low:.{decimals}f} to {line.high:.{decimals}f}",
+            interval=ends(line.low, line.high, decimals),
             cost="-" if line.cost_per_trial is None else f"{line.cost_per_trial:.3g}",
             share=f"{line.share:.0%}",
         )
@@ -82,7 +82,7 @@ class _Words:
         self._decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
 
     def span(self, low: float, high: float) -> str:
-        return f"{self._number(low)} to {self._number(high)} {self._unit}".rstrip()
+        return f"{ends(low, high, self._decimals)} {self._unit}".rstrip()
 
     def best(self, best: BestFixed) -> str:
         """Say what looking is compared with."""
@@ -133,8 +133,7 @@ class _Words:
             yield f"The best at every single reading would be {more}."
 
     def _number(self, value: float) -> str:
-        text = f"{value:.{self._decimals}f}"
-        return text.lstrip("-") if float(text) == 0 else text
+        return written(value, self._decimals)
 
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:

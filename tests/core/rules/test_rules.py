@@ -11,6 +11,7 @@ import pytest
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.explain import ends
 from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
@@ -253,3 +254,12 @@ def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
     assert line.setpoints({"ca": 4.2, "t": -5.0}) == {"ph": pytest.approx(6.52), "n": 80.0}
     assert settings[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0
     assert replace(settings[1], at=71.0).setpoint({}) == 80.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.06, 0.14, "0.06 to 0.14"), (0.1, 0.1, "0.1"), (-0.01, 0.01, "-0.01 to 0.01"), (0, 1, "0.0 to 1.0")],
+)
+def test_the_ends_of_an_interval_are_told_apart(low, high, said):
+    """With more decimals where they would look the same, and as one number where they are the same."""
+    assert ends(low, high, 1) == said
