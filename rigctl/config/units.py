@@ -146,7 +146,7 @@ class Units:
             raise ValueError(f'got "{value}", must be less than 1e{LARGEST_SUM} {code}')
         if per:
             try:
-                amount *= self._convert(Decimal(1), kind.unit, per)
+                amount *= self._ratio(kind.unit, per)
             except ValueError as error:
                 why = self._why(per, kind.unit)
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
@@ -170,6 +170,12 @@ class Units:
         except ValueError:
             return f'"{unit}" is no known unit{_unit_meant(unit)}'
         return f"{unit} cannot be converted to {other}"
+
+    def _ratio(self, unit: str, other: str) -> Decimal:
+        """Return how many `other` one `unit` is; of decibels and degrees Celsius that is no one number."""
+        if self._convert(Decimal(0), unit, other):
+            raise ValueError(f"{unit} and {other} have no common zero")
+        return self._convert(Decimal(1), unit, other)
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
         source, target = self.unit(unit), self.unit(other)

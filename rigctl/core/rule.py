@@ -128,6 +128,25 @@ class BestFixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Earning:
+    """What looking first earns, a trial, net of what trials cost; gains in currency units.
+
+    Costs are taken as known. What looking itself costs is not counted.
+    """
+
+    price: float
+    """Of one unit of outcome, currency units."""
+    best: tuple[str, ...]
+    """Control set of the fixed setting that earns most."""
+    setpoints: Mapping[str, float]
+    """Its setting, engineering units."""
+    gain: Gain
+    """Of the short rule over it."""
+    value: Gain
+    """Of the rule that earns most over it; not expected below 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class Looking:
     """What looking first is worth, a trial: the rule against the best fixed setting.
 
@@ -152,6 +171,8 @@ class Looking:
     """The cheapest control set whose fixed setting is expected to be as good as the rule; empty: none is."""
     instead_costs: float | None = None
     """How much dearer its trials are than the rule's, currency units."""
+    earns: Earning | None = None
+    """In money; None: nobody knows what the outcome is worth, or what trials cost."""
 
 
 @dataclass(frozen=True, slots=True)

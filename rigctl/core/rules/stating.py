@@ -12,7 +12,7 @@ from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
 from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting, Slope, Trust
 from rigctl.core.rules.full import Full
 from rigctl.core.rules.planner import Found, Planner
 from rigctl.core.rules.readings import Days, Readings
@@ -38,6 +38,8 @@ class Fixed:
     """Outcome units."""
     others: Sequence[tuple[tuple[str, ...], float, float | None]]
     """Other control sets at their best fixed settings: names, expected outcome, cost of a trial."""
+    price: float | None = None
+    """Of one unit of outcome, currency units; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,12 +74,14 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
         _played(planner, days, np.full(len(days), s), np.tile(at, (len(days), 1)))
         for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
     )
-    unpriced = _at_any_price(planner, days, full, top)
+    unpriced = _better_by_day(planner, days, full, top)
+    earning = None if fixed.price is None else _earning(planner, days, full, fixed.price)
     masks = Days.masks_of(planner.problem.space)
-    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, top, unpriced)]
+    compared = (short, best, top, unpriced, *(earning or ()))
+    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in compared]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
-    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
 
 
 def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
@@ -97,15 +101,40 @@ def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArra
     return int(ways.sets[best]), ways.points[best][None]
 
 
-def _at_any_price(planner: Planner, days: Days, full: Full, top: Played) -> Played:
-    """Return what is best on every day, costs aside: never worse there than the best fixed setting."""
-    every = np.arange(len(days))
-    sets = full.best.mean.argmax(axis=1)
+def _better_by_day(
+    planner: Planner, days: Days, full: Full, top: Played, *, paid: FloatArray | float = 0.0, weight: float = 0.0
+) -> Played:
+    """Return what is best on every day, never worse there than the best fixed setting.
+
+    What the control sets cost, `paid` (q, m), counts by its `weight`, value units per currency unit.
+    """
+    every, scale = np.arange(len(days)), planner.posterior.hyperparameters.y_scale
+    sets = (scale * full.best.mean - weight * paid).argmax(axis=1)
     free = _played(planner, days, sets, full.best.points[every, sets])
-    fixed = top.mean >= free.mean
+    costs = [weight * played.cost if weight else 0.0 for played in (top, free)]
+    fixed = top.mean - costs[0] >= free.mean - costs[1]
     pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
     own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
     return Played(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
+
+
+def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[Played, Played] | None:
+    """Return the fixed setting and the rule that earn most at a price of the outcome; None where no cost is known."""
+    space, ways, scale = planner.problem.space, planner.ways, planner.posterior.hyperparameters.y_scale
+    earns, known = np.full(len(ways.sets), -np.inf), np.zeros(len(space.control_sets), dtype=bool)
+    for s in np.unique(ways.sets).tolist():
+        rows = np.flatnonzero(ways.sets == s)
+        cost = planner.seeking.prices.at(s, ways.points[np.ix_(rows, space.control_sets[s].indices)])
+        if cost is not None:
+            known[s] = True
+            earns[rows] = price * scale * days.means(s, ways.points[rows]).mean(axis=0) - cost
+    if not known.any():
+        return None
+    best = int(earns.argmax())
+    count = len(days)
+    top = _played(planner, days, np.full(count, ways.sets[best]), np.tile(ways.points[best], (count, 1)))
+    paid = np.where(known, full.cost, np.inf)
+    return top, _better_by_day(planner, days, full, top, paid=paid, weight=1 / price)
 
 
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
@@ -246,9 +275,11 @@ class _Stating:
     """The best fixed setting."""
     unpriced: Played
     """What is best on every day, whatever it costs."""
+    earning: tuple[Played, Played] | None
+    """The fixed setting and the rule that earn most; None where prices or costs are not known."""
     covariance: FloatArray
-    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, and of the
-    short rule's over the days of each line; own units squared."""
+    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, of the two
+    that earn most, if there are, and of the short rule's over the days of each line; own units squared."""
 
     def rule(self) -> Rule:
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
@@ -272,11 +303,11 @@ class _Stating:
             trust=_trust(self.planner),
         )
 
-    def _gain(self, group: int, played: Played) -> Gain:
+    def _gain(self, group: int, played: Played, over: Played | None = None, base: int = 2) -> Gain:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
         c = self.covariance
-        mean = float(np.mean(played.mean - self.top.mean))
-        half = half_width(float(np.sqrt(max(c[group, group] + c[2, 2] - 2 * c[group, 2], 0.0))))
+        mean = float(np.mean(played.mean - (over or self.top).mean))
+        half = half_width(float(np.sqrt(max(c[group, group] + c[base, base] - 2 * c[group, base], 0.0))))
         return Gain(mean, mean - half, mean + half)
 
     def _expected(self, played: Played) -> float:
@@ -291,7 +322,10 @@ class _Stating:
         mine = self.which == number
         if not mine.any():
             return line
-        expected, half = sign(self.planner.problem) * float(self.short.mean[mine].mean()), self._half(4 + number)
+        expected, half = (
+            sign(self.planner.problem) * float(self.short.mean[mine].mean()),
+            self._half(len(self.covariance) - len(self.lines) + number),
+        )
         cost = self.short.cost[mine]
         return replace(
             line,
@@ -320,12 +354,30 @@ class _Stating:
             per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
             instead=names,
             instead_costs=None if cost is None or paid is None else cost - paid,
+            earns=self._earns(),
         )
 
     def _idle(self, full_gain: Gain) -> Looking:
         """Say that nothing is gained by looking, as nothing is done differently for it."""
         value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
-        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None)
+        earns = self._earns()
+        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
+
+    def _earns(self) -> Earning | None:
+        """Put what looking is worth in money; costs count as known."""
+        if self.earning is None or self.fixed.price is None or np.isnan(self.short.cost).any():
+            return None
+        price, (top, rule) = self.fixed.price, self.earning
+        space, chosen = self.planner.problem.space, int(top.sets[0])
+        own = space.control_sets[chosen]
+
+        def over(played: Played, group: int) -> Gain:
+            gain = self._gain(group, played, top, 4)
+            less = float(np.mean(played.cost - top.cost))
+            return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
+
+        setting = tuple(top.points[0, list(own.indices)].tolist())
+        return Earning(price, own.names, space.setpoints(chosen, setting), over(self.short, 0), over(rule, 5))
 
     def _best_fixed(self) -> BestFixed:
         space, chosen = self.planner.problem.space, int(self.top.sets[0])

@@ -220,6 +220,31 @@ def test_what_a_dearer_set_gains_is_not_gained_by_looking():
     assert said[4] == "Costs aside, looking first gains nothing over the best fixed setting."
 
 
+def test_looking_is_worth_what_it_earns():
+    """At a price of the outcome, net of costs, against the fixed setting that earns most; on days drawn anew."""
+    problem = problem_of()
+    history = history_of(problem)
+    rule = recommend(problem, history, trial_rng(0, 1), 0.0, price=0.5).rule
+    earns, plain = rule.looking.earns, found().rule
+    read, occurs = days_of(problem, 1.0, 700)
+    posterior = fit_history(problem, history).posterior
+    points, lines = obeyed(rule, read, occurs)
+    alone = occurs.copy()
+    for name, setpoint in earns.setpoints.items():
+        alone[:, "abc".index(name)] = (setpoint - 2.0) / 10.0
+    paid = np.array([COSTS[SETS.index(line.control_set)] for line in rule.lines])[lines].mean()
+    less = paid - COSTS[SETS.index(earns.best)]
+    assert (rule.expected, rule.loss) == pytest.approx((plain.expected, plain.loss))
+    net = 0.5 * (posterior.mean(points) - posterior.mean(alone)).mean() - less
+    assert earns.gain.expected == pytest.approx(net, abs=0.03)
+    assert earns.value.expected >= max(earns.gain.expected, 0.0)
+    assert earns.gain.low < earns.gain.expected < earns.gain.high
+    said = [*worth(rule, outcome="growth", unit="cm2", currency="EUR")]
+    assert "At 0.5 EUR for one cm2, the fixed setting that earns most controls b." in said  # `a` costs more
+    assert any(line.startswith("Costs taken off, looking first is ") for line in said)
+    assert not any(unreadable(line) for line in said)
+
+
 def test_every_value_in_a_rule_occurred():
     """The full rule plays only values, together, that a trial had: a model may be sure of what it never saw."""
     problem = problem_of()
