@@ -180,7 +180,7 @@ class Rule:
     """What to control at which readings. Outcomes in their own units, costs in currency, readings in theirs."""
 
     lines: tuple[Line, ...]
-    """At most seven, of which one holds; a single one without conditions is the fixed setting."""
+    """At most seven, of which the first that holds counts. The last one always does; alone, it is the fixed setting."""
     expected: float
     """Averaged over the readings."""
     low: float
@@ -203,5 +203,13 @@ class Rule:
         return any(line.follows for line in self.lines)
 
     def line_for(self, readings: Mapping[str, float]) -> Line | None:
-        """Return the line that holds; None where a reading it takes is missing: then the fixed setting is to be run."""
-        return next((line for line in self.lines if line.holds(readings)), None)
+        """Return the first line that holds; None where it takes a reading that is missing.
+
+        Then the fixed setting is to be run.
+        """
+        for line in self.lines:
+            if not {c.reading for c in line.when} <= readings.keys():
+                return None
+            if all(c.holds(readings[c.reading]) for c in line.when):
+                return line if line.holds(readings) else None
+        return None

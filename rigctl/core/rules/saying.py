@@ -9,7 +9,7 @@ from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
 
-ANY = "at any reading"
+ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
 """A smaller share of what looking gains is not spoken of."""
 TOGETHER = 5
@@ -34,7 +34,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
     decimals = decimals_for([0.25 * (line.high - line.low) for line in rule.lines])
     return tuple(
         Row(
-            when=" and ".join(_when(c, units) for c in line.when) or ANY,
+            when=" and ".join(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY),
             control="+".join(line.control_set),
             at=at(line, units),
             expected=f"{line.expected:.{decimals}f}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
@@ -14,9 +14,9 @@ from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting, Slope, Trust
 from rigctl.core.rules.full import Full
+from rigctl.core.rules.lines import Leaf
 from rigctl.core.rules.planner import Found, Planner
 from rigctl.core.rules.readings import Days, Readings
-from rigctl.core.rules.short import Leaf
 from rigctl.core.worth import SMALLEST, Gain, half_width
 
 JOINT = 256
@@ -64,7 +64,7 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
     """Put a rule into engineering units, and say what it is worth."""
     readings = planner.drawn()[1]
     days, full = planner.full(readings)
-    lines = tuple(_line(planner, found, leaf) for leaf in found.leaves)
+    lines = tuple(_lines(planner, found))
     own = _units(planner, days.read)
     which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
     point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
@@ -142,11 +142,18 @@ def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
     return [dict(zip(space.names, row, strict=True)) for row in space.to_engineering(read).tolist()]
 
 
-def _line(planner: Planner, found: Found, leaf: Leaf) -> Line:
-    """Write a leaf down, without what it is worth."""
+def _lines(planner: Planner, found: Found) -> Iterator[Line]:
+    """Write the lines down, without what they are worth; readings count from what is usual where the line holds."""
+    left, read = np.ones(len(found.readings.days), dtype=bool), found.readings.read()
+    for leaf in found.leaves:
+        mine = left & leaf.holds(found.readings.days)
+        left &= ~mine
+        yield _line(planner, found, leaf, np.median(read[mine if mine.any() else slice(None)], axis=0))
+
+
+def _line(planner: Planner, found: Found, leaf: Leaf, middle: FloatArray) -> Line:
     space, formula = planner.problem.space, found.formulas[leaf.formula]
     chosen = space.control_sets[formula.control_set]
-    middle = np.median(found.readings.read()[leaf.rows], axis=0)
     at = formula.settings(middle[None])[0]
     return Line(
         when=tuple(_conditions(space.variables, found.readings, leaf)),

@@ -162,14 +162,18 @@ def test_what_a_rule_says_is_what_comes_of_following_it(rho):
     assert rule.cost_per_trial == pytest.approx(shares @ costs, abs=0.03)
 
 
-def test_exactly_one_line_holds_at_any_reading():
+def test_the_first_line_that_holds_counts_and_one_always_does():
     """Far outside what was ever read, too; and none without a reading that it needs: then the fixed setting stands."""
     rule = found().rule
     for values in np.random.default_rng(0).uniform(-40, 60, (200, 3)).tolist():
         readings = dict(zip("abc", values, strict=True))
-        (line,) = [one for one in rule.lines if one.holds(readings)]
+        line = rule.line_for(readings)
+        assert line is next(one for one in rule.lines if one.holds(readings))
         assert all(2.0 <= v <= 12.0 for v in line.setpoints(readings).values())
     assert rule.line_for({}) is None
+    asked = rule.lines[0].when[0].reading  # a later line that holds does not count where an earlier one may, too
+    assert rule.line_for({name: 7.0 for name in "abc" if name != asked}) is None
+    assert [bool(line.when) for line in rule.lines] == [True] * (len(rule.lines) - 1) + [False]
 
 
 def test_where_less_is_better_the_rule_is_the_same():
