@@ -93,12 +93,7 @@ def load(
 
 
 def load_text(
-    text: str,
-    path: Path,
-    overrides: Overrides | None = None,
-    registry: Registry | None = None,
-    *,
-    to_run: bool = False,
+    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
 ) -> LoadedConfig:
     """Check and convert a configuration.
 
@@ -119,8 +114,8 @@ def load_text(
     config = check_shape(document, findings)
     currency = None if findings.muted(("currency",)) else config.currency
     context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
-    problem, today, worth = build_problem(context), build_today(context), build_worth(context)
-    telling = build_telling(context)
+    problem, today = build_problem(context), build_today(context)
+    worth, telling = build_worth(context), build_telling(context)
     registry = registry or Registry.installed()
     rig = with_windows(context, build_rig(context, registry), problem)
     if to_run and rig.devices:

@@ -146,10 +146,13 @@ class Units:
             raise ValueError(f'got "{value}", must be less than 1e{LARGEST_SUM} {code}')
         if per:
             try:
-                amount *= self._ratio(kind.unit, per)
+                none, one = (self._convert(Decimal(n), kind.unit, per) for n in (0, 1))
             except ValueError as error:
                 why = self._why(per, kind.unit)
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
+            if none:  # as degrees Celsius and Fahrenheit: one is no fixed number of the other
+                raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {per} has another zero')
+            amount *= one
         return _short(amount)
 
     def _in_currency(self, kind: Kind) -> str:
@@ -170,12 +173,6 @@ class Units:
         except ValueError:
             return f'"{unit}" is no known unit{_unit_meant(unit)}'
         return f"{unit} cannot be converted to {other}"
-
-    def _ratio(self, unit: str, other: str) -> Decimal:
-        """Return how many `other` one `unit` is; of decibels and degrees Celsius that is no one number."""
-        if self._convert(Decimal(0), unit, other):
-            raise ValueError(f"{unit} and {other} have no common zero")
-        return self._convert(Decimal(1), unit, other)
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
         source, target = self.unit(unit), self.unit(other)

@@ -36,7 +36,7 @@ def test_a_worth_is_read_per_unit_of_the_outcome(worth, unit, price, tmp_path):
     [
         ("0.3 EUR/g", "cm2/day", 'must be a price of one unit of outcome such as "0.3 EUR/(cm2/day)"; g cannot be'),
         ("0.3 EUR", "cm2/day", 'such as "0.3 EUR/(cm2/day)"'),
-        ("0.3 EUR/degF", "degC", "cannot be converted"),
+        ("0.3 EUR/degF", "degC", "has another zero"),
         ("0.3 USD/cm2/day", "cm2/day", "must be in the rig's currency EUR"),
         ("-0.3 EUR/g", "g", "must not be negative"),
         ("0 EUR/g", "g", "must be more than nothing; leave it out where nobody knows"),

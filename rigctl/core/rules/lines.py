@@ -6,7 +6,7 @@ are put in, and then moved and cut anew one after the other, by what all of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -115,24 +115,13 @@ class Arranging:
                 break
             left = best
         while wider := [
-            [*left[:i], open_, *left[i + 1 :]] for i in range(len(left) - 1) for open_ in self._wider(left[i])
+            [*left[:i], open_, *left[i + 1 :]] for i in range(len(left) - 1) for open_ in _wider(left[i], self.sizes)
         ]:
             best = max(wider, key=self.total)
             if self.total(left) - self.total(best) >= condition:
                 break
             left = best
         return left
-
-    def _wider(self, line: Leaf) -> list[Leaf]:
-        """Return the line without one of its limits; a line that always holds has no place before others."""
-        found = []
-        for column in self.telling:
-            for name, limit in (("low", 0), ("high", self.sizes[column])):
-                edge = getattr(line, name).copy()
-                if edge[column] != limit:
-                    edge[column] = limit
-                    found.append(replace(line, **{name: edge}))
-        return [w for w in found if w.low.any() or (w.high < self.sizes).any()]
 
     def _otherwise(self, lines: list[Leaf]) -> list[Leaf]:
         """Give the last line the formula that is best where no other holds."""
@@ -207,3 +196,14 @@ class Arranging:
         end, formula = np.unravel_index(int(rise.argmax()), rise.shape)
         low[column], high[column] = sums[: end + 1, formula].argmin(), end
         return float(rise[end, formula]), Leaf(low, high, int(formula))
+
+
+def _wider(line: Leaf, sizes: IntArray) -> Iterator[Leaf]:
+    """Yield the line without one of its limits; one that always holds has no place before others."""
+    for name, limits in (("low", np.zeros_like(sizes)), ("high", sizes)):
+        for column in np.flatnonzero(getattr(line, name) != limits).tolist():
+            edge = getattr(line, name).copy()
+            edge[column] = limits[column]
+            wider = replace(line, **{name: edge})
+            if wider.low.any() or (wider.high < sizes).any():
+                yield wider

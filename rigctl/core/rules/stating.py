@@ -1,28 +1,24 @@
-"""A rule in engineering units, rounded as a person would write it, and what it is worth as it is then written."""
+"""What a rule is worth as it is written, on days that it was not sought on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log10
 
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
-from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rule import BestFixed, Earning, Line, Looking, Rule, Trust
 from rigctl.core.rules.full import Full
-from rigctl.core.rules.lines import Leaf
 from rigctl.core.rules.planner import Found, Planner
-from rigctl.core.rules.readings import Days, Readings
+from rigctl.core.rules.readings import Days
+from rigctl.core.rules.writing import written
 from rigctl.core.worth import SMALLEST, Gain, half_width
 
 JOINT = 256
 """Days whose joint posterior gives the intervals."""
-FINE = 200
-"""Parts of a range that settings are rounded to."""
 EQUAL = 1e-9
 """Standardised: settings that differ by less are worth the same."""
 
@@ -64,7 +60,7 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
     """Put a rule into engineering units, and say what it is worth."""
     readings = planner.drawn()[1]
     days, full = planner.full(readings)
-    lines = tuple(_lines(planner, found))
+    lines = tuple(written(planner, found))
     own = _units(planner, days.read)
     which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
     point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
@@ -140,78 +136,6 @@ def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[Pl
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
     space = planner.problem.space
     return [dict(zip(space.names, row, strict=True)) for row in space.to_engineering(read).tolist()]
-
-
-def _lines(planner: Planner, found: Found) -> Iterator[Line]:
-    """Write the lines down, without what they are worth; readings count from what is usual where the line holds."""
-    left, read = np.ones(len(found.readings.days), dtype=bool), found.readings.read()
-    for leaf in found.leaves:
-        mine = left & leaf.holds(found.readings.days)
-        left &= ~mine
-        yield _line(planner, found, leaf, np.median(read[mine if mine.any() else slice(None)], axis=0))
-
-
-def _line(planner: Planner, found: Found, leaf: Leaf, middle: FloatArray) -> Line:
-    space, formula = planner.problem.space, found.formulas[leaf.formula]
-    chosen = space.control_sets[formula.control_set]
-    at = formula.settings(middle[None])[0]
-    return Line(
-        when=tuple(_conditions(space.variables, found.readings, leaf)),
-        control_set=chosen.names,
-        settings=tuple(
-            _setting(space.variables, column, float(at[k]), formula.slopes[k], middle)
-            for k, column in enumerate(chosen.indices)
-        ),
-        share=0.0,
-        expected=0.0,
-        low=0.0,
-        high=0.0,
-        cost_per_trial=None,
-        trials=planner.history.trials_of(formula.control_set),
-    )
-
-
-def _conditions(variables: Sequence[Variable], readings: Readings, leaf: Leaf) -> Sequence[Between]:
-    found = []
-    for column, (variable, own) in enumerate(zip(variables, readings.levels, strict=True)):
-        edges = [
-            None if level in (0, len(own)) else _between(variable, float(own[level - 1]), float(own[level]))
-            for level in (int(leaf.low[column]), min(int(leaf.high[column]), len(own)))
-        ]
-        if edges != [None, None]:
-            found.append(Between(variable.name, *edges))
-    return found
-
-
-def _between(variable: Variable, below: float, above: float) -> float:
-    """Return the number of fewest digits above one reading and not above the other, engineering units."""
-    span = variable.high - variable.low
-    low, high = variable.low + span * below, variable.low + span * above
-    for decimals in range(_decimals(span) - 2, 16):
-        value = round(ceil(low * 10.0**decimals + 1e-9) / 10.0**decimals, decimals)
-        if low < value <= high:
-            return value
-    return high
-
-
-def _decimals(span: float) -> int:
-    """Return with how many decimals a setting of such a range is written."""
-    return ceil(-log10(span / FINE))
-
-
-def _setting(variables: Sequence[Variable], column: int, at: float, slopes: FloatArray, middle: FloatArray) -> Setting:
-    v = variables[column]
-    span = v.high - v.low
-    decimals = _decimals(span)
-    follows = []
-    for other in np.flatnonzero(slopes).tolist():
-        r = variables[other]
-        per_unit = float(slopes[other]) * span / (r.high - r.low)
-        rounded = round(per_unit, 1 - floor(log10(abs(per_unit))))
-        about = round(r.low + (r.high - r.low) * float(middle[other]), _decimals(r.high - r.low))
-        follows.append(Slope(r.name, about, rounded))
-    own = round(v.low + span * at, decimals + 1) if follows else v.setpoint(at)
-    return Setting(v.name, own, tuple(follows), v.low, v.high, v.step)
 
 
 def _obeyed(
