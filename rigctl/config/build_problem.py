@@ -17,6 +17,7 @@ from rigctl.config.naturals import misplaced
 from rigctl.config.schema import OutcomeSection, VariableSection
 from rigctl.config.sections import DeclaredNatural, LearnedNatural
 from rigctl.config.shape import missing
+from rigctl.config.units import Kind
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable, last_level
@@ -100,6 +101,25 @@ def build_today(context: Context) -> Mapping[str, float] | None:
         elif name in context.config.variables:
             unit = context.config.variables[name].unit
             found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
+    return found
+
+
+def build_worth(context: Context) -> float | None:
+    """Return what one unit of the outcome is worth, currency units; None where it is not said."""
+    findings, found = context.findings, None
+    for path, section in context.outcomes:
+        if section.worth is None:
+            continue
+        at, unit = (*path, "worth"), section.unit
+        if section is not context.config.outcome:
+            findings.add(at, f'got "{section.worth}", but only what the first outcome is worth is counted; remove it')
+            continue
+        per = "" if unit == "1" else f"/({unit})" if "/" in unit else f"/{unit}"
+        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", "" if unit == "1" else unit)
+        price = findings.attempt(at, None, context.units.price, section.worth, kind)
+        if price == 0:
+            findings.add(at, f'got "{section.worth}", must be more than nothing; leave it out where nobody knows')
+        found = None if price is None else float(price)
     return found
 
 

@@ -191,6 +191,7 @@ Price = Annotated[
     PlainValidator(_price),
     WithJsonSchema({"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}),
 ]
+Worth = Annotated[str, PlainValidator(_text_of(Kind("a price", "0.3 EUR/g", ""))), WithJsonSchema(_PRICE)]
 Quantity = Annotated[float | str, PlainValidator(_number_or_text), WithJsonSchema(_QUANTITY)]
 Pair = Annotated[
     list[float | str],

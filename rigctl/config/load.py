@@ -10,7 +10,7 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.build_calendar import with_windows
-from rigctl.config.build_problem import build_problem, build_today
+from rigctl.config.build_problem import build_problem, build_today, build_worth
 from rigctl.config.build_rig import build_rig
 from rigctl.config.build_telling import build_telling
 from rigctl.config.document import Document, parse
@@ -69,6 +69,8 @@ class LoadedConfig:
     """Who is told what."""
     today: Mapping[str, float] | None = None
     """Setpoints of today's practice, engineering units; None where it is not said."""
+    worth: float | None = None
+    """What one unit of outcome is worth, currency units; None where it is not said."""
     warnings: tuple[str, ...] = ()
     """What a person should know but may want, each with file, line and key."""
 
@@ -91,12 +93,7 @@ def load(
 
 
 def load_text(
-    text: str,
-    path: Path,
-    overrides: Overrides | None = None,
-    registry: Registry | None = None,
-    *,
-    to_run: bool = False,
+    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
 ) -> LoadedConfig:
     """Check and convert a configuration.
 
@@ -118,7 +115,7 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
-    telling = build_telling(context)
+    worth, telling = build_worth(context), build_telling(context)
     registry = registry or Registry.installed()
     rig = with_windows(context, build_rig(context, registry), problem)
     if to_run and rig.devices:
@@ -148,6 +145,7 @@ def load_text(
         document=document,
         telling=telling,
         today=today,
+        worth=worth,
         warnings=findings.warnings,
     )
 

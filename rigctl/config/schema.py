@@ -24,6 +24,7 @@ from rigctl.config.fields import (
     Quantity,
     SafeState,
     Volume,
+    Worth,
     one_of,
 )
 from rigctl.config.sections import (
@@ -162,6 +163,9 @@ class OutcomeSection(SensedSection, LateSection):
     """The worst value it can take; without it a bound from the data is used."""
     plausible: Pair | None = None
     """Readings outside are INVALID: the trial fails, its cost is charged."""
+    worth: Worth | None = None
+    """What one unit of it in a trial is worth, the first outcome only: 0.3 EUR/g, 0.02 EUR/(cm2/day); 3 EUR without a
+    unit. Where less is better, what one unit less is worth. It changes what a rule is said to be worth, not a trial."""
 
 
 class MeterSection(Section):

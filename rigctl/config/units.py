@@ -146,10 +146,13 @@ class Units:
             raise ValueError(f'got "{value}", must be less than 1e{LARGEST_SUM} {code}')
         if per:
             try:
-                amount *= self._convert(Decimal(1), kind.unit, per)
+                none, one = (self._convert(Decimal(n), kind.unit, per) for n in (0, 1))
             except ValueError as error:
                 why = self._why(per, kind.unit)
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
+            if none:  # as degrees Celsius and Fahrenheit: one is no fixed number of the other
+                raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {per} has another zero')
+            amount *= one
         return _short(amount)
 
     def _in_currency(self, kind: Kind) -> str:

@@ -144,7 +144,13 @@ def _looking(loaded: LoadedConfig) -> list[str]:
     if look is None:
         return []
     first = "The rig is prepared and its variables are read before each decision"
-    return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+    told = [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+    if loaded.worth is not None:
+        one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
+        told.append(
+            f"`recommend` says in money what looking earns: one {one} is worth {loaded.worth:.4g} {loaded.currency}."
+        )
+    return told
 
 
 def _referring(loaded: LoadedConfig) -> list[str]:

@@ -124,7 +124,7 @@ def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
     unit = labels.outcomes[labels.outcome]
     told = rows(rule, labels.units)
     columns = (
-        Column("look first; if it reads", [row.when for row in told], left=True),
+        Column("look first; the first that holds", [row.when for row in told], left=True),
         Column("control", [row.control for row in told], left=True),
         Column("at", [row.at for row in told], left=True),
         Column(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rigctl.core.explain import decimals_for
+from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.recommend import Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
 
@@ -32,7 +32,7 @@ class _Words:
         self._decimals = decimals_for([s for s in spreads if s > 1e-9 * abs(recommendation.choice.expected)])
 
     def reference(self, r: Reference) -> list[str]:
-        span = f"{self._number(r.low)} to {self._number(r.high)} {self._unit}".rstrip()
+        span = self._span(r.low, r.high)
         if r.what == "nothing":
             lines = [f"With everything left alone, {self._outcome} is expected at {span}."]
         elif r.what == "everything":
@@ -72,15 +72,14 @@ class _Words:
 
     def lesson(self, found: Lesson) -> str:
         """Say what controlling one variable does, and what it costs."""
-        span = f"{self._number(found.gain.low)} to {self._number(found.gain.high)} {self._unit}".rstrip()
+        span = self._span(found.gain.low, found.gain.high)
         too = "controlling it" if found.controlled else "controlling it too"
         if found.effect == "unclear":
             said = f"{found.variable}: no effect of {too} was shown ({span})"
         elif found.effect == "better":
             said = f"{found.variable}: {too} is better by {span}"
         else:
-            low, high = self._number(-found.gain.high), self._number(-found.gain.low)
-            said = f"{found.variable}: {too} is worse by {low} to {high} {self._unit}".rstrip()
+            said = f"{found.variable}: {too} is worse by {self._span(-found.gain.high, -found.gain.low)}"
         if found.extra_cost is None:
             return f"{said}; its own cost was not metered."
         if found.extra_cost == 0:
@@ -91,11 +90,13 @@ class _Words:
     def _gain(self, gain: Gain) -> str:
         low, high = gain.low, gain.high
         if low > 0:
-            return f"better by {self._number(low)} to {self._number(high)} {self._unit}".rstrip()
+            return f"better by {self._span(low, high)}"
         if high < 0:
-            return f"worse by {self._number(-high)} to {self._number(-low)} {self._unit}".rstrip()
+            return f"worse by {self._span(-high, -low)}"
         return "not shown to be better or worse"
 
+    def _span(self, low: float, high: float) -> str:
+        return f"{ends(low, high, self._decimals)} {self._unit}".rstrip()
+
     def _number(self, value: float) -> str:
-        text = f"{value:.{self._decimals}f}"
-        return text.lstrip("-") if float(text) == 0 else text
+        return written(value, self._decimals)

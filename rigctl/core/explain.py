@@ -163,6 +163,21 @@ def decimals_for(spreads: Sequence[float]) -> int:
     return min(max(-floor(log10(min(seen))), 0), 6) if seen else 2
 
 
+def ends(low: float, high: float, decimals: int) -> str:
+    """Write both ends of an interval, with as many more decimals as tell them apart; equal ones as one number."""
+    for places in range(decimals, 7):
+        first, last = (written(value, places) for value in (low, high))
+        if first != last:
+            return f"{first} to {last}"
+    return written(high, decimals)
+
+
+def written(value: float, decimals: int) -> str:
+    """Write a number with so many decimals; nothing is never negative."""
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
 class _Rows:
     """Write the numbers of all control sets with the same decimals."""
 

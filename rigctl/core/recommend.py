@@ -214,6 +214,7 @@ def recommend(
     further: Sequence[JsonState] = (),
     today: Mapping[str, float] | None = None,
     floor_cost: float | None = None,
+    price: float | None = None,
     rule: bool = True,
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
@@ -231,6 +232,7 @@ def recommend(
         further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
+        price: what one unit of outcome is worth, currency units, if it is known.
         rule: whether to work out a rule as well, where the problem looks first.
 
     Raises:
@@ -241,28 +243,26 @@ def recommend(
     problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)
-    options, tried, floor = weighing.options, weighing.tried, weighing.floor
-    charged = _charged(problem, history, options)
+    charged = _charged(problem, history, weighing.options)
     good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
-    others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
-    why_not = {s.control_set: _why_not(s, tried, good, threshold, tolerance) for s in others}
+    others = sorted((s for s in weighing.options if s is not chosen), key=lambda s: -s.mean)
+    why_not = {s.control_set: _why_not(s, weighing.tried, good, threshold, tolerance) for s in others}
     alternatives = (replace(_option(problem, history, s, charged), why_not=why_not[s.control_set]) for s in others)
-    at = [s.setting for s in options]
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
-    appraisal = Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost)
+    at = [s.setting for s in weighing.options]
     return Recommendation(
         choice=choice,
         alternatives=tuple(_compared(problem, option, choice) for option in alternatives),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
-        reason=_reason(len(good), len(tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
-        worth=appraisal.worth(),
+        reason=_reason(len(good), len(weighing.tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
         technical=f"played settings by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
-        f"{sign(problem) * floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
+        f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
-        rule=None if planner is None else _rule(planner, choice, weighing, charged),
+        rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
     )
 
 
@@ -278,7 +278,9 @@ def _planner(problem: Problem, history: History, posterior: Posterior, weighing:
     return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
 
 
-def _rule(planner: Planner, choice: Option, weighing: Weighing, charged: Sequence[float | None]) -> Rule:
+def _rule(
+    planner: Planner, choice: Option, weighing: Weighing, charged: Sequence[float | None], price: float | None
+) -> Rule:
     """Work out a rule beside the fixed choice, of the sets that may be recommended."""
     space = planner.problem.space
     index = space.index_of(choice.control_set)
@@ -287,7 +289,7 @@ def _rule(planner: Planner, choice: Option, weighing: Weighing, charged: Sequenc
         for s in weighing.tried
         if s.control_set != index
     )
-    fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside)
+    fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside, price)
     return state(planner, planner.short(index, fixed.setting), fixed)
 
 

@@ -128,6 +128,25 @@ class BestFixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Earning:
+    """What looking first earns, a trial, net of what trials cost; gains in currency units.
+
+    Costs are taken as known. What looking itself costs is not counted.
+    """
+
+    price: float
+    """Of one unit of outcome, currency units."""
+    best: tuple[str, ...]
+    """Control set of the fixed setting that earns most."""
+    setpoints: Mapping[str, float]
+    """Its setting, engineering units."""
+    gain: Gain
+    """Of the short rule over it."""
+    value: Gain
+    """Of the rule that earns most over it; not expected below 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class Looking:
     """What looking first is worth, a trial: the rule against the best fixed setting.
 
@@ -152,6 +171,8 @@ class Looking:
     """The cheapest control set whose fixed setting is expected to be as good as the rule; empty: none is."""
     instead_costs: float | None = None
     """How much dearer its trials are than the rule's, currency units."""
+    earns: Earning | None = None
+    """In money; None: nobody knows what the outcome is worth, or what trials cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +180,7 @@ class Rule:
     """What to control at which readings. Outcomes in their own units, costs in currency, readings in theirs."""
 
     lines: tuple[Line, ...]
-    """At most seven, of which one holds; a single one without conditions is the fixed setting."""
+    """At most seven, of which the first that holds counts. The last one always does; alone, it is the fixed setting."""
     expected: float
     """Averaged over the readings."""
     low: float
@@ -182,5 +203,13 @@ class Rule:
         return any(line.follows for line in self.lines)
 
     def line_for(self, readings: Mapping[str, float]) -> Line | None:
-        """Return the line that holds; None where a reading it takes is missing: then the fixed setting is to be run."""
-        return next((line for line in self.lines if line.holds(readings)), None)
+        """Return the first line that holds; None where it takes a reading that is missing.
+
+        Then the fixed setting is to be run.
+        """
+        for line in self.lines:
+            if not {c.reading for c in line.when} <= readings.keys():
+                return None
+            if all(c.holds(readings[c.reading]) for c in line.when):
+                return line if line.holds(readings) else None
+        return None

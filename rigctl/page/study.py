@@ -119,6 +119,7 @@ def recommended(loaded: LoadedConfig, history: History, state: JsonState, least:
         known,
         further=state.get("further", ()),
         today=loaded.today,
+        price=loaded.worth,
         floor_cost=least,
     )
 

@@ -19,13 +19,14 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.natural import persistences
 from rigctl.core.rules.full import Full, Seeking, Ways
+from rigctl.core.rules.lines import Leaf
 from rigctl.core.rules.readings import Days, Readings, telling
-from rigctl.core.rules.short import Formula, Leaf, constant, short_rule
+from rigctl.core.rules.short import Formula, constant, short_rule
 
 if TYPE_CHECKING:
     from rigctl.core.persistence import Persistence
 
-DAYS = ((150, 512), (300, 256), (10**9, 128))
+DAYS = ((150, 1024), (300, 512), (10**9, 256))
 """With at most so many trials a rule is sought on as many days, and stated on as many others; a day costs the square of
 the trials."""
 

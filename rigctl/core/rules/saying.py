@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rigctl.core.explain import decimals_for
-from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting
+from rigctl.core.explain import decimals_for, ends, written
+from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
 
-ANY = "at any reading"
+ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
 """A smaller share of what looking gains is not spoken of."""
 TOGETHER = 5
@@ -34,11 +34,11 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
     decimals = decimals_for([0.25 * (line.high - line.low) for line in rule.lines])
     return tuple(
         Row(
-            when=" and ".join(_when(c, units) for c in line.when) or ANY,
+            when=" and ".join(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY),
             control="+".join(line.control_set),
             at=at(line, units),
             expected=f"{line.expected:.{decimals}f}",
-            interval=f"{line.low:.{decimals}f} to {line.high:.{decimals}f}",
+            interval=ends(line.low, line.high, decimals),
             cost="-" if line.cost_per_trial is None else f"{line.cost_per_trial:.3g}",
             share=f"{line.share:.0%}",
         )
@@ -76,13 +76,13 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
 class _Words:
     """Write a rule's numbers with the same decimals."""
 
-    def __init__(self, rule: Rule, unit: str, currency: str) -> None:
+    def __init__(self, rule: Rule, unit: str, currency: str, spreads: Sequence[float] = ()) -> None:
         self._rule, self._unit, self._currency = rule, unit, currency
         gain = rule.looking.gain
-        self._decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
+        self.decimals = decimals_for(spreads or [0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
 
     def span(self, low: float, high: float) -> str:
-        return f"{self._number(low)} to {self._number(high)} {self._unit}".rstrip()
+        return f"{ends(low, high, self.decimals)} {self._unit}".rstrip()
 
     def best(self, best: BestFixed) -> str:
         """Say what looking is compared with."""
@@ -110,19 +110,34 @@ class _Words:
             yield f"They save {looking.saving:.3g} {self._currency} a trial, what looking itself costs not counted."
         elif looking.saving is not None and looking.saving < 0:
             yield f"They cost {-looking.saving:.3g} {self._currency} a trial more."
-        if looking.per_outcome is not None:
+        if looking.earns is not None:
+            yield from self._earns(looking.earns)
+        elif looking.per_outcome is not None:
             yield f"They pay if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{looking.instead_costs:.3g} {self._currency}"
             yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
 
+    def _earns(self, earning: Earning) -> Iterator[str]:
+        """Say what the lines and looking are worth in money."""
+        one = f"one {self._unit}" if self._unit else "one unit of outcome"
+        at, names = f"{earning.price:.3g} {self._currency}", "+".join(earning.best)
+        yield f"At {at} for {one}, the fixed setting that earns most controls {names}."
+        spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
+        money = _Words(self._rule, f"{self._currency} a trial", self._currency, spread)
+        yield f"Costs taken off, these lines are {money.gain(earning.gain)} than it."
+        if float(written(earning.value.high, money.decimals)) == 0:
+            yield "Costs taken off, looking first gains nothing over it."
+        else:
+            yield f"Costs taken off, looking first is {money.gain(earning.value)} than it."
+
     def loss(self) -> Iterator[str]:
         """Say what the table gives up against doing what is best at every single reading."""
         rule, told = self._rule, []
         if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
             told.append("no better")
-        elif rule.loss > 0 and float(lost := f"{rule.loss:.{self._decimals}f}"):
+        elif rule.loss > 0 and float(lost := f"{rule.loss:.{self.decimals}f}"):
             share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
             told.append(f"better by {f'{lost} {self._unit}'.rstrip()}{share}")
         if rule.full_cost is not None and rule.cost_per_trial is not None:
@@ -133,8 +148,7 @@ class _Words:
             yield f"The best at every single reading would be {more}."
 
     def _number(self, value: float) -> str:
-        text = f"{value:.{self._decimals}f}"
-        return text.lstrip("-") if float(text) == 0 else text
+        return written(value, self.decimals)
 
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:

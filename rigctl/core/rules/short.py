@@ -1,13 +1,13 @@
-"""The short rule: a tree of few leaves, in each of which one control set is played.
+"""The short rule: few lines, in each of which one control set is played.
 
-Within a leaf a setting is a constant or goes straight with readings. What may be played is a pool of such formulas,
-each worked out on all days; so the tree is grown by what it is worth, not by how well it imitates the full rule. The
-formulas are then improved on the days of the leaf they are in, and the tree is grown anew.
+Within a line a setting is a constant or goes straight with readings. What may be played is a pool of such formulas,
+each worked out on all days; so lines are sought by what they are worth, not by how well they imitate the full rule. The
+formulas are then improved on the days of the line they are in, and lines are sought anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,20 +16,23 @@ from rigctl.core.arrays import BoolArray, FloatArray, IntArray
 from rigctl.core.bounds.expectations import FLOOR
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.rules.full import DOUBT, Full, Seeking
+from rigctl.core.rules.lines import FEWEST, Arranging, Leaf
 from rigctl.core.rules.readings import Days
 
-LINES = 7
-"""Leaves at most: what a person can follow."""
-FEWEST = 1 / 64
-"""Share of the days that a leaf has at least."""
 ROUNDS = 2
-"""Improving the formulas, and growing the tree anew."""
+"""Improving the formulas, and seeking lines anew."""
 RIVALS = 2
-"""Control sets whose formulas are improved in a leaf."""
+"""Control sets whose formulas are improved in a line."""
+FORMULAS = 16
+"""Of the pool, from which lines are made: those that are worth most together, if one could choose freely."""
+CLIMBED = 256
+"""Days by which a formula is improved."""
 CONSTANTS = 8
 """Days whose best settings are formulas as they are, per control set."""
 LITTLE = 0.01
-"""A split, or a reading in a formula, is worth its room from this share of the full rule's gain on."""
+"""A line is worth its room from this share of the full rule's gain on."""
+TERM = 0.25
+"""A limit, or a reading in a formula, is worth its room from this share of that on."""
 SAVING = 0.2
 """Share of the tolerance that the largest saving there is outweighs once an outcome is good enough."""
 STEPS = 30
@@ -49,20 +52,6 @@ class Formula:
     def settings(self, read: FloatArray) -> FloatArray:
         """Return settings (b, k) for readings (b, d), before they are cut."""
         return np.asarray(self.base + (read - 0.5) @ self.slopes.T)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaf:
-    """Hold one line of the rule."""
-
-    low: IntArray
-    """(d,): first level of each reading."""
-    high: IntArray
-    """(d,): one past the last."""
-    rows: IntArray
-    """Days it holds on."""
-    formula: int
-    """Of the pool."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +97,7 @@ class Pool:
         """Climb to the formula that supports these days best; `used` (k, d) says which slopes it may have."""
         from scipy.optimize import minimize  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
-        s = formula.control_set
+        s, rows = formula.control_set, rows[:: max(1, len(rows) // CLIMBED)]
         days, posterior = self.days, self.days.posterior
         columns = list(self.seeking.space.control_sets[s].indices)
         allowed = np.zeros(formula.slopes.shape, dtype=bool)
@@ -194,17 +183,33 @@ def short_rule(
             pool.add(pool.improved(pool.imitating(s, played), played))
     least = _least(pool)
     for _ in range(ROUNDS if telling else 0):
-        for leaf in _grown(pool, levels):
-            for s in filter(pool.follows, _rivals(pool, leaf)):
-                pool.add(pool.improved(pool.imitating(s, leaf.rows), leaf.rows))
-                pool.add(pool.improved(_best_of(pool, s, leaf), leaf.rows))
-    leaves = [_simplified(pool, leaf, least) for leaf in _pruned(pool, _grown(pool, levels), least)]
-    only = leaves[0].formula
-    if len(leaves) == 1 and (
+        arranging, lines = _lines(pool, levels)
+        for i in range(len(lines)):
+            rows = np.flatnonzero(arranging.routed(lines) == i)
+            for s in filter(pool.follows, _rivals(pool, rows)):
+                pool.add(pool.improved(pool.imitating(s, rows), rows))
+                pool.add(pool.improved(_best_of(pool, s, rows), rows))
+    arranging, lines = _lines(pool, levels)
+    lines = arranging.pruned(lines, least, TERM * least)
+    which = arranging.routed(lines)
+    lines = [_simplified(pool, line, np.flatnonzero(which == i), TERM * least) for i, line in enumerate(lines)]
+    only = lines[0].formula
+    if len(lines) == 1 and (
         not pool.formulas[only].slopes.any() or float((pool.worth[only] - pool.worth[0]).sum()) < least
     ):  # what does not depend on readings is what is recommended without them
-        return (replace(leaves[0], formula=0),), (fixed,)
-    return tuple(leaves), tuple(pool.formulas)
+        return (replace(lines[0], formula=0),), (fixed,)
+    return tuple(lines), tuple(pool.formulas)
+
+
+def _lines(pool: Pool, levels: IntArray) -> tuple[Arranging, list[Leaf]]:
+    """Find lines of the formulas that are worth most together."""
+    worth = np.stack(pool.worth, axis=1)
+    best, chosen = np.full(len(worth), -np.inf), []
+    for _ in range(min(FORMULAS, worth.shape[1])):
+        chosen.append(int(np.maximum(worth, best[:, None]).sum(axis=0).argmax()))
+        best = np.maximum(best, worth[:, chosen[-1]])
+    found = Arranging(worth[:, chosen], levels, pool.telling if levels.any() else ()).arranged()
+    return Arranging(worth, levels, pool.telling), [replace(line, formula=chosen[line.formula]) for line in found]
 
 
 def _weight(seeking: Seeking, full: Full) -> float:
@@ -221,93 +226,9 @@ def _least(pool: Pool) -> float:
     return LITTLE * max(gain, 1e-6 * len(pool.days))
 
 
-def _grown(pool: Pool, levels: IntArray) -> list[Leaf]:
-    """Split the leaf that gains most, again and again; a split that gains little may be needed for one that does."""
-    worth = np.stack(pool.worth, axis=1)
-    fewest = max(1, round(FEWEST * len(levels)))
-    every = np.arange(len(levels))
-    root = Leaf(np.zeros(levels.shape[1], dtype=np.int64), levels.max(axis=0) + 1, every, _top(worth, every))
-    leaves = [root]
-    splits = [_split(worth, levels, pool.telling, root, fewest)]
-    while len(leaves) < LINES:
-        i = int(np.argmax([gain for gain, *_ in splits]))
-        gain, column, cut = splits[i]
-        if gain <= 0:
-            break
-        parts = list(_parts(worth, levels, leaves[i], column, cut))
-        leaves[i : i + 1] = parts
-        splits[i : i + 1] = [_split(worth, levels, pool.telling, part, fewest) for part in parts]
-    return leaves
-
-
-def _pruned(pool: Pool, leaves: list[Leaf], least: float) -> list[Leaf]:
-    """Join leaves that are one box, those first that lose least by it, until joining any would lose too much."""
-    worth = np.stack(pool.worth, axis=1)
-    while len(leaves) > 1:
-        joined = [(i, j, _joined(worth, leaves[i], leaves[j])) for j in range(len(leaves)) for i in range(j)]
-        losses = [
-            (_total(worth, leaves[i]) + _total(worth, leaves[j]) - _total(worth, both), i, j, both)
-            for i, j, both in joined
-            if both is not None
-        ]
-        loss, i, j, both = min(losses, key=lambda found: found[0])
-        if loss >= least:
-            break
-        leaves = [*(leaf for k, leaf in enumerate(leaves) if k not in (i, j)), both]
-    return sorted(leaves, key=lambda leaf: (*leaf.low.tolist(), *leaf.high.tolist()))
-
-
-def _joined(worth: FloatArray, one: Leaf, other: Leaf) -> Leaf | None:
-    """Return both leaves as one; None where they are not one box."""
-    differ = np.flatnonzero((one.low != other.low) | (one.high != other.high))
-    if len(differ) != 1 or not (one.high[differ] == other.low[differ] or other.high[differ] == one.low[differ]):
-        return None
-    rows = np.concatenate([one.rows, other.rows])
-    return Leaf(np.minimum(one.low, other.low), np.maximum(one.high, other.high), rows, _top(worth, rows))
-
-
-def _total(worth: FloatArray, leaf: Leaf) -> float:
-    return float(worth[leaf.rows, leaf.formula].sum())
-
-
-def _top(worth: FloatArray, rows: IntArray) -> int:
-    return int(worth[rows].sum(axis=0).argmax())
-
-
-def _parts(worth: FloatArray, levels: IntArray, leaf: Leaf, column: int, cut: int) -> Iterator[Leaf]:
-    """Yield both sides of a cut: readings of lower levels, and the others."""
-    below = levels[leaf.rows, column] < cut
-    for rows, name in ((leaf.rows[below], "high"), (leaf.rows[~below], "low")):
-        edge = getattr(leaf, name).copy()
-        edge[column] = cut
-        yield replace(leaf, rows=rows, formula=_top(worth, rows), **{name: edge})
-
-
-def _split(
-    worth: FloatArray, levels: IntArray, telling: Sequence[int], leaf: Leaf, fewest: int
-) -> tuple[float, int, int]:
-    """Return the best split of a leaf: what it gains, summed over its days, by which reading, and at which level."""
-    best = (0.0, 0, 0)
-    whole = float(worth[leaf.rows].sum(axis=0).max())
-    for column in telling:
-        own = levels[leaf.rows, column]
-        order = np.argsort(own, kind="stable")
-        own = own[order]
-        ends = np.flatnonzero(own[1:] != own[:-1])
-        ends = ends[(ends + 1 >= fewest) & (len(own) - ends - 1 >= fewest)]
-        if not len(ends):
-            continue
-        sums = np.cumsum(worth[leaf.rows[order]], axis=0)
-        gains = sums[ends].max(axis=1) + (sums[-1] - sums[ends]).max(axis=1) - whole
-        i = int(gains.argmax())
-        if gains[i] > best[0]:
-            best = (float(gains[i]), column, int(own[ends[i] + 1]))
-    return best
-
-
-def _rivals(pool: Pool, leaf: Leaf) -> list[int]:
-    """Return the control sets that are best in a leaf, the best first."""
-    totals = [float(w[leaf.rows].sum()) for w in pool.worth]
+def _rivals(pool: Pool, rows: IntArray) -> list[int]:
+    """Return the control sets that are best on these days, the best first."""
+    totals = [float(w[rows].sum()) for w in pool.worth]
     found: list[int] = []
     for i in np.argsort(-np.array(totals), kind="stable").tolist():
         if pool.formulas[i].control_set not in found:
@@ -315,23 +236,24 @@ def _rivals(pool: Pool, leaf: Leaf) -> list[int]:
     return found[:RIVALS]
 
 
-def _best_of(pool: Pool, control_set: int, leaf: Leaf) -> Formula:
+def _best_of(pool: Pool, control_set: int, rows: IntArray) -> Formula:
     mine = [i for i, f in enumerate(pool.formulas) if f.control_set == control_set]
-    return pool.formulas[max(mine, key=lambda i: float(pool.worth[i][leaf.rows].sum()))]
+    return pool.formulas[max(mine, key=lambda i: float(pool.worth[i][rows].sum()))]
 
 
-def _simplified(pool: Pool, leaf: Leaf, least: float) -> Leaf:
-    """Leave out, one after the other, readings that a leaf's formula hardly needs."""
-    formula, kept = pool.formulas[leaf.formula], float(pool.worth[leaf.formula][leaf.rows].sum())
+def _simplified(pool: Pool, line: Leaf, rows: IntArray, least: float) -> Leaf:
+    """Leave out, one after the other, readings that a line's formula hardly needs."""
+    formula, kept = pool.formulas[line.formula], float(pool.worth[line.formula][rows].sum())
     while formula.slopes.any():
         tries = []
         for place in np.argwhere(formula.slopes != 0).tolist():
-            used = formula.slopes != 0
-            used[tuple(place)] = False
-            fewer = pool.improved(replace(formula, slopes=np.where(used, formula.slopes, 0.0)), leaf.rows, used)
-            tries.append((float(pool.judged(fewer, leaf.rows).sum()), fewer))
-        total, fewer = max(tries, key=lambda t: t[0])
-        if kept - total > least / 2:
+            slopes = formula.slopes.copy()
+            slopes[tuple(place)] = 0.0
+            fewer = replace(formula, slopes=slopes)
+            tries.append((float(pool.judged(fewer, rows).sum()), fewer))
+        fewer = max(tries, key=lambda t: t[0])[1]
+        fewer = pool.improved(fewer, rows, fewer.slopes != 0)
+        if kept - float(pool.judged(fewer, rows).sum()) > least:
             break
         formula = fewer
-    return replace(leaf, formula=pool.add(formula))
+    return replace(line, formula=pool.add(formula))

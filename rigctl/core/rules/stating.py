@@ -1,28 +1,24 @@
-"""A rule in engineering units, rounded as a person would write it, and what it is worth as it is then written."""
+"""What a rule is worth as it is written, on days that it was not sought on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, log10
 
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
-from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rule import BestFixed, Earning, Line, Looking, Rule, Trust
 from rigctl.core.rules.full import Full
 from rigctl.core.rules.planner import Found, Planner
-from rigctl.core.rules.readings import Days, Readings
-from rigctl.core.rules.short import Leaf
+from rigctl.core.rules.readings import Days
+from rigctl.core.rules.writing import written
 from rigctl.core.worth import SMALLEST, Gain, half_width
 
 JOINT = 256
 """Days whose joint posterior gives the intervals."""
-FINE = 200
-"""Parts of a range that settings are rounded to."""
 EQUAL = 1e-9
 """Standardised: settings that differ by less are worth the same."""
 
@@ -38,6 +34,8 @@ class Fixed:
     """Outcome units."""
     others: Sequence[tuple[tuple[str, ...], float, float | None]]
     """Other control sets at their best fixed settings: names, expected outcome, cost of a trial."""
+    price: float | None = None
+    """Of one unit of outcome, currency units; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +60,7 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
     """Put a rule into engineering units, and say what it is worth."""
     readings = planner.drawn()[1]
     days, full = planner.full(readings)
-    lines = tuple(_line(planner, found, leaf) for leaf in found.leaves)
+    lines = tuple(written(planner, found))
     own = _units(planner, days.read)
     which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
     point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
@@ -72,12 +70,14 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
         _played(planner, days, np.full(len(days), s), np.tile(at, (len(days), 1)))
         for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
     )
-    unpriced = _at_any_price(planner, days, full, top)
+    unpriced = _better_by_day(planner, days, full, top)
+    earning = None if fixed.price is None else _earning(planner, days, full, fixed.price)
     masks = Days.masks_of(planner.problem.space)
-    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, top, unpriced)]
+    compared = (short, best, top, unpriced, *(earning or ()))
+    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in compared]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
-    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
 
 
 def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
@@ -97,85 +97,45 @@ def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArra
     return int(ways.sets[best]), ways.points[best][None]
 
 
-def _at_any_price(planner: Planner, days: Days, full: Full, top: Played) -> Played:
-    """Return what is best on every day, costs aside: never worse there than the best fixed setting."""
-    every = np.arange(len(days))
-    sets = full.best.mean.argmax(axis=1)
+def _better_by_day(
+    planner: Planner, days: Days, full: Full, top: Played, *, paid: FloatArray | float = 0.0, weight: float = 0.0
+) -> Played:
+    """Return what is best on every day, never worse there than the best fixed setting.
+
+    What the control sets cost, `paid` (q, m), counts by its `weight`, value units per currency unit.
+    """
+    every, scale = np.arange(len(days)), planner.posterior.hyperparameters.y_scale
+    sets = (scale * full.best.mean - weight * paid).argmax(axis=1)
     free = _played(planner, days, sets, full.best.points[every, sets])
-    fixed = top.mean >= free.mean
+    costs = [weight * played.cost if weight else 0.0 for played in (top, free)]
+    fixed = top.mean - costs[0] >= free.mean - costs[1]
     pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
     own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
     return Played(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
 
 
+def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[Played, Played] | None:
+    """Return the fixed setting and the rule that earn most at a price of the outcome; None where no cost is known."""
+    space, ways, scale = planner.problem.space, planner.ways, planner.posterior.hyperparameters.y_scale
+    earns, known = np.full(len(ways.sets), -np.inf), np.zeros(len(space.control_sets), dtype=bool)
+    for s in np.unique(ways.sets).tolist():
+        rows = np.flatnonzero(ways.sets == s)
+        cost = planner.seeking.prices.at(s, ways.points[np.ix_(rows, space.control_sets[s].indices)])
+        if cost is not None:
+            known[s] = True
+            earns[rows] = price * scale * days.means(s, ways.points[rows]).mean(axis=0) - cost
+    if not known.any():
+        return None
+    best = int(earns.argmax())
+    count = len(days)
+    top = _played(planner, days, np.full(count, ways.sets[best]), np.tile(ways.points[best], (count, 1)))
+    paid = np.where(known, full.cost, np.inf)
+    return top, _better_by_day(planner, days, full, top, paid=paid, weight=1 / price)
+
+
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
     space = planner.problem.space
     return [dict(zip(space.names, row, strict=True)) for row in space.to_engineering(read).tolist()]
-
-
-def _line(planner: Planner, found: Found, leaf: Leaf) -> Line:
-    """Write a leaf down, without what it is worth."""
-    space, formula = planner.problem.space, found.formulas[leaf.formula]
-    chosen = space.control_sets[formula.control_set]
-    middle = np.median(found.readings.read()[leaf.rows], axis=0)
-    at = formula.settings(middle[None])[0]
-    return Line(
-        when=tuple(_conditions(space.variables, found.readings, leaf)),
-        control_set=chosen.names,
-        settings=tuple(
-            _setting(space.variables, column, float(at[k]), formula.slopes[k], middle)
-            for k, column in enumerate(chosen.indices)
-        ),
-        share=0.0,
-        expected=0.0,
-        low=0.0,
-        high=0.0,
-        cost_per_trial=None,
-        trials=planner.history.trials_of(formula.control_set),
-    )
-
-
-def _conditions(variables: Sequence[Variable], readings: Readings, leaf: Leaf) -> Sequence[Between]:
-    found = []
-    for column, (variable, own) in enumerate(zip(variables, readings.levels, strict=True)):
-        edges = [
-            None if level in (0, len(own)) else _between(variable, float(own[level - 1]), float(own[level]))
-            for level in (int(leaf.low[column]), min(int(leaf.high[column]), len(own)))
-        ]
-        if edges != [None, None]:
-            found.append(Between(variable.name, *edges))
-    return found
-
-
-def _between(variable: Variable, below: float, above: float) -> float:
-    """Return the number of fewest digits above one reading and not above the other, engineering units."""
-    span = variable.high - variable.low
-    low, high = variable.low + span * below, variable.low + span * above
-    for decimals in range(_decimals(span) - 2, 16):
-        value = round(ceil(low * 10.0**decimals + 1e-9) / 10.0**decimals, decimals)
-        if low < value <= high:
-            return value
-    return high
-
-
-def _decimals(span: float) -> int:
-    """Return with how many decimals a setting of such a range is written."""
-    return ceil(-log10(span / FINE))
-
-
-def _setting(variables: Sequence[Variable], column: int, at: float, slopes: FloatArray, middle: FloatArray) -> Setting:
-    v = variables[column]
-    span = v.high - v.low
-    decimals = _decimals(span)
-    follows = []
-    for other in np.flatnonzero(slopes).tolist():
-        r = variables[other]
-        per_unit = float(slopes[other]) * span / (r.high - r.low)
-        rounded = round(per_unit, 1 - floor(log10(abs(per_unit))))
-        about = round(r.low + (r.high - r.low) * float(middle[other]), _decimals(r.high - r.low))
-        follows.append(Slope(r.name, about, rounded))
-    own = round(v.low + span * at, decimals + 1) if follows else v.setpoint(at)
-    return Setting(v.name, own, tuple(follows), v.low, v.high, v.step)
 
 
 def _obeyed(
@@ -246,9 +206,11 @@ class _Stating:
     """The best fixed setting."""
     unpriced: Played
     """What is best on every day, whatever it costs."""
+    earning: tuple[Played, Played] | None
+    """The fixed setting and the rule that earn most; None where prices or costs are not known."""
     covariance: FloatArray
-    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, and of the
-    short rule's over the days of each line; own units squared."""
+    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, of the two
+    that earn most, if there are, and of the short rule's over the days of each line; own units squared."""
 
     def rule(self) -> Rule:
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
@@ -272,11 +234,11 @@ class _Stating:
             trust=_trust(self.planner),
         )
 
-    def _gain(self, group: int, played: Played) -> Gain:
+    def _gain(self, group: int, played: Played, over: Played | None = None, base: int = 2) -> Gain:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
         c = self.covariance
-        mean = float(np.mean(played.mean - self.top.mean))
-        half = half_width(float(np.sqrt(max(c[group, group] + c[2, 2] - 2 * c[group, 2], 0.0))))
+        mean = float(np.mean(played.mean - (over or self.top).mean))
+        half = half_width(float(np.sqrt(max(c[group, group] + c[base, base] - 2 * c[group, base], 0.0))))
         return Gain(mean, mean - half, mean + half)
 
     def _expected(self, played: Played) -> float:
@@ -291,7 +253,10 @@ class _Stating:
         mine = self.which == number
         if not mine.any():
             return line
-        expected, half = sign(self.planner.problem) * float(self.short.mean[mine].mean()), self._half(4 + number)
+        expected, half = (
+            sign(self.planner.problem) * float(self.short.mean[mine].mean()),
+            self._half(len(self.covariance) - len(self.lines) + number),
+        )
         cost = self.short.cost[mine]
         return replace(
             line,
@@ -320,12 +285,30 @@ class _Stating:
             per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
             instead=names,
             instead_costs=None if cost is None or paid is None else cost - paid,
+            earns=self._earns(),
         )
 
     def _idle(self, full_gain: Gain) -> Looking:
         """Say that nothing is gained by looking, as nothing is done differently for it."""
         value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
-        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None)
+        earns = self._earns()
+        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
+
+    def _earns(self) -> Earning | None:
+        """Put what looking is worth in money; costs count as known."""
+        if self.earning is None or self.fixed.price is None or np.isnan(self.short.cost).any():
+            return None
+        price, (top, rule) = self.fixed.price, self.earning
+        space, chosen = self.planner.problem.space, int(top.sets[0])
+        own = space.control_sets[chosen]
+
+        def over(played: Played, group: int) -> Gain:
+            gain = self._gain(group, played, top, 4)
+            less = float(np.mean(played.cost - top.cost))
+            return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
+
+        setting = tuple(top.points[0, list(own.indices)].tolist())
+        return Earning(price, own.names, space.setpoints(chosen, setting), over(self.short, 0), over(rule, 5))
 
     def _best_fixed(self) -> BestFixed:
         space, chosen = self.planner.problem.space, int(self.top.sets[0])
