@@ -21,6 +21,7 @@ from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.looking import Looking, all_hold, outdated, undecided
+from rigctl.campaign.operating import Drifts
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
@@ -57,6 +58,7 @@ class TrialRun:
     """Whether something lies between the last trial and the next that is neither's: its meters are read afresh."""
     frozen: Mapping[str, float] = field(default_factory=dict)
     """Sensors that the last trial found frozen, and what they read."""
+    drifts: Drifts = field(default_factory=Drifts)
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
@@ -157,7 +159,7 @@ class TrialRun:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, await _told(history, self), state)
+        question = Question(self.spec.decides, problem, self.spec.seed, await _told(history, self), state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -173,7 +175,7 @@ class TrialRun:
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
         problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.policy, problem, spec.seed, await _told(history, self), state)
+        question = Question(spec.decides, problem, spec.seed, await _told(history, self), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
@@ -184,7 +186,9 @@ class TrialRun:
             decision = replace(decision, traceback=silent.traceback)
         if decision.origin == "policy":
             self._unusable = 0
-            notes = () if decision.proposal is None else decision.proposal.notes
+            self.drifts.follow(decision, self.desk)
+            # of production it is what has changed since the rule was made that people are told
+            notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):
                 self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
             self._noted = notes

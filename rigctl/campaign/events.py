@@ -29,6 +29,10 @@ class CampaignStarted:
     budget: Micros
     lost: int | None
     """The trial that was in flight when the last process died, and is charged but not repeated."""
+    operating: bool = False
+    """Whether batches are run for production, no trials of the campaign."""
+    operated: Micros = 0
+    """What such batches have cost so far: no part of `spent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,8 @@ class CampaignResult:
     """Trials that gave an outcome."""
     safe_after_s: float | None
     """When abandoned: wall seconds from the request until everything was confirmed safe."""
+    operated: Micros = 0
+    """What batches for production have cost: no part of `spent`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from pydantic import BaseModel
@@ -20,6 +20,9 @@ from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
+
+if TYPE_CHECKING:
+    from rigctl.core.operating.policy import Operating
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,15 @@ class CampaignSpec:
     """The campaign ends when it has this many trials."""
     max_failures: int = 5
     """Consecutive trials that fail (or decisions that cannot be used) before the campaign gives up."""
+    operating: Operating | None = None
+    """Runs batches for production instead of trials; None: it is the campaign that is run."""
+    batches: int | None = None
+    """Of these the process ends after so many; None: it goes on until it is stopped."""
+
+    @property
+    def decides(self) -> Policy:
+        """Return who is asked what to do next."""
+        return self.policy if self.operating is None else self.operating
 
     @property
     def identity(self) -> Mapping[str, str]:
