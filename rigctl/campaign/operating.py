@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import CampaignStarted, Ending
+from rigctl.campaign.events import Batches, CampaignStarted, Ending, batched
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.rows import TrialRow
@@ -91,9 +91,8 @@ async def started(journal: JournalThread, spec: CampaignSpec, lost: int | None) 
     """Return how the campaign stands as trials, or batches, begin."""
     campaign = await journal.call(lambda j: j.read.campaign())
     trials = await journal.call(lambda j: len(j.read.history(spec.problem.space)))
-    return CampaignStarted(
-        campaign.rig, trials, campaign.spent, campaign.budget, lost, spec.operating is not None, campaign.operated
-    )
+    batches = None if spec.operating is None else Batches(campaign.batches, campaign.operated)
+    return CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, lost, batches)
 
 
 def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: int) -> tuple[Ending, str] | None:
@@ -115,10 +114,6 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
         return None if batches is None or done < batches else ("trials", f"{done} of {batched(batches)} done")
     limit, done = spec.max_trials, len(history) - history.uncharged
     return None if limit is None or done < limit else ("trials", f"{done} of {counted(limit, 'trial')} done")
-
-
-def batched(number: int) -> str:
-    return "1 batch" if number == 1 else f"{number} batches"
 
 
 @dataclass(slots=True)

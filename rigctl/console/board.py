@@ -92,6 +92,8 @@ class Board:
     pace: Pace
     budget: Micros
     spent: Micros = 0
+    batches: events.Batches | None = None
+    """Run for production; None: it is trials of the campaign that are run."""
     trials: int = 0
     before: int = 0
     """Trials of earlier runs, whose outcomes the board does not know."""
@@ -118,7 +120,7 @@ class Board:
         match event:
             case events.CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
-                self.before = event.trials
+                self.before, self.batches = event.trials, event.batches
             case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
                 self.trial = UnderWay.of(event, self.trial)
             case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
@@ -140,6 +142,7 @@ class Board:
     def _over(self, event: events.TrialEnded | events.OutcomeCame) -> None:
         if isinstance(event, events.TrialEnded):
             self.spent, self.budget = event.spent, event.budget
+            self.batches = event.batches or self.batches
         self.take(event.row)
 
     def take(self, row: TrialRow) -> None:
@@ -175,8 +178,11 @@ class Board:
 
     @property
     def trials_left(self) -> float | None:
-        """Return how many more trials the budget buys at what they have cost so far; None before the first."""
-        if not self.spent or not self.trials:
+        """Return how many more trials the budget buys at what they have cost so far; None before the first.
+
+        None of production, too, which no budget bounds.
+        """
+        if not self.spent or not self.trials or self.batches is not None:
             return None
         return max(0.0, (self.budget - self.spent) * self.trials / self.spent)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.operating import Production, batched, production
+from rigctl.campaign.operating import Production, production
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running

@@ -27,6 +27,7 @@ PURPOSES: Final = MappingProxyType(
         "confirm": "to be sure",
         "repeat": "once more",
         "reference": "to compare",
+        "operate": "for production",
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""

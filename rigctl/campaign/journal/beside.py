@@ -114,11 +114,12 @@ class Beside:
         """Return what the processes that began batches for production were told, by trial."""
         if not has_table(self._connection, "acts"):
             return {}
-        sql = (
-            "SELECT e.trial, a.argument FROM acts a JOIN events e ON e.start = a.start "
-            "WHERE a.verb = ? AND e.event IN ('LOOK', 'PROPOSE')"
-        )
-        return {row["trial"]: row["argument"] for row in ask(self._connection, sql, OPERATE)}
+        told = ask(self._connection, "SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
+        if not told:
+            return {}
+        by_start = {row["start"]: row["argument"] for row in told}
+        begun = ask(self._connection, "SELECT trial, start FROM events WHERE event IN ('LOOK', 'PROPOSE')")
+        return {row["trial"]: by_start[row["start"]] for row in begun if row["start"] in by_start}
 
     def decider_of(self, suggestion: int) -> DeciderRow | None:
         """Return which code made a suggestion."""

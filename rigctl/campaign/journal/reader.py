@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -209,8 +210,9 @@ class Reader:
             CampaignRow,
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
-            "? AS spent, ? AS operated FROM campaign",
-            *_spent(self),
+            "? AS spent, ? AS operated, ? AS batches FROM campaign",
+            *_spent(self, batches := self.beside.operations().keys()),
+            len(batches),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
@@ -304,12 +306,12 @@ class Reader:
         )
 
 
-def _spent(reader: Reader) -> tuple[Micros, Micros]:
-    """Return what the campaign has spent, and what production has cost; as amended."""
+def _spent(reader: Reader, batches: AbstractSet[int]) -> tuple[Micros, Micros]:
+    """Return what the campaign has spent, and what its batches for production have cost; as amended."""
     amended = reader.people.adjustments()
-    batches = sum(amended[trial] for trial in reader.beside.operations().keys() & amended.keys()) if amended else 0
+    own = sum(amount for trial, amount in amended.items() if trial not in batches)
     charged, idle = reader.charged.sums(), reader.idle.spent_and_operated()
-    return charged[0] + idle[0] + sum(amended.values()) - batches, charged[1] + idle[1] + batches
+    return charged[0] + idle[0] + own, charged[1] + idle[1] + sum(amended.values()) - own
 
 
 def _of_trial(connection: sqlite3.Connection, kind: type[T], sql: str, order: str, trial: int | None) -> tuple[T, ...]:
