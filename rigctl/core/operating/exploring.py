@@ -54,8 +54,8 @@ def explored(
 ) -> tuple[Played | None, Pending]:
     """Return what is tried instead of the rule, if anything is, and what this batch is expected to gain and to lose.
 
-    It costs no more than the dearest line of the rule, and its upper confidence bound is the highest of those whose
-    loss is within the budget.
+    It costs no more than what it stands in for, and its upper confidence bound is the highest of those whose loss is
+    within the budget.
 
     Args:
         memory: with all batches before this one counted.
@@ -69,7 +69,8 @@ def explored(
     gain = max(0.0, mean - left_alone(posterior, problem.space))
     within = share * (memory.gained + gain) - memory.lost
     trial = len(batch.history) + 1
-    prices, most = Prices.of(problem, batch.history), _dearest(memory)
+    prices = Prices.of(problem, batch.history)
+    most = prices.at(rule.control_set, np.array([rule.setting]))
     beta, h = problem.model.beta, posterior.hyperparameters
     to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
     best = None
@@ -78,7 +79,7 @@ def explored(
             continue
         own, own_sd = expected(posterior, problem.space, found.control_set, found.upper_at)
         cost = prices.at(found.control_set, np.array([found.upper_at]))
-        affordable = most is None or (cost is not None and float(cost[0]) <= most)
+        affordable = most is None or (cost is not None and cost[0] <= most[0])
         upper, loss = own + beta * own_sd, max(0.0, mean - own)
         if affordable and loss <= within and upper > to_beat:
             best, to_beat = (found.control_set, found.upper_at, loss), upper
@@ -89,9 +90,3 @@ def explored(
     why = f"to learn, {label} is set elsewhere than the rule says. It may be better, and stays within the loss budget"
     return Played(control_set, setting, why), Pending(trial, gain, loss)
 
-
-def _dearest(memory: Memory) -> float | None:
-    """Return what the dearest batch that the rule asks for costs, currency units; None: nobody knows."""
-    costs = [line.cost_per_trial for line in memory.lines] or [way.cost for way in memory.ways[:1]]
-    known = [cost for cost in costs if cost is not None]
-    return max(known) if len(known) == len(costs) and known else None
