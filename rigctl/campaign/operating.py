@@ -166,8 +166,9 @@ class Production:
     spent: Micros
     cost: float | None
     """Mean of a batch that gave an outcome, or will, currency units."""
+    learns: bool
     gained: float
-    """Over controlling nothing, by the rule, as expected; 0 where nothing is learned."""
+    """Over controlling nothing, by the rule, as expected; where it learns."""
     lost: float
     """Of that, by exploring, as expected."""
     drifts: tuple[Drift, ...]
@@ -200,6 +201,7 @@ def production(reader: Reader) -> Production | None:
         expected_half=half_width(fmean(sd for _, sd in hoped)) if hoped else None,
         spent=reader.campaign().operated,
         cost=fmean(whole) if whole else None,
+        learns=memory is not None and memory.pending is not None,
         gained=0.0 if memory is None else memory.gained,
         lost=0.0 if memory is None else memory.lost,
         drifts=() if memory is None else memory.drifts,

@@ -109,8 +109,8 @@ def share(text: str) -> float | None:
         value = math.nan
     if not 0.0 <= value <= MOST_LOST:  # nan, too
         raise UsageError(
-            f'--learn: got "{text}", must be a share from 0 % to {MOST_LOST:.0%}, such as "5 %" or 0.05; it is what '
-            "exploring may lose of the gain over controlling nothing"
+            f'--learn: got "{text}", must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05; it is '
+            "what exploring may lose of the gain over controlling nothing"
         )
     return value
 
@@ -202,16 +202,17 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
     made_of = f", by what {counted(of.made_of, 'trial')} taught" if of.made_of else ""
     yield f"{batched(of.batches)} since trial {of.first}{made_of}: {of.recorded} with an outcome{beside}"
     if of.outcome is not None:
-        yield f"  {labels.outcome}: {_span(of.outcome, of.half, unit)} a batch"
+        yield f"  {labels.outcome}: {_span(of.outcome, of.half, f'{unit} a batch')}"
     if of.expected is not None:
         yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
     price = "" if of.cost is None else f"{of.cost:.4g} {currency} a batch, "
     yield f"  cost: {price}{to_units(of.spent):.2f} {currency} in all"
-    if of.gained:
-        yield (
-            f"  learning: expected to lose {number(of.lost, 3)} {unit} of {number(of.gained, 3)} {unit} gained over "
-            f"controlling nothing ({of.lost / of.gained:.1%})"
-        ).replace("  of", " of")
+    if of.learns and of.gained:
+        gained = f"{number(of.gained, 3)} {unit}".rstrip()
+        lost = f"{number(of.lost, 3)} of {gained} ({100 * of.lost / of.gained:.1f} %)"
+        yield f"  learning: expected to have lost {lost} of the gain over controlling nothing"
+    elif of.learns:
+        yield "  learning: nothing could be tried, as the rule is not expected to gain over controlling nothing"
     yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts)
     if not of.drifts:
         yield "  drift: none was noticed"
@@ -219,5 +220,5 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
 
 
 def _span(middle: float, half: float | None, unit: str) -> str:
-    value = f"{number(middle)} {unit}".rstrip()
+    value = f"{number(middle)} {unit.strip()}".rstrip()
     return value if half is None else f"{value} (95 % interval {number(middle - half)} to {number(middle + half)})"

@@ -36,9 +36,8 @@ class CampaignRow:
     config_text: str
     """As last started; empty before the first start."""
     operated: Micros = 0
-    """The same sum of batches for production: no part of what the campaign has spent of its budget."""
     batches: int = 0
-    """Of these so many have begun."""
+    """The same sum of batches for production, no part of `spent`; and how many of these have begun."""
 
 
 Kind = Literal["void", "restore", "amend"]

@@ -89,4 +89,3 @@ def explored(
     label = problem.space.control_sets[control_set].label
     why = f"to learn, {label} is set elsewhere than the rule says. It may be better, and stays within the loss budget"
     return Played(control_set, setting, why), Pending(trial, gain, loss)
-
