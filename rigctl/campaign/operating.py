@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from math import sqrt
 from statistics import fmean, stdev
@@ -74,6 +74,17 @@ def told_by(words: str, policy: Policy, seed: int) -> Operating:
         tuple((name, float(value)) for name, _, value in pairs),
         int(at_least or 0),
     )
+
+
+def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:
+    """Return a campaign's rig run for production: reference trials would be neither the rule nor within a loss budget.
+
+    Args:
+        spec: the campaign.
+        decides: what is run.
+        batches: after which the process ends; None: when it is stopped.
+    """
+    return replace(spec, operating=decides, batches=batches, problem=replace(spec.problem, reference=None))
 
 
 def begin(journal: Journal, spec: CampaignSpec) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import DeciderRow
-from rigctl.campaign.operating import told_by
+from rigctl.campaign.operating import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import REPEAT
@@ -42,8 +42,7 @@ def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
     """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
     now, deciders, suggested = deciding_code(spec.policy), reader.beside.deciders(), reader.people.suggestions()
     batches = {
-        n: replace(spec, operating=told_by(told, spec.policy, spec.seed))
-        for n, told in reader.beside.operations().items()
+        n: for_production(spec, told_by(told, spec.policy, spec.seed)) for n, told in reader.beside.operations().items()
     }
     histories: dict[int, History] = {}
     for row in reader.trials():

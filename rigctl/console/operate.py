@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.operating import Production, production
+from rigctl.campaign.operating import Production, for_production, production
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running
@@ -156,7 +156,7 @@ def operate(
     signals: Signals | None = None,
 ) -> Operated:
     """Run batches until stopped, or as many as were asked for. Raises as `run.run_campaign`."""
-    spec = replace(campaign_spec(loaded), operating=wish[0], batches=wish[1])
+    spec = for_production(campaign_spec(loaded), *wish)
     result = running.conducted(spec, loaded, directory, console, signals=signals)
     with open_reader(directory) as reader:
         return Operated(result, production(reader))

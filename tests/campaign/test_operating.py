@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.operating import production, said, told_by
+from rigctl.campaign.operating import for_production, production, said, told_by
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
 from rigctl.core.money import to_micros
 from rigctl.core.operating.memory import remembered
 from rigctl.core.operating.policy import Operating
@@ -29,8 +29,8 @@ TRIALS = 6
 
 
 def campaign(**changes):
-    """A campaign of a few trials, under a model that need not be learned."""
-    problem = Problem(make_space(), to_micros(100), model=MODEL)
+    """A campaign of a few trials, under a model that need not be learned; every third repeats a setting."""
+    problem = Problem(make_space(), to_micros(100), model=MODEL, reference=ReferenceTrials(3))
     return make_spec(**{"problem": problem, "max_trials": TRIALS, **changes})
 
 
@@ -40,9 +40,9 @@ def seeing():
     return replace(spec, problem=replace(spec.problem, model=MODEL))
 
 
-def for_production(spec, batches, **wish):
+def produced(spec, batches, **wish):
     """The same campaign, its rig run for production."""
-    return replace(spec, operating=Operating(spec.policy, 0.05, spec.seed, **wish), batches=batches)
+    return for_production(spec, Operating(spec.policy, 0.05, spec.seed, **wish), batches)
 
 
 def sound(stage, spec):
@@ -56,7 +56,7 @@ def sound(stage, spec):
 async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec):
     """The same setting batch after batch, as many as asked for; in the ledger, and no part of what was spent."""
     first = await stage.run(spec)
-    result = await stage.run(for_production(spec, 3))
+    result = await stage.run(produced(spec, 3))
     assert (result.ending, result.reason, result.trials) == ("trials", "3 of 3 batches done", 9)
     with stage.journal() as journal:
         rows = journal.trials()
@@ -78,10 +78,10 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
     """Its policy remembers what it did; the next production is made of all that is known by then."""
     spec = campaign()
     await stage.run(spec)
-    await stage.run(for_production(spec, 2))
-    kept_on = await stage.run(for_production(spec, 1))
+    await stage.run(produced(spec, 2))
+    kept_on = await stage.run(produced(spec, 1))
     result = await stage.run(replace(spec, max_trials=TRIALS + 1))
-    again = await stage.run(for_production(spec, 1))
+    again = await stage.run(produced(spec, 1))
     with stage.journal() as journal:
         rows = journal.trials()
         memories = [remembered(row.policy_state) for row in rows]
@@ -95,8 +95,8 @@ async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
     """The first batch of the process that was told so is decided by a rule of all trials before it."""
     spec = campaign()
     await stage.run(spec)
-    await stage.run(for_production(spec, 2))
-    await stage.run(for_production(spec, 2, at_least=8))
+    await stage.run(produced(spec, 2))
+    await stage.run(produced(spec, 2, at_least=8))
     with stage.journal() as journal:
         memories = [remembered(row.policy_state) for row in journal.trials()[6:]]
     assert [(m.begun, m.since) for m in memories] == [(7, 6), (7, 6), (7, 8), (7, 8)]
@@ -106,7 +106,7 @@ async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
 async def test_a_setting_that_was_told_is_run_without_any_campaign(stage):
     """Nothing is recommended, nothing is expected; as the campaign's first trials later it is evidence."""
     spec = campaign()
-    await stage.run(for_production(spec, 2, fixed=(("a", 2.5), ("b", 0.5))))
+    await stage.run(produced(spec, 2, fixed=(("a", 2.5), ("b", 0.5))))
     with stage.journal() as journal:
         assert [row.setpoints for row in journal.trials()] == [{"a": 2.5, "b": 0.5}] * 2
         assert journal.campaign().spent == 0
@@ -119,7 +119,7 @@ async def test_what_is_run_belongs_to_the_plant_it_was_learned_on(stage):
     await stage.run(spec)
     changed = replace(spec.rig, outcome_sensor="other scale")
     with pytest.raises(UsageError, match=r"outcome\.sensor"):
-        await stage.run(for_production(replace(spec, rig=changed), 1))
+        await stage.run(produced(replace(spec, rig=changed), 1))
     assert "control" not in stage.rig.calls
 
 
@@ -135,7 +135,7 @@ async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_n
             left.pop()
             raise DeviceTimeout("a_probe: no answer")
 
-    result = await stage.run(for_production(spec, 5), fail={"measure": thrice})
+    result = await stage.run(produced(spec, 5), fail={"measure": thrice})
     with stage.journal() as journal:
         rows = [row for row in journal.trials() if row.operated]
         assert [row.state for row in rows] == [State.FAILED] * 3 + [State.RECORDED] * 2
@@ -156,10 +156,10 @@ async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage):
         if count[0] > 20:
             stage.rig.measured["y"] = Measurement(2.0 + 0.001 * count[0], 0.01, 5)
 
-    await stage.run(for_production(spec, 20), fail={"measure": later})
+    await stage.run(produced(spec, 20), fail={"measure": later})
     assert [a for a in stage.alarms() if a.source == "response"] == []
     count[0] = 20
-    await stage.run(for_production(spec, 8), fail={"measure": later})
+    await stage.run(produced(spec, 8), fail={"measure": later})
     (alarm,) = [a for a in stage.alarms() if a.source == "response"]
     assert alarm.message.startswith("the response has changed at trial 27")
     assert alarm.message.endswith(STANDS)
@@ -193,7 +193,7 @@ def life(directory, spec, kill_at=None):
 async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares):
     """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""
     spec = seeing()
-    begun, producing = tmp_path / "begun", for_production(spec, 2)
+    begun, producing = tmp_path / "begun", produced(spec, 2)
     begun.mkdir()
     assert life(begun, spec)[0] == 0
     whole = shutil.copytree(begun, tmp_path / "whole")
