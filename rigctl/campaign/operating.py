@@ -30,13 +30,15 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.operating.memory import Drift, remembered
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.core.worth import half_width
-from rigctl.errors import counted
+from rigctl.errors import JournalError, counted
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import OVER, STANDS, Alarm
 
 if TYPE_CHECKING:
     from rigctl.core.policy import Policy
 
+MAKING_S: Final = 300.0
+"""Wall seconds that a decision may take."""
 _SAID: Final = re.compile(
     r"tolerance (?P<tolerance>\S+)(?:, learn (?P<learn>\S+))?"
     r"(?:, set (?P<fixed>\S+))?(?:, anew from (?P<at_least>\d+))?"
@@ -59,11 +61,13 @@ def told_by(words: str, policy: Policy, seed: int) -> Operating:
     """Return who decided the batches of a process that was told so, beside the campaign's own policy and seed.
 
     Raises:
-        ValueError: nobody was told anything like it.
+        JournalError: this version tells nobody anything like it.
     """
     found = _SAID.fullmatch(words)
     if found is None:
-        raise ValueError(f"operate: got {words!r}, must be as `rigctl operate` writes it")
+        raise JournalError(
+            f'the audit: got operate "{words}", must be as `rigctl operate` writes it; use the newer rigctl'
+        )
     learn, fixed, at_least = found["learn"], found["fixed"], found["at_least"]
     pairs = (pair.rpartition("=") for pair in (fixed or "").split(",") if pair)
     return Operating(
@@ -77,14 +81,18 @@ def told_by(words: str, policy: Policy, seed: int) -> Operating:
 
 
 def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:
-    """Return a campaign's rig run for production: reference trials would be neither the rule nor within a loss budget.
+    """Return a campaign's rig run for production.
+
+    Reference trials would be neither the rule nor within a loss budget. A decision may take as long as making a rule of
+    a long campaign does on a slow board.
 
     Args:
         spec: the campaign.
         decides: what is run.
         batches: after which the process ends; None: when it is stopped.
     """
-    return replace(spec, operating=decides, batches=batches, problem=replace(spec.problem, reference=None))
+    problem, limit_s = replace(spec.problem, reference=None), max(spec.decision_limit_s, MAKING_S)
+    return replace(spec, operating=decides, batches=batches, problem=problem, decision_limit_s=limit_s)
 
 
 def begin(journal: Journal, spec: CampaignSpec) -> None:
@@ -146,7 +154,7 @@ class Drifts:
         self._standing = now
 
     def _say(self, drift: Drift, mark: str, desk: Desk) -> None:
-        desk.alarm(Alarm(Severity.MINOR, drift.source, f"{drift.told} {mark}"))
+        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told} {mark}"))
 
 
 @dataclass(frozen=True, slots=True)

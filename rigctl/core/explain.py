@@ -28,6 +28,7 @@ PURPOSES: Final = MappingProxyType(
         "repeat": "once more",
         "reference": "to compare",
         "operate": "for production",
+        "learn": "for production, and to learn",
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""

@@ -92,14 +92,16 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
 
 
 async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
-    """The first batch of the process that was told so is decided by a rule of all trials before it."""
+    """So does a process that is told to learn, after every batch while there are few."""
     spec = campaign()
     await stage.run(spec)
     await stage.run(produced(spec, 2))
     await stage.run(produced(spec, 2, at_least=8))
+    await stage.run(produced(spec, 3, learn=0.5))
     with stage.journal() as journal:
         memories = [remembered(row.policy_state) for row in journal.trials()[6:]]
-    assert [(m.begun, m.since) for m in memories] == [(7, 6), (7, 6), (7, 8), (7, 8)]
+    assert [(m.begun, m.since) for m in memories] == [(7, 6), (7, 6), (7, 8), (7, 8), (7, 10), (7, 11), (7, 12)]
+    assert memories[-1].gained > 0
     sound(stage, spec)
 
 
@@ -163,7 +165,7 @@ async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage):
     (alarm,) = [a for a in stage.alarms() if a.source == "response"]
     assert alarm.message.startswith("the response has changed at trial 27")
     assert alarm.message.endswith(STANDS)
-    assert "rigctl operate --anew" in alarm.message
+    assert "`rigctl operate CONFIG --anew`" in alarm.message
     with stage.journal() as journal:
         assert [d.source for d in production(journal).drifts] == ["response"]
     sound(stage, spec)

@@ -100,6 +100,9 @@ class Beside:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._last = 0
+        """The last event that was looked at for batches: none is ever changed, so each is looked at once."""
+        self._told: dict[int, str] = {}
 
     def pins(self) -> dict[str, Pin]:
         """Return the pin that counts, by device."""
@@ -118,8 +121,12 @@ class Beside:
         if not told:
             return {}
         by_start = {row["start"]: row["argument"] for row in told}
-        begun = ask(self._connection, "SELECT trial, start FROM events WHERE event IN ('LOOK', 'PROPOSE')")
-        return {row["trial"]: by_start[row["start"]] for row in begun if row["start"] in by_start}
+        sql = "SELECT id, trial, start FROM events WHERE id > ? AND event IN ('LOOK', 'PROPOSE') ORDER BY id"
+        rows = ask(self._connection, sql, self._last)
+        found = self._told | {row["trial"]: by_start[row["start"]] for row in rows if row["start"] in by_start}
+        if rows and not self._connection.in_transaction:  # else it may never have been
+            self._last, self._told = rows[-1]["id"], found
+        return dict(found)
 
     def decider_of(self, suggestion: int) -> DeciderRow | None:
         """Return which code made a suggestion."""

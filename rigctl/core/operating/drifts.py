@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,15 @@ from rigctl.core.experiment.problem import Problem, sign, values
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.noticing import noticed
 from rigctl.core.gp.record import Record
-from rigctl.core.marginals.drift import scan
+from rigctl.core.marginals.drift import Scan, scan
 from rigctl.core.natural import left_alone
 from rigctl.core.operating.memory import Drift, Memory
 from rigctl.core.response import told
 
 RESPONSE = "response"
-ANEW = "What is run was learned before. See what has changed; `rigctl operate --anew` makes it anew"
+SCANS = "production's supplies"
+"""Of a history's memo: by variable, its readings and what they gave away."""
+ANEW = "What is run was learned before. See what has changed; `rigctl operate CONFIG --anew` makes it anew"
 
 
 def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted | None) -> tuple[Drift, ...]:
@@ -41,11 +43,17 @@ def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted |
 
 def _supplies(problem: Problem, history: History) -> Iterator[Drift]:
     """Find changes in what the variables read before trials; where nobody looks, in trials that left them alone."""
+    known: Mapping[str, tuple[FloatArray, Scan]] = history.memo.get(SCANS) or {}
+    found: dict[str, tuple[FloatArray, Scan]] = {}
     for column, variable in enumerate(problem.space.variables):
         trials, readings = _looked(history, column) if problem.looks else left_alone(problem.space, history, column)
-        for change in scan(readings).changes[-1:]:
+        earlier, before = known.get(variable.name, (readings, None))
+        goes_on = before is not None and np.array_equal(earlier, readings[: len(earlier)])
+        found[variable.name] = readings, scan(readings, before if goes_on else None)
+        for change in found[variable.name][1].changes[-1:]:
             began, at = int(trials[change.begins]), int(trials[change.noticed])
             yield Drift(variable.name, at, f"the supply has changed at trial {began} (noticed at trial {at}). {ANEW}")
+    history.memo.keep(SCANS, found)
 
 
 def _looked(history: History, column: int) -> tuple[NDArray[np.int64], FloatArray]:

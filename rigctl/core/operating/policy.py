@@ -28,7 +28,7 @@ from rigctl.core.rule import Line
 
 NAME = "operate"
 PHASE = "operate"
-EXPLORING = "explore"
+EXPLORING = "learn"
 """Phases of a batch that the rule has decided, and of one that tries something else."""
 GROWTH = 20
 """The rule is learned anew when there are a twentieth more outcomes than it was made of, at least one."""

@@ -178,7 +178,7 @@ def test_what_exploring_loses_is_within_its_budget_recounted_by_plain_formulas()
         lost += max(0.0, rule - mean(model, decision.proposal.control_set, list(decision.proposal.setting)))
         gained += max(0.0, rule - mean(model, None, ()))
         assert lost <= share * gained * 1.01
-    explored = [d for d in done.decisions if d.proposal.phase == "explore"]
+    explored = [d for d in done.decisions if d.proposal.phase == "learn"]
     assert explored
     assert lost > 0
     own = [o.cost for o in rows[9:]]
