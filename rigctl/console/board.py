@@ -123,6 +123,7 @@ class Board:
                 self.before, self.batches = event.trials, event.batches
             case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
                 self.trial = UnderWay.of(event, self.trial)
+                self.now_s = event.at_s if isinstance(event, events.TrialStep) else self.now_s
             case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
                 self.trial.follow(event)
                 self._timed(event, self.trial)
