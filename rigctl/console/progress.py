@@ -240,7 +240,9 @@ def _money_bar(board: Board, width: int) -> RenderableType:
 
 def _spent(board: Board) -> str:
     own, batches = f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}", board.batches
-    return own if batches is None else f"{to_units(batches.spent):.2f} by production, {own} by the campaign"
+    return (
+        own if batches is None else f"{to_units(batches.spent):.2f} {board.labels.currency} for production beside {own}"
+    )
 
 
 def _recent(board: Board) -> tuple[Column, ...]:

@@ -71,6 +71,9 @@ def explored(
     trial = len(batch.history) + 1
     prices = Prices.of(problem, batch.history)
     most = prices.at(rule.control_set, np.array([rule.setting]))
+    told = problem.known_costs is not None or problem.known_cost_field is not None
+    # what trials that were broken off were charged does not say what a whole one costs
+    priced = {i for i in range(len(problem.space.control_sets)) if told or batch.history.costs(i).size}
     beta, h = problem.model.beta, posterior.hyperparameters
     to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
     best = None
@@ -78,7 +81,7 @@ def explored(
         if found.control_set in problem.unavailable:
             continue
         own, own_sd = expected(posterior, problem.space, found.control_set, found.upper_at)
-        cost = prices.at(found.control_set, np.array([found.upper_at]))
+        cost = prices.at(found.control_set, np.array([found.upper_at])) if found.control_set in priced else None
         affordable = most is None or (cost is not None and cost[0] <= most[0])
         upper, loss = own + beta * own_sd, max(0.0, mean - own)
         if affordable and loss <= within and upper > to_beat:
