@@ -184,18 +184,19 @@ class TrialRun:
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))
             decision = replace(decision, traceback=silent.traceback)
+        name = spec.policy_name if spec.operating is None else spec.operating.name
         if decision.origin == "policy":
             self._unusable = 0
             self.drifts.follow(decision, self.desk)
             # of production it is what has changed since the rule was made that people are told
             notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
+                self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}"))
             self._noted = notes
             return decision
         self._unusable += not problem.unavailable  # a policy may not know that something cannot be played
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback))
         if self._unusable >= spec.max_failures:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from rigctl.campaign.events import Batches, CampaignStarted
 from rigctl.campaign.operating import Production
+from rigctl.campaign.status import Status
 from rigctl.config.load import load
-from rigctl.console.board import Labels
+from rigctl.console.board import Board, Labels
 from rigctl.console.operate import Wish, prepared, sentences, setpoints, share
+from rigctl.console.progress import line_for, state_line
 from rigctl.core.operating.memory import Drift
 from rigctl.errors import UsageError
+from tests.campaign.fakes import FakeClock
 from tests.console.test_run import ended
 
 GREENHOUSE = Path(__file__).parent.parent.parent / "config" / "greenhouse.yaml"
@@ -90,3 +94,17 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
         "  drift: ca: the supply has changed at trial 35 (noticed at trial 40)",
         "The campaign itself has spent 0.00 of 0.00 EUR.",
     ]
+
+
+def test_a_terminal_shows_production_beside_the_budget(loaded):
+    """How many batches are done and what they cost, in the display and line by line; nothing is left of a budget."""
+    board = Board.of(loaded)
+    begun = CampaignStarted("greenhouse", 30, 9_870_000, 55_000_000, None, Batches(4, 5_040_000))
+    board.follow(begun)
+    money = "5.04 EUR for production beside 9.87 of 55.00 EUR"
+    assert line_for(board, begun) == f"rig greenhouse: operating, 4 batches so far; {money} spent, 30 trials done"
+    assert state_line(board) == f"operating, 4 batches done; 30 trials, {money} spent"
+    assert board.trials_left is None
+    status = Status("greenhouse", "EUR", FakeClock(None))
+    status.follow(begun)
+    assert status._facts["operating"] == {"batches": 4, "spent": 5.04}

@@ -90,10 +90,10 @@ class Operating:
 
     def _memory(self, state: JsonState, problem: Problem, history: History) -> Memory:
         """Return what is run: as it is kept, or made anew."""
-        found = remembered(state)
-        wish = self._wish()
-        if found is not None and found.asked == wish and found.since >= self.at_least:
+        found, wish = remembered(state), self._wish()
+        if found is not None:
             found = settled(found, history)
+        if found is not None and found.asked == wish and found.since >= self.at_least:
             due = found.outcomes + max(1, found.outcomes // GROWTH)
             if self.learn is None or self.fixed or len(history.complete) < due:
                 return found
