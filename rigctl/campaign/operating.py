@@ -37,6 +37,7 @@ from rigctl.rig.values import OVER, STANDS, Alarm
 if TYPE_CHECKING:
     from rigctl.core.policy import Policy
 
+REMEDY: Final = "What is run was learned before. See what has changed; `rigctl operate CONFIG --anew` makes it anew"
 MAKING_S: Final = 300.0
 """Wall seconds that a decision may take."""
 _SAID: Final = re.compile(
@@ -154,7 +155,7 @@ class Drifts:
         self._standing = now
 
     def _say(self, drift: Drift, mark: str, desk: Desk) -> None:
-        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told} {mark}"))
+        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told}. {REMEDY} {mark}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_LOST = 0.5
 """Share of what is gained that may be lost by exploring at most: beyond it is a campaign."""
+MOST_DRIFTS = 2
+"""Told in the last words; the others stand among the alarms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def show(done: Operated, loaded: LoadedConfig, console: Console) -> None:
 
 
 def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterator[str]:
-    """Yield what came of the batches, in eight lines at most but for what has drifted."""
+    """Yield what came of the batches, in nine lines at most."""
     unit, currency = labels.outcomes[labels.outcome], labels.currency
     beside = "".join(
         f", {n} {words}"
@@ -213,9 +215,11 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
         yield f"  learning: expected to have lost {lost} of the gain over controlling nothing"
     elif of.learns:
         yield "  learning: nothing could be tried, as the rule is not expected to gain over controlling nothing"
-    yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts)
+    yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts[:MOST_DRIFTS])
     if not of.drifts:
         yield "  drift: none was noticed"
+    elif len(of.drifts) > MOST_DRIFTS:
+        yield f"  drift: {len(of.drifts) - MOST_DRIFTS} more; `rigctl alarms` lists them"
     yield f"The campaign itself has spent {to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency}."
 
 

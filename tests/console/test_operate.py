@@ -83,7 +83,9 @@ def test_what_cannot_be_operated_is_refused_before_anything_is_touched(tmp_path,
 def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
     """In ten lines at most: outcome, expectation, cost, learning, drift, and what the campaign has spent."""
     drift = Drift("ca", 40, "the supply has changed at trial 35 (noticed at trial 40)")
-    of = Production(31, 30, 12, 11, 0, 2, 1, 310.0, 6.0, 315.0, 9.0, 5_040_000, 0.42, True, 400.0, 12.0, (drift,))
+    of = Production(
+        31, 30, 12, 11, 0, 2, 1, 310.0, 6.0, 315.0, 9.0, 5_040_000, 0.42, True, 400.0, 12.0, (drift, drift, drift)
+    )
     told = list(sentences(of, Labels.of(loaded), ended().result))
     assert told == [
         "12 batches since trial 31, by what 30 trials taught: 11 with an outcome, 2 to learn, 1 not by the rule",
@@ -92,6 +94,8 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
         "  cost: 0.42 EUR a batch, 5.04 EUR in all",
         "  learning: expected to have lost 12 of 400 cm2/day (3.0 %) of the gain over controlling nothing",
         "  drift: ca: the supply has changed at trial 35 (noticed at trial 40)",
+        "  drift: ca: the supply has changed at trial 35 (noticed at trial 40)",
+        "  drift: 1 more; `rigctl alarms` lists them",
         "The campaign itself has spent 0.00 of 0.00 EUR.",
     ]
 

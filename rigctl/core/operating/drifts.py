@@ -21,7 +21,6 @@ from rigctl.core.response import told
 RESPONSE = "response"
 SCANS = "production's supplies"
 """Of a history's memo: by variable, its readings and what they gave away."""
-ANEW = "What is run was learned before. See what has changed; `rigctl operate CONFIG --anew` makes it anew"
 
 
 def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted | None) -> tuple[Drift, ...]:
@@ -52,7 +51,7 @@ def _supplies(problem: Problem, history: History) -> Iterator[Drift]:
         found[variable.name] = readings, scan(readings, before if goes_on else None)
         for change in found[variable.name][1].changes[-1:]:
             began, at = int(trials[change.begins]), int(trials[change.noticed])
-            yield Drift(variable.name, at, f"the supply has changed at trial {began} (noticed at trial {at}). {ANEW}")
+            yield Drift(variable.name, at, f"the supply has changed at trial {began} (noticed at trial {at})")
     history.memo.keep(SCANS, found)
 
 
@@ -66,8 +65,7 @@ def _looked(history: History, column: int) -> tuple[NDArray[np.int64], FloatArra
 def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory) -> Iterator[Drift]:
     h = fitted.hyperparameters
     for term in h.ageing:
-        said = told(term, sign(problem))
-        yield Drift(RESPONSE, term.noticed, f"{said}. {ANEW}")
+        yield Drift(RESPONSE, term.noticed, told(term, sign(problem)))
     if problem.model.hyperparameters == "learned":
         return
     # a model that is not learned knows no terms; its errors of prediction are watched until one gives a change away
@@ -80,4 +78,4 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
     found = noticed(record, h, (), every=False)
     if found is not None:
         began, at = int(times[found.begins]), int(times[found.noticed])
-        yield Drift(RESPONSE, at, f"the response has changed at trial {began} (noticed at trial {at}). {ANEW}")
+        yield Drift(RESPONSE, at, f"the response has changed at trial {began} (noticed at trial {at})")
