@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rigctl.bench.tables.reached import reached, reached_text
 from rigctl.bench.tables.results import (
     Stat,
     at_share,
@@ -247,3 +248,30 @@ def test_two_rows_for_one_trial_are_refused() -> None:
     table = frame([rows("a", 0, [0.5, 0.4]), rows("a", 0, [0.5, 0.3])])
     with pytest.raises(UsageError, match="twice"):
         trials_of(table)
+
+
+def test_the_money_until_one_is_as_good_as_another_at_its_end() -> None:
+    """A quarter and a half of what the other took, so their geometric mean; a regret below the noise counts as it."""
+    ten = {"setting": ("toy", "moderate", 0.04, 10.0), "costs": 0.5}
+    slow = [2.0] * 15 + [0.5] * 5
+    quick = [[2.0] * 3 + [0.4] * 17, [2.0] * 7 + [0.5] * 13]
+    seeds = [rows("a", seed, [0.0] * 20, inference=regrets, **ten) for seed, regrets in enumerate(quick)]
+    (row,) = reached(frame([*seeds, *(rows("b", s, [0.0] * 20, inference=slow, **ten) for s in (0, 1))]), "a", ["b"])
+    assert (row.other, row.never, row.theirs.mean) == ("b", 0, 0.5)
+    assert row.difference.mean == pytest.approx(-0.05)
+    assert row.money == pytest.approx(sqrt(4 / 16 * 8 / 16))
+    noisy = [rows(name, 0, [0.0] * 20, inference=[end] * 20, **ten) for name, end in (("a", 0.009), ("b", 0.001))]
+    assert reached(frame(noisy), "a", ["b"])[0].money == 1.0
+    assert "geometric mean of the money: 35%" in reached_text([row])
+
+
+def test_one_that_never_gets_there_is_counted_and_said() -> None:
+    """It counts as if it had been at the end of the budget: twenty times what the other took."""
+    ten = {"setting": ("toy", "moderate", 0.04, 10.0), "costs": 0.5}
+    runs = [
+        rows("a", 0, [0.0] * 20, inference=[2.0] * 20, **ten),
+        rows("b", 0, [0.0] * 20, inference=[0.5] * 20, **ten),
+    ]
+    (row,) = reached(frame(runs), "a", ["b"])
+    assert (row.never, row.money) == (1, pytest.approx(20.0))
+    assert "never with 1 of 1 seeds" in reached_text([row])

@@ -4,8 +4,8 @@
 
 Campaigns on the simulated greenhouse are run to the end of a small budget. Each process is killed with SIGKILL, half of
 them exactly before a transaction begins or is committed, the others at random moments, until the kills are used up;
-the last campaign is then left to end. Prints one JSON document, progress goes to standard error; exit code 1 if
-anything disagreed.
+the last campaign is then left to end. Every trial looks first; in every second campaign outcomes come late, too.
+Prints one JSON document, progress goes to standard error; exit code 1 if anything disagreed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rigctl.campaign.algebra import keep_to_one_thread  # noqa: E402
 keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl replay`
 
 from rigctl.campaign.journal import open_reader  # noqa: E402
-from rigctl.campaign.trial import Event  # noqa: E402
+from rigctl.campaign.trial import Event, State  # noqa: E402
 from rigctl.config.load import Overrides, load  # noqa: E402
 from rigctl.errors import UsageError  # noqa: E402
 from tests.simulated import SimHandle, start_sim  # noqa: E402
@@ -41,6 +41,9 @@ CONFIG = ROOT / "config" / "greenhouse.yaml"
 PATIENT = "  starts: {at_most: 1000000}\n"
 """Goes on however often it is killed; the file ends within `safety`."""
 BUDGET = "6 EUR"
+AT_ONCE = "sensor: camera,"
+LATE = "sensor: camera, after: 20 min, within: 30 d,"
+"""Some two trials are under way meanwhile; half a second."""
 UNHARMED = Ending("moment", 600.0)
 
 
@@ -54,6 +57,7 @@ class Tally:
     killed_in: Counter[str] = field(default_factory=Counter)
     doses: Counter[str] = field(default_factory=Counter)
     doses_sent: int = 0
+    came_late: int = 0
     decided: int = 0
     """Trials but those that ended while they looked."""
     decisions_replayed: int = 0
@@ -68,7 +72,10 @@ def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) ->
         buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
         options = ["--budget", BUDGET, "--seed", str(tally.campaigns), "--state", str(home / "state"), "--json"]
         config = home / "rig.yaml"
-        config.write_text(CONFIG.read_text(encoding="utf-8") + PATIENT, encoding="utf-8")
+        text, late = CONFIG.read_text(encoding="utf-8") + PATIENT, tally.campaigns % 2 == 1
+        if AT_ONCE not in text:
+            raise SystemExit(f"{CONFIG.name}: nothing says '{AT_ONCE}' any more, so no outcome can come late")
+        config.write_text(text.replace(AT_ONCE, LATE) if late else text, encoding="utf-8")
         command = [sys.executable, "-m", "rigctl", "run", str(config), *options, *buses]
         loaded = load(config, Overrides(sim.buses, budget=BUDGET, seed=tally.campaigns))
         lives = Lives(loaded, home / "state", command, home / "daemon.log")
@@ -90,7 +97,9 @@ def standing(state: Path) -> str:
         with open_reader(state) as journal:
             trial = journal.open_trial()
             pumping = any(dose.dispensed_ml is None for dose in journal.doses())
-            return "no trial" if trial is None else f"{trial.state}{' in a dose' if pumping else ''}"
+            waits = any(row.state is State.AWAITING for row in journal.trials())
+            state = "no trial" if trial is None else f"{trial.state}{' in a dose' if pumping else ''}"
+            return f"{state}, others awaiting" if waits else state
     except UsageError:
         return "before the journal"
 
@@ -103,6 +112,7 @@ def ask_witness(home: Path, lives: Lives, sim: SimHandle, tally: Tally, kills: i
         ended = journal.starts()[-1].ended
         tally.trials.update(str(row.state) for row in journal.trials())
         tally.decided += sum(event.event == Event.PROPOSE for event in journal.events())
+        tally.came_late += sum(row.came is not None for row in journal.trials())
         tally.doses.update(dose.state for dose in journal.doses())
     if ended != "budget":
         found.append(f"the campaign ended as {ended}, not with its budget")

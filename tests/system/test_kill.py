@@ -21,6 +21,7 @@ def test_fault_27_the_daemon_survives_fifty_kills(tmp_path):
     assert tally["disagreements"] == []
     assert tally["kills"] >= KILLS
     assert tally["doses_sent"] > 0
+    assert tally["came_late"] > 0
     assert tally["decisions_replayed"] == tally["decided"] > 0
     # Kills that never hit a trial would show nothing.
     assert (

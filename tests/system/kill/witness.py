@@ -33,6 +33,7 @@ FINAL = {State.RECORDED, State.LOST, State.FAILED}
 def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: int) -> Iterator[str]:
     """Everything in which journal and simulator disagree; nothing, if all is well."""
     yield from _trials(journal, space, kills)
+    yield from _late(journal)
     yield from _money(journal, space)
     for meter, pump in (("calcium", "ca_doser"), ("acid", "ph_doser")):
         intents = [d for d in journal.doses() if d.actuator == pump]
@@ -66,6 +67,18 @@ def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
         yield f"{lost} trials lost to {kills} kills"
     if len(journal.history(space)) != len(rows):
         yield "a trial is missing from the history"
+
+
+def _late(journal: Reader) -> Iterator[str]:
+    """Where outcomes come late, each recorded trial has awaited its own, and it has come once."""
+    recorded = [row for row in journal.trials() if row.state is State.RECORDED]
+    if not any(row.awaited for row in recorded):
+        return
+    for row in recorded:
+        came = sum(correction.trial == row.trial for correction in journal.people.corrections())
+        if row.awaited is None or row.came is None or row.outcome is None or came != 1:
+            whether = "awaited" if row.awaited else "not awaited"
+            yield f"trial {row.trial}: {whether}, outcome {row.outcome}, which came {came} times"
 
 
 def _money(journal: Reader, space: Space) -> Iterator[str]:
