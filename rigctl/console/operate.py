@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,8 +75,12 @@ def prepared(
     known = trials = 0
     if (directory / FILE_NAME).exists():
         with open_reader(directory) as reader:
-            loaded = configured(reader.campaign(), directory, buses, config, to_run=True)
-            trials, known = _counts(loaded, reader)
+            campaign = None
+            with suppress(UsageError):  # none has begun in it: its start was refused
+                campaign = reader.campaign()
+            if campaign is not None:
+                loaded = configured(campaign, directory, buses, config, to_run=True)
+                trials, known = _counts(loaded, reader)
     fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
     if fixed and (learn is not None or wish.anew):
         other = "--learn" if learn is not None else "--anew"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign.events import Batches, CampaignStarted
+from rigctl.campaign.journal import Journal
 from rigctl.campaign.operating import Production
 from rigctl.campaign.status import Status
 from rigctl.config.load import load
@@ -16,6 +17,7 @@ from rigctl.console.progress import line_for, state_line
 from rigctl.core.operating.memory import Drift
 from rigctl.errors import UsageError
 from tests.campaign.fakes import FakeClock
+from tests.campaign.records import SetClock
 from tests.console.test_run import ended
 
 GREENHOUSE = Path(__file__).parent.parent.parent / "config" / "greenhouse.yaml"
@@ -78,6 +80,14 @@ def test_what_cannot_be_operated_is_refused_before_anything_is_touched(tmp_path,
     with pytest.raises(UsageError, match=why):
         prepared(GREENHOUSE, tmp_path / "state", {}, wish)
     assert not (tmp_path / "state").exists()
+
+
+def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path):
+    """As a start that was refused leaves one; a setting that was told can be run."""
+    Journal(tmp_path, SetClock(), "boot-1").close()
+    with pytest.raises(UsageError, match="got no trial"):
+        prepared(GREENHOUSE, tmp_path, {}, Wish())
+    assert prepared(GREENHOUSE, tmp_path, {}, Wish(at="nh4=2,k=5"))[1].fixed == (("nh4", 2.0), ("k", 5.0))
 
 
 def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
