@@ -211,7 +211,7 @@ def life(directory, spec, kill_at=None):
     return one_life(live, kill_at)
 
 
-@pytest.mark.parametrize("shares", [(0.3, 0.7), pytest.param([k / 10 for k in range(1, 10)], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shares", [(0.3, 0.7), pytest.param((0.15, 0.5, 0.6, 0.9), marks=pytest.mark.slow)])
 async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares):
     """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""
     spec = seeing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
@@ -24,11 +25,10 @@ def test_a_campaign_then_production(stack, tmp_path):
     assert run.wait() == 0, run.said
     operate = stack.rigctl("operate", config, "--state", state, "--json", *buses, state=state)
     next_trial(operate, "RECORDED", after=5)
-    status = stack.rigctl("status", "--state", state, "--json")
-    assert status.wait() == 0
-    assert status.answer["operating"]["batches"] >= 1
-    assert status.answer["spent"] == run.answer["spent"]
-    assert stack.rigctl("stop", "--state", state).wait() == 0
+    status = control.ask(state, "status")
+    assert status["operating"]["batches"] >= 1
+    assert status["spent"] == run.answer["spent"]
+    control.ask(state, "stop", who="anna")
     assert operate.wait() == 0, operate.said
     done = operate.answer
     assert (done["ending"], done["spent"]) == ("stopped", run.answer["spent"])
