@@ -19,7 +19,7 @@ import pytest
 
 from rigctl.page.tokens import TokenFile
 from tests.simulated import keep_clear, start_sim
-from tests.system.stack import Stack, greenhouse, wait_until
+from tests.system.stack import Stack, greenhouse, rows, wait_until
 from tests.system.test_faults_stop import MARGIN_S, PROMISE_S
 
 pytestmark = pytest.mark.system
@@ -72,18 +72,18 @@ def get(url):
 
 def test_a_page_that_is_killed_does_not_disturb_the_campaign(tmp_path):
     """It is told once; trials go on to the end, and the exit code is the campaign's own."""
-    with rigctl(*DEMO, "--max-trials", "30", "--keep", str(tmp_path / "kept"), cwd=tmp_path) as (process, said):
+    with rigctl(*DEMO, "--max-trials", "12", "--keep", str(tmp_path / "kept"), cwd=tmp_path) as (process, said):
         url = page_of(said)
         wait_until(lambda: "greenhouse" in get(url), "the page of the campaign")
         (server,) = servers(process)
         server.send_signal(signal.SIGKILL)
         wait_until(lambda: "the page has ended" in "".join(said), "word of its end")
-        before = "".join(said).count("trial 30 recorded")
+        before = "".join(said).count("trial 12 recorded")
         assert process.wait(120) == 0
     text = "".join(said)
     assert before == 0
     assert text.count("the page has ended") == 1
-    assert "30 trials" in text
+    assert "12 trials" in text
 
 
 def test_the_page_ends_with_its_campaign_however_that_ends(tmp_path):
@@ -119,15 +119,15 @@ def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
     with rigctl("demo", "--seed", "1", "--budget", "200", "--keep", str(kept), cwd=tmp_path):
-        wait_until(lambda: ask("status").get("trials", 0) > 1, "trials")
+        begun = "SELECT 1 FROM trials WHERE trial > ?"
+        wait_until(lambda: rows(state, begun, 1), "trials")
         assert ask("pause", "--why", "a leak")
         paused = wait_until(lambda: (s := ask("status")).get("phase") == "paused" and s, "the pause")
         assert "a leak" in paused["why"]
         assert paused["acts"][-1]["verb"] == "pause"
         assert str(os.getuid()) in paused["acts"][-1]["who"]
-        trials = paused["trials"]
         assert ask("resume")
-        wait_until(lambda: ask("status").get("trials", 0) > trials, "more trials")
+        wait_until(lambda: rows(state, begun, paused["trials"]), "more trials")
         assert ask("stop")
 
 
