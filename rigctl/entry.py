@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from rigctl.signals import Signals
 
 STDOUT, STDERR = 1, 2
-MOVING = frozenset({"run", "demo", "safe"})
+MOVING = frozenset({"run", "operate", "demo", "safe"})
 """Verbs that move something."""
 
 

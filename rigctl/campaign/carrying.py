@@ -21,6 +21,7 @@ from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.looking import Looking, all_hold, outdated
+from rigctl.campaign.operating import Drifts
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
@@ -57,6 +58,7 @@ class TrialRun:
     """Whether something lies between the last trial and the next that is neither's: its meters are read afresh."""
     frozen: Mapping[str, float] = field(default_factory=dict)
     """Sensors that the last trial found frozen, and what they read."""
+    drifts: Drifts = field(default_factory=Drifts)
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
@@ -156,8 +158,8 @@ class TrialRun:
         if not self.care.barred or self.care.for_good:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
-        problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, await _told(history, self), state)
+        spec, told = self.spec, await _told(history, self)
+        question = Question(spec.decides, spec.left(self.idle), spec.seed, told, state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -170,10 +172,9 @@ class TrialRun:
     async def _decide(self, history: History, looks: Mapping[str, Looked] | None = None) -> Decision:
         spec = self.spec
         state = await self.journal.call(lambda j: j.read.policy_state())
-        # what is left for trials
-        problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
+        problem = spec.left(self.idle, self.care.barred)
         problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.policy, problem, spec.seed, await _told(history, self), state)
+        question = Question(spec.decides, problem, spec.seed, await _told(history, self), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
@@ -182,16 +183,19 @@ class TrialRun:
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))
             decision = replace(decision, traceback=silent.traceback)
+        name = spec.policy_name if spec.operating is None else spec.operating.name
         if decision.origin == "policy":
             self._unusable = 0
-            notes = () if decision.proposal is None else decision.proposal.notes
+            self.drifts.follow(decision, self.desk)
+            # of production it is what has changed since the rule was made that people are told
+            notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
+                self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}"))
             self._noted = notes
             return decision
         self._unusable += not problem.unavailable  # a policy may not know that something cannot be played
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback))
         if self._unusable >= spec.max_failures:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision
@@ -318,9 +322,9 @@ async def _told(history: History, trials: TrialRun) -> History:
 async def _worth_a_look(history: History, trials: TrialRun) -> Decision:
     """Return what stands for the decision while the trial looks; raise `BudgetSpent` if nothing fits anyway."""
     spec, told = trials.spec, await _told(history, trials)
-    problem = replace(spec.problem, budget=spec.problem.budget - trials.idle, unavailable=trials.care.barred)
+    problem = spec.left(trials.idle, trials.care.barred)
     state = await trials.journal.call(lambda j: j.read.policy_state())
-    question = Question(spec.policy, problem, spec.seed, told, state, looks=True)
+    question = Question(spec.decides, problem, spec.seed, told, state, looks=True)
     try:
         return await trials.decider.decide(question, spec.decision_limit_s)
     except NoAnswer:  # what the decision itself makes of that is its own affair

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
     CampaignResult,
-    CampaignStarted,
     Dosed,
     Ending,
     Listener,
@@ -39,6 +37,7 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.manual import Manual
+from rigctl.campaign.operating import begin, started
 from rigctl.campaign.patience import Patience, standing
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
@@ -321,13 +320,13 @@ class Session:
 
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
-        await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        await self.journal.call(begin, self.spec)
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
-        await self._decider.start(self.spec.policy, self.spec.problem)
+        await self._decider.start(self.spec.decides, self.spec.problem)
         await self.care.begin()
         await hold_pins(await self.rig.open(), self.spec.rig, self.journal, self.desk.alarm)
         held = await self.starts.begin()
@@ -337,9 +336,7 @@ class Session:
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self.past_is_settled = True
-        campaign = await self.journal.call(lambda j: j.read.campaign())
-        trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
-        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
+        self.desk.tell(await started(self.journal, self.spec, recovered.lost))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         self._manager.ready()
         return await self.runner.run()
@@ -357,6 +354,7 @@ class Session:
             safe=self._report,
             recorded=states.count(State.RECORDED),
             worst_tick_delay_s=self.watchman.lateness.worst_s,
+            operated=(await self.journal.call(lambda j: j.read.campaign())).operated,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import structlog
 
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, Listener, TrialEnded
+from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded, batched
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -39,7 +39,8 @@ class Desk:
 
     async def tell_of_end(self, row: TrialRow) -> None:
         campaign = await self._journal.call(lambda j: j.read.campaign())
-        self.tell(TrialEnded(row, campaign.spent, campaign.budget))
+        batches = Batches(campaign.batches, campaign.operated) if row.operated else None
+        self.tell(TrialEnded(row, campaign.spent, campaign.budget, batches))
 
     def alarm(self, alarm: Alarm) -> None:
         """Log, keep and show an alarm; does not wait for the journal."""
@@ -105,7 +106,9 @@ def _in_short(standing: Mapping[str, Any]) -> str:
     trial, why = standing.get("trial"), " ".join(str(standing.get("why") or "").split())
     parts = [str(standing["phase"]) + (f": {why}" if why and standing["phase"] != "running" else "")]
     parts += [f"trial {trial['trial']}"] if trial else []
-    if "spent" in standing:
+    if "operating" in standing:
+        parts += [f"{batched(standing['operating']['batches'])} done"]
+    elif "spent" in standing:
         parts += [f"{standing['spent']:.2f} of {standing['budget']:.2f} {standing['currency']} spent"]
     return "; ".join(parts)
 

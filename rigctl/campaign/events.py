@@ -19,6 +19,19 @@ trial; stopped in mid-trial; ended by the watch."""
 
 
 @dataclass(frozen=True, slots=True)
+class Batches:
+    """Counts what has been run for production so far."""
+
+    count: int
+    spent: Micros
+    """What they have cost: no part of what the campaign has spent."""
+
+
+def batched(number: int) -> str:
+    return "1 batch" if number == 1 else f"{number} batches"
+
+
+@dataclass(frozen=True, slots=True)
 class CampaignStarted:
     """Everything is safe, what was in flight is settled, trials begin."""
 
@@ -29,6 +42,8 @@ class CampaignStarted:
     budget: Micros
     lost: int | None
     """The trial that was in flight when the last process died, and is charged but not repeated."""
+    batches: Batches | None = None
+    """Run for production; None: it is trials of the campaign that are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,8 @@ class TrialEnded:
     row: TrialRow
     spent: Micros
     budget: Micros
+    batches: Batches | None = None
+    """With this one, if it was run for production."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +174,8 @@ class CampaignResult:
     """Trials that gave an outcome."""
     safe_after_s: float | None
     """When abandoned: wall seconds from the request until everything was confirmed safe."""
+    operated: Micros = 0
+    """What batches for production have cost: no part of `spent`."""
 
 
 @dataclass(frozen=True, slots=True)

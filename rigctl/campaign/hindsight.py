@@ -69,7 +69,12 @@ def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most
 def flips_of(
     situation: Situation, row: TrialRow, priced: tuple[Price, ...], most: int = MOST
 ) -> Counterfactuals | None:
-    """Find what would have changed a decision that was made in this situation; None if it cannot be made again."""
+    """Find what would have changed a decision that was made in this situation; None if it cannot be made again.
+
+    Of production nothing would: it is run as it was made.
+    """
+    if row.operated:
+        return None
     try:
         found = counterfactuals(situation, asked, prices=priced, most=most)
     except PolicyError:  # it cannot decide any more as it did

@@ -10,6 +10,7 @@ from rigctl.campaign.decide import Question, as_decided, decide, explore, last_t
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import DeciderRow
+from rigctl.campaign.operating import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import REPEAT
@@ -40,6 +41,9 @@ class ReplayedTrial:
 def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
     """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
     now, deciders, suggested = deciding_code(spec.policy), reader.beside.deciders(), reader.people.suggestions()
+    batches = {
+        n: for_production(spec, told_by(told, spec.policy, spec.seed)) for n, told in reader.beside.operations().items()
+    }
     histories: dict[int, History] = {}
     for row in reader.trials():
         made: Decision = row
@@ -50,7 +54,7 @@ def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
         if made.corrections not in histories:
             histories[made.corrections] = reader.history(spec.problem.space, corrections=made.corrections)
         known = _before(histories[made.corrections], row.trial)
-        differences = tuple(_differences(reader, spec, made, known))
+        differences = tuple(_differences(reader, batches.get(row.trial, spec), made, known))
         yield ReplayedTrial(row.trial, row.origin, differences, _other_code(decider, now), made.proposal is not None)
 
 
@@ -74,7 +78,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: Decision, history: His
         yield f"history: decided on {counted(row.history_length, 'trial')}, the journal has {len(history)} before it"
         return
     problem = as_decided(spec.problem, row)
-    question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))
+    question = Question(spec.decides, problem, row.seed, history, reader.policy_state(before=row.trial))
     try:
         again = _again(reader, row, row.proposal, question)
     except BudgetSpent as spent:

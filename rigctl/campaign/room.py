@@ -12,6 +12,9 @@ from rigctl.campaign.patience import Patience
 from rigctl.rig.imposing import given_volumes
 from rigctl.rig.spec import RigSpec
 
+_ROUNDING_S = 1e-3
+"""Between campaign time and rig time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -36,8 +39,9 @@ class Room:
 
     async def lacks(self, volumes_ml: Mapping[str, float]) -> str:
         """Say which caps so much more, by pump, does not fit now; empty if it fits all."""
-        now_s = self.patience.clock.now_s()
-        return "; ".join([why async for free_s, why in self._windows(volumes_ml) if free_s > now_s])
+        # asked afterwards: what fits already fits from the moment on at which the journal was asked, which is past
+        now = self.patience.clock.now_s
+        return "; ".join([why async for free_s, why in self._windows(volumes_ml) if free_s > now() + _ROUNDING_S])
 
     async def _windows(self, volumes_ml: Mapping[str, float]) -> AsyncIterator[tuple[float, str]]:
         """Yield for each cap's window that counts when there is room in it, rig time, and what there is no room for."""

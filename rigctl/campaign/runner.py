@@ -16,6 +16,7 @@ from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.operating import over
 from rigctl.campaign.patience import Patience, standing, until_confirmed
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
@@ -73,6 +74,8 @@ class Runner:
     trials: TrialRun
     _failures: int = 0
     """Failed trials in a row."""
+    _before: int = 0
+    """Trials before the first one of this process."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
@@ -94,6 +97,7 @@ class Runner:
         space = self.spec.problem.space
         self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
         history = await self.journal.call(lambda j: j.read.history(space))
+        self._before = len(history)
         while True:
             try:
                 await self._until_ready()
@@ -128,18 +132,11 @@ class Runner:
             await self._count_failures(row)
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
-        limit = self.spec.max_trials
         if self.stop.finish is not None:
             return "stopped", self.stop.finish
         for finding in self.watchman.demanding("safe"):
             return "interlock", str(finding)
-        if history.spent + self.trials.idle >= self.spec.problem.budget:
-            return "budget", "all of it is spent"
-        if self.trials.care.over:
-            return "finished", f"the caps of the campaign are reached: {self.trials.care.over}"
-        if limit is not None and (done := len(history) - history.uncharged) >= limit:
-            return "trials", f"{done} of {counted(limit, 'trial')} done"
-        return None
+        return over(self.spec, history, self.trials.idle, self.trials.care.over, self._before)
 
     # One trial --------------------------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from pydantic import BaseModel
@@ -20,6 +20,13 @@ from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
+
+if TYPE_CHECKING:
+    from rigctl.core.operating.policy import Operating
+
+
+ENDLESS: Final = 10**15
+"""More micro-units than are ever spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,25 @@ class CampaignSpec:
     """The campaign ends when it has this many trials."""
     max_failures: int = 5
     """Consecutive trials that fail (or decisions that cannot be used) before the campaign gives up."""
+    operating: Operating | None = None
+    """Runs batches for production instead of trials; None: it is the campaign that is run."""
+    batches: int | None = None
+    """Of these the process ends after so many; None: it goes on until it is stopped."""
+
+    @property
+    def decides(self) -> Policy:
+        """Return who is asked what to do next."""
+        return self.policy if self.operating is None else self.operating
+
+    def left(self, idle: Micros, barred: Mapping[int, str] = MappingProxyType({})) -> Problem:
+        """Return the problem with what the budget leaves for trials; production has none, and lacks nothing.
+
+        Args:
+            idle: what was used beside the trials.
+            barred: control sets that cannot be played now, and why.
+        """
+        budget = self.problem.budget - idle if self.operating is None else ENDLESS
+        return replace(self.problem, budget=budget, unavailable=barred)
 
     @property
     def identity(self) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rigctl.campaign.events import (
     AlarmRaised,
+    Batches,
     CampaignEvent,
     CampaignStarted,
     Dosed,
@@ -45,7 +46,7 @@ class Status:
         match event:
             case CampaignStarted():
                 self._facts.update(phase="running", trials=event.trials)
-                self._money(event.spent, event.budget)
+                self._money(event.spent, event.budget, event.batches)
             case TrialProposed() | TrialStep(state=State.LOOKING):
                 self._trial = UnderWay.of(event, self._trial)
                 self._facts |= {"decision_s": event.decision_s} if isinstance(event, TrialProposed) else {}
@@ -62,7 +63,7 @@ class Status:
             case TrialEnded():
                 self._trial = None
                 self._facts.update(trials=event.row.trial)
-                self._money(event.spent, event.budget)
+                self._money(event.spent, event.budget, event.batches)
             case PhaseChanged():
                 self._facts.update(phase=event.phase.lower(), why=event.why)
             case AlarmRaised():
@@ -86,5 +87,7 @@ class Status:
         seen = {"readings": readings, "watch": look, "buses": self._exchanges}
         return {**who, **self._facts, "trial": trial, **seen}
 
-    def _money(self, spent: int, budget: int) -> None:
+    def _money(self, spent: int, budget: int, batches: Batches | None) -> None:
         self._facts.update(spent=to_units(spent), budget=to_units(budget))
+        if batches is not None:
+            self._facts["operating"] = {"batches": batches.count, "spent": to_units(batches.spent)}

@@ -92,6 +92,8 @@ class Board:
     pace: Pace
     budget: Micros
     spent: Micros = 0
+    batches: events.Batches | None = None
+    """Run for production; None: it is trials of the campaign that are run."""
     trials: int = 0
     before: int = 0
     """Trials of earlier runs, whose outcomes the board does not know."""
@@ -118,9 +120,10 @@ class Board:
         match event:
             case events.CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
-                self.before = event.trials
+                self.before, self.batches = event.trials, event.batches
             case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
                 self.trial = UnderWay.of(event, self.trial)
+                self.now_s = event.at_s if isinstance(event, events.TrialStep) else self.now_s
             case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
                 self.trial.follow(event)
                 self._timed(event, self.trial)
@@ -140,6 +143,7 @@ class Board:
     def _over(self, event: events.TrialEnded | events.OutcomeCame) -> None:
         if isinstance(event, events.TrialEnded):
             self.spent, self.budget = event.spent, event.budget
+            self.batches = event.batches or self.batches
         self.take(event.row)
 
     def take(self, row: TrialRow) -> None:
@@ -175,8 +179,11 @@ class Board:
 
     @property
     def trials_left(self) -> float | None:
-        """Return how many more trials the budget buys at what they have cost so far; None before the first."""
-        if not self.spent or not self.trials:
+        """Return how many more trials the budget buys at what they have cost so far; None before the first.
+
+        None of production, too, which no budget bounds.
+        """
+        if not self.spent or not self.trials or self.batches is not None:
             return None
         return max(0.0, (self.budget - self.spent) * self.trials / self.spent)
 

@@ -18,6 +18,7 @@ from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.hands_cli import add_hands
 from rigctl.console.journals_cli import add_journals
+from rigctl.console.operate_cli import add_operate, safe_before
 from rigctl.console.options import (
     AsJson,
     Budget,
@@ -41,7 +42,6 @@ from rigctl.console.service_cli import add_service
 from rigctl.console.tell_cli import add_tell_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
-from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from rigctl.config.load import LoadedConfig
@@ -55,7 +55,16 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
-for add in (init_cli.add_to, add_acts, add_hands, add_serve_verbs, add_journals, add_service, add_tell_verbs):
+for add in (
+    init_cli.add_to,
+    add_acts,
+    add_hands,
+    add_serve_verbs,
+    add_journals,
+    add_service,
+    add_tell_verbs,
+    add_operate,
+):
     add(app)
 
 
@@ -150,12 +159,7 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
-    from rigctl.console.safe import safe_first, safe_json
-
-    left = safe_first(config, state)  # before anything that takes time or may be refused
-    if left is not None and ctx.obj is not None and ctx.obj.heard:
-        tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
-        raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
+    safe_before(ctx, config, state, json=json)
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory

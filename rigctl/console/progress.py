@@ -133,6 +133,7 @@ def _now(board: Board) -> Mapping[str, str]:
     if trial is None:
         return {"trial": "getting ready"}
     rows = {
+        "operating": "" if board.batches is None else f"for production, {events.batched(board.batches.count)} done",
         "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
         "read before": settings(trial.looks, labels.units),
         "control": "+".join(trial.control_set),
@@ -164,7 +165,8 @@ def _step(board: Board, trial: UnderWay) -> str:
 def state_line(board: Board) -> str:
     """Return one line that says how things stand."""
     trial, ended = board.trial, counted(board.trials, "trial")
-    parts = [board.pausing, f"{ended}, {_spent(board)} spent"]
+    operating = "" if board.batches is None else f"operating, {events.batched(board.batches.count)} done"
+    parts = [board.pausing, operating, f"{ended}, {_spent(board)} spent"]
     if trial is not None:
         doses, readings = _doses(board, trial), readings_words(board.readings)
         control = f" control {'+'.join(trial.control_set)}" if trial.control_set else ""
@@ -224,6 +226,8 @@ def _best(board: Board) -> str:
 
 
 def _money_bar(board: Board, width: int) -> RenderableType:
+    if board.batches is not None:
+        return Text(f"spent        {_spent(board)}")
     share = min(1.0, board.spent / board.budget) if board.budget else 0.0
     label, told = "spent        ", f"  {_spent(board)} ({share:.0%})"
     room = max(min(BAR_WIDTH, width - len(label) - len(told)), 0)
@@ -235,7 +239,10 @@ def _money_bar(board: Board, width: int) -> RenderableType:
 
 
 def _spent(board: Board) -> str:
-    return f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}"
+    own, batches = f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}", board.batches
+    return (
+        own if batches is None else f"{to_units(batches.spent):.2f} {board.labels.currency} for production beside {own}"
+    )
 
 
 def _recent(board: Board) -> tuple[Column, ...]:
@@ -263,7 +270,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
         case events.CampaignStarted():
             resumed = f", {counted(event.trials, 'trial')} done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
-            line = f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
+            operating = "" if event.batches is None else f"operating, {events.batched(event.batches.count)} so far; "
+            line = f"rig {event.rig}: {operating}{_spent(board)} spent{resumed}{lost}"
         case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)

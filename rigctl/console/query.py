@@ -57,6 +57,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "trials": sum(t.state.charged for t in trials),
             "spent": to_units(row.spent),
             "budget": to_units(row.budget),
+            **({"production": {"batches": row.batches, "spent": to_units(row.operated)}} if row.batches else {}),
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,

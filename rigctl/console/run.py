@@ -16,6 +16,7 @@ from rigctl.campaign.desk import notify
 from rigctl.campaign.events import CampaignEvent, CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
+from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
 from rigctl.console.assemble import rig_factory
@@ -53,15 +54,18 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes.
+        return exit_code(self.result)
 
-        130, as a shell has it, if Ctrl-C ended it and all is safe.
-        """
-        result = self.result
-        if result.safe.ok and result.ending == "abandoned" and result.reason == "SIGINT":
-            return INTERRUPTED_EXIT
-        fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
-        return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
+
+def exit_code(result: CampaignResult) -> int:
+    """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes.
+
+    130, as a shell has it, if Ctrl-C ended it and all is safe.
+    """
+    if result.safe.ok and result.ending == "abandoned" and result.reason == "SIGINT":
+        return INTERRUPTED_EXIT
+    fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
+    return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
 def run_campaign(
@@ -76,6 +80,26 @@ def run_campaign(
         UsageError: no devices, or another configuration than it was started with.
         Locked, JournalError, DeviceError, Tripped: see `daemon.run_campaign`.
     """
+    result = conducted(campaign_spec(loaded), loaded, directory, console, signals=signals, clock=clock)
+    with open_reader(directory) as reader:
+        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
+        try:
+            recommendation = report.from_journal(loaded, reader)
+        except PolicyError:
+            recommendation = None
+    return Ended(result, recommendation, ledger)
+
+
+def conducted(
+    spec: CampaignSpec,
+    loaded: LoadedConfig,
+    directory: Path,
+    console: Console,
+    *,
+    signals: Signals | None = None,
+    clock: Clock | None = None,
+) -> CampaignResult:
+    """Run it until it ends, showing progress and telling people; nothing looks on any more when this returns."""
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
     if wide := open_to_others(directory):
@@ -89,18 +113,11 @@ def run_campaign(
             show(event)
 
         untold = people.trouble if people is not None else lambda: ""
-        spec = campaign_spec(loaded)
         campaign = daemon.run_campaign(spec, directory, factory, clock, listener, signals=signals, untold=untold)
         result = asyncio.run(campaign)
         notify(f"EXTEND_TIMEOUT_USEC={round(2e6 * LAST_WORDS_S)}")  # for the last messages to people
     notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
-    with open_reader(directory) as reader:
-        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
-        try:
-            recommendation = report.from_journal(loaded, reader)
-        except PolicyError:
-            recommendation = None
-    return Ended(result, recommendation, ledger)
+    return result
 
 
 def to_json(outcome: Ended) -> Mapping[str, Any]:
@@ -125,7 +142,7 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "")
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
-    if outcome.ledger != result.spent:  # cannot be; whoever sees it should hear of it
+    if outcome.ledger != result.spent + result.operated:  # cannot be; whoever sees it should hear of it
         console.print(f"the ledger adds up to {number(to_units(outcome.ledger), 9)} instead", style="bold red")
     for actuator, why in result.safe.failed.items():
         console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")

@@ -19,6 +19,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import service_files
 from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
+from rigctl.console.operate import share
 from rigctl.console.service_backup import backup_units
 from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
@@ -86,6 +87,8 @@ def made(
     account: str = "",
     own: bool = False,
     backup: Path | None = None,
+    operate: bool = False,
+    learn: str = "",
 ) -> Made:
     """Return the unit that runs a configuration.
 
@@ -96,6 +99,8 @@ def made(
         account: who it runs as; empty: who asks.
         own: whether it is for the asking person's own service manager.
         backup: where the journal is copied once a day; None: nowhere.
+        operate: whether it is run for production, not as a campaign.
+        learn: what production may lose by exploring, as a person has written it; empty: it does not learn.
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
@@ -105,6 +110,8 @@ def made(
     require_devices(loaded)
     if account and own:
         raise UsageError("--as: a unit for your own service manager runs as you; leave out --as or --user")
+    if share(learn) is not None and not operate:
+        raise UsageError(f'service: got --learn "{learn}" without --operate, must be both; a campaign learns anyway')
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
@@ -115,7 +122,7 @@ def made(
         config=_absolute(config),
         state=_state(state, loaded.name),
         command=_command(),
-        options=tuple(doubled(part) for name, url in buses.items() for part in ("--bus", f"{name}={url}")),
+        options=tuple(map(doubled, [*(["--learn", learn] if learn else []), *_on(buses)])),
         account=who,
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
@@ -123,6 +130,7 @@ def made(
         look_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
         written=written,
+        verb="operate" if operate else "run",
     )
     texts = {f"{service.name}.service": unit(service)}
     texts |= {} if backup is None else backup_units(service, _absolute(backup))
@@ -156,6 +164,10 @@ def _command() -> tuple[str, ...]:
 
 def _needed() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__))))
+
+
+def _on(buses: Mapping[str, str]) -> list[str]:
+    return [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 
 def _telling(loaded: LoadedConfig) -> tuple[bool, tuple[str, ...], tuple[Path, ...]]:

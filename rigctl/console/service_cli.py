@@ -20,6 +20,10 @@ Install = Annotated[bool, typer.Option("--install", help="Write it where systemd
 Backup = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
 ]
+Operate = Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")]
+Learn = Annotated[
+    str, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
 
 
@@ -39,12 +43,14 @@ def service(
     install: Install = False,
     force: Force = False,
     backup: Backup = None,
+    operate: Operate = False,
+    learn: Learn = "",
     json: AsJson = False,
 ) -> None:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console import service as units
 
-    made = units.made(config, state, buses(bus), account=account, own=own, backup=backup)
+    made = units.made(config, state, buses(bus), account=account, own=own, backup=backup, operate=operate, learn=learn)
     if install:
         made.install(force=force)
     if json:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from rigctl.errors import UsageError
 from rigctl.rig.places import host_and_port, stable_name, taken_apart
@@ -51,7 +51,7 @@ class Service:
     command: tuple[str, ...]
     """How rigctl is started."""
     options: tuple[str, ...]
-    """What `run` is given besides."""
+    """What the verb is given besides."""
     account: str
     """Who it runs as; empty: the person whose own service manager starts it."""
     urls: tuple[str, ...]
@@ -65,6 +65,7 @@ class Service:
     """What must be readable besides the configuration: the program."""
     written: tuple[Path, ...] = ()
     """Directories besides the state's that files are written into."""
+    verb: Literal["run", "operate"] = "run"
 
     @property
     def name(self) -> str:
@@ -168,7 +169,7 @@ def _unit(service: Service) -> Lines:
 
 
 def _service(service: Service) -> Lines:
-    run = (*service.command, "run", doubled(str(service.config)), "--state", service.directory, *service.options)
+    run = (*service.command, service.verb, doubled(str(service.config)), "--state", service.directory, *service.options)
     safe = (*service.command, "safe", "--if-left-driven", "--state", service.directory)
     yield "Type=notify"
     yield "NotifyAccess=main"

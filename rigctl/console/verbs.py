@@ -18,7 +18,7 @@ USAGE_EXIT = 2
 CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
-    "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
+    "Run a rig": ("run", "operate", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
     "Look after the rig": ("manual", "out-of-service", "in-service", "refilled", "replaced", "calibrated"),
     "By hand": ("suggest", "ingest", "outcome", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
+from rigctl.campaign.events import Batches
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.under_way import UnderWay
 from rigctl.campaign.upkeep import said_of, wrong_with
@@ -126,6 +127,9 @@ class _Follower:
         board.readings = _seen(answer["readings"])
         if "spent" in answer:
             board.spent, board.budget = to_micros(answer["spent"]), to_micros(answer["budget"])
+        if "operating" in answer:
+            told = answer["operating"]
+            board.batches = Batches(told["batches"], to_micros(told["spent"]))
         paused = answer["phase"] not in ("starting", "running")
         board.pausing = f"{answer['phase']}: {answer.get('why', '')}" if paused else ""
         if answer["alarms"] > self._alarms:

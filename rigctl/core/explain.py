@@ -27,6 +27,8 @@ PURPOSES: Final = MappingProxyType(
         "confirm": "to be sure",
         "repeat": "once more",
         "reference": "to compare",
+        "operate": "for production",
+        "learn": "for production, and to learn",
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""

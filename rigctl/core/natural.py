@@ -141,6 +141,13 @@ def persistences(problem: Problem, history: History) -> tuple[Persistence | None
     return _persistences(_presented(problem, found)[0], _pairs(trials, found), found)
 
 
+def left_alone(space: Space, history: History, column: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return the trials that left a variable alone, (n,), by number, and what it read in them, unit interval."""
+    trials = _Trials.of(space, history)
+    taken = np.flatnonzero(trials.alone[:, column])
+    return np.array([trials.rows[i].trial for i in taken.tolist()], dtype=np.int64), trials.x[taken, column]
+
+
 def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Problem, tuple[str, ...]]:
     if not any(found):
         return problem, ()

@@ -100,7 +100,10 @@ class Policy(Protocol):
     It is a frozen dataclass whose fields are its options; where one is out of its range, making it raises ValueError.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+        ...
 
     def initial_state(self, problem: Problem) -> JsonState:
         """Return the state before the first trial."""

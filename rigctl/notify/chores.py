@@ -97,7 +97,8 @@ def summary_of(numbers: Numbers) -> str:
     lines = [
         f"It is {facts.phase.word}" + (f": {facts.phase.why}." if facts.phase.why else "."),
         f"Trials: {facts.charged}, {len(fresh)} of them in the last 24 h ({good} with an outcome).",
-        f"Spent: {money_.spent:.2f} of {money_.budget:.2f} {labels.currency}.",
+        f"Spent: {money_.spent:.2f} of {money_.budget:.2f} {labels.currency}."
+        + (f" Production has cost {money_.operated:.2f} {labels.currency}." if money_.operated else ""),
     ]
     outcome = labels.outcome
     known = [(row.outcome, row) for row in facts.recorded if row.outcome is not None]

@@ -52,6 +52,11 @@ def _campaign(numbers: Numbers) -> Iterator[Metric]:
     spent, budget = (((currency,), facts.money.spent),), (((currency,), facts.money.budget),)
     yield _gauge("rigctl_money_spent", "What the campaign has cost so far.", ("currency",), spent)
     yield _gauge("rigctl_money_budget", "What it may cost.", ("currency",), budget)
+    if facts.money.operated:
+        operated = (((currency,), facts.money.operated),)
+        yield _gauge(
+            "rigctl_money_production", "What batches for production have cost so far.", ("currency",), operated
+        )
     outcomes = [row.outcome for row in facts.recorded if row.outcome is not None]
     best = [((outcome.name, outcome.unit), (max if outcome.maximise else min)(outcomes))] if outcomes else []
     yield _gauge("rigctl_best_outcome", "Best outcome measured so far.", ("outcome", "unit"), best)

@@ -18,7 +18,12 @@ from rigctl.errors import RigctlError
 
 
 def configured(
-    row: CampaignRow, directory: Path, buses: Mapping[str, str] | None = None, file: Path | None = None
+    row: CampaignRow,
+    directory: Path,
+    buses: Mapping[str, str] | None = None,
+    file: Path | None = None,
+    *,
+    to_run: bool = False,
 ) -> LoadedConfig:
     """Return the configuration in `file`, else the one last started with; seed and budget are as they are now.
 
@@ -29,7 +34,7 @@ def configured(
     budget = f"{Decimal(row.budget) / MICROS_PER_UNIT:f} {row.currency}"  # exact
     overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
     if file is not None:
-        return load(file, overrides)
+        return load(file, overrides, to_run=to_run)
     return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
 
 

@@ -71,6 +71,7 @@ def gather(
     phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
+    produces = last is not None and last.operated
     heard = _heard(reader, before)
     decided = _suggested(reader) if phase.word == "by hand" else _decided(reader, course, last)
     return Facts(
@@ -80,11 +81,12 @@ def gather(
         standing=worst_standing(condition, phase, status),
         trial=None if last is None else trial_now(glance, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
-        money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
+        money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended" and not produces),
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
         charged=sum(row.state.charged for row in course.rows),
+        batches=campaign.batches if produces else 0,
         asks=status is not None or phase.word == "no answer",
         alarms=heard[0].shown(reader.alarm_rows.now_s(), now.isoformat()),
         heard=heard,
@@ -276,18 +278,19 @@ def _money(
         sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
     parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
     rows = course.rows
-    budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
+    amounts = campaign.budget, campaign.spent, reader.idle.spent(), campaign.operated
+    budget, spent, idle, operated = map(to_units, amounts)
     over = [row for row in rows[-4 * RECENT :] if row.state.charged][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
     if not (costs and going_on):
-        return Money(budget, spent, idle, parts, fmean(costs) if costs else None)
+        return Money(budget, spent, idle, parts, fmean(costs) if costs else None, operated=operated)
     rest = max(0.0, budget - spent)
     most = None if loaded is None or loaded.max_trials is None else max(0, loaded.max_trials - len(rows))
     few, expected, many = (
         min(floor(rest / price), floor(rest / price) if most is None else most)
         for price in (max(costs), fmean(costs), min(costs))
     )
-    return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected))
+    return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected), operated)
 
 
 def _days(over: Sequence[CourseRow], trials: int) -> float | None:

@@ -61,7 +61,8 @@ def fuel(budget: Money, currency: str) -> Markup:
     parts = [(f"{FILLS[i % len(FILLS)]}", part.amount) for i, part in enumerate(budget.parts)]
     told = ", ".join(f"{part.meter} {money(part.amount, currency)}" for part in budget.parts)
     title = f"{money(budget.spent)} of {money(budget.budget, currency)} spent"
-    return gauge(parts, max(budget.budget, budget.spent), title, told)
+    title += f", and {money(budget.operated, currency)} by production" if budget.operated else ""
+    return gauge(parts, max(budget.budget, budget.all), title, told)
 
 
 # Course -----------------------------------------------------------------------------------------------------------

@@ -180,6 +180,7 @@ class Money:
 
     budget: float
     spent: float
+    """By the campaign."""
     idle: float
     parts: tuple[Part, ...]
     """The dearest first."""
@@ -189,6 +190,13 @@ class Money:
     """At the price of a dear trial, and of a cheap one, of the last."""
     days_left: float | None = None
     """Wall days, as fast as the last trials were."""
+    operated: float = 0.0
+    """By batches for production, beside the budget."""
+
+    @property
+    def all(self) -> float:
+        """Return what the meters have charged."""
+        return self.spent + self.operated
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +272,8 @@ class Facts:
     """The trial whose log it is; None: of all."""
     charged: int = 0
     """Trials that are over."""
+    batches: int = 0
+    """For production, if the last trial was one; 0: it was a trial of the campaign."""
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     alarms: tuple[AlarmState, ...] = ()

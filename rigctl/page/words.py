@@ -137,6 +137,8 @@ def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
     chosen = next((s for s in why.sets if s.chosen), None)
     known = chosen is not None and chosen.price is not None
     price = f" ({money(chosen.price, facts.labels.currency)} a trial)" if chosen is not None and known else ""
+    if facts.batches:
+        yield f"Operating for production, batch {facts.batches}."
     yield f"Controls {joined(why.control_set)} now{price}."
     if chosen is not None and chosen.band is not None:
         yield _expected(facts, chosen, chosen.band, study)

@@ -27,6 +27,8 @@ from tests.campaign.fake_looks import PREPARE_S
 from tests.campaign.fakes import (
     INVALID,
     SETTLE_S,
+    FakeClock,
+    TenLines,
     charged,
     metered,
     open_journal,
@@ -132,6 +134,24 @@ async def test_three_looks_that_fail_are_nobodys_control_set(stage):
     await stage.run(spec, fail={"prepare": thrice})
     with stage.journal() as journal:
         assert (journal.trial(4).state, journal.trial(4).origin) == (State.RECORDED, "policy")
+
+
+class Passing(FakeClock):
+    """A clock that has gone on whenever it is looked at, as clocks do."""
+
+    def now_s(self):
+        self.passed_s = getattr(self, "passed_s", 0.0) + 0.001
+        return super().now_s() + self.passed_s
+
+
+async def test_a_trial_that_looks_is_carried_out_where_caps_have_room_though_time_passes(stage):
+    """What fits now fits, also if now is a moment later than when that was asked."""
+    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=10_000.0)}
+    stage.clock = lambda: Passing(stage.world)
+    await stage.run(looking_spec(max_trials=4, rig=replace(looking_spec().rig, limits=limits), policy=TenLines()))
+    with stage.journal() as journal:
+        rows = [(row.control_set, row.state, row.because) for row in journal.trials()]
+    assert rows == [(names, State.RECORDED, "") for names in (("a",), ("b",), ("a", "b"), ("a",))]
 
 
 class Content(Seeing):

@@ -68,6 +68,16 @@ def settings(text):
     return found
 
 
+def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
+    """What systemd would take for a specifier is doubled; `--learn` alone is refused."""
+    (start,) = settings(
+        bench.rigctl("service", real, "--as", "rigctl", "--operate", "--learn", "5 %", *on(SERIAL)).out
+    )["ExecStart"]
+    assert " operate " in start
+    assert '--learn "5 %%"' in start
+    assert "without --operate" in bench.rigctl("service", real, "--learn", "5 %", *on(SERIAL), code=2).err
+
+
 def test_a_unit_is_derived_from_the_configuration(bench, real):
     """Its times from the time to safe, its devices and hosts from the buses, its exit codes from the table."""
     found = settings(bench.rigctl("service", real, "--as", "rigctl", *on(SERIAL)).out)

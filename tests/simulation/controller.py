@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import alive, bus_lock, clock, daemon
+from rigctl.campaign import alive, bus_lock, clock, daemon, operating
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
@@ -255,7 +255,7 @@ class Controller:
             (assemble, "boot_id"): boot,
             (bus_lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
-            (daemon, "version"): cache(daemon.version),  # what is installed does not change
+            (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
             (journal_database, "SealingConnection"): Connection,
         }

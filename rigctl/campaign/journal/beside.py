@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rigctl.campaign.journal.database import ask, fetch
 from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
@@ -15,6 +15,13 @@ from rigctl.campaign.journal.schema import has_table
 from rigctl.core.money import Micros
 
 T = TypeVar("T")
+
+OPERATE: Final = "operate"
+"""Verb of the act by which a process was told to run batches for production, no trials of the campaign."""
+OPERATED: Final = """EXISTS (
+    SELECT 1 FROM events WHERE events.trial = {trial} AND event IN ('LOOK', 'PROPOSE')
+    AND start IN (SELECT start FROM acts WHERE verb = 'operate'))"""
+"""Whether a trial began as such a batch; needs the table `acts`."""
 
 
 class IdleRows:
@@ -27,9 +34,20 @@ class IdleRows:
         return _all(self._connection, IdleRow, "idle")
 
     def spent(self) -> Micros:
+        """Return what was used beside the campaign's trials."""
+        return self.spent_and_operated()[0]
+
+    def spent_and_operated(self) -> tuple[Micros, Micros]:
+        """Return what was used beside the campaign's trials, and beside batches for production."""
         if not has_table(self._connection, "idle"):
-            return 0
-        return int(ask(self._connection, "SELECT coalesce(sum(amount_micros), 0) AS spent FROM idle")[0]["spent"])
+            return 0, 0
+        which = operated(self._connection, "idle.before_trial")
+        sql = (
+            f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT {which}), 0) AS trials, "  # noqa: S608 - ours
+            f"coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches FROM idle"
+        )
+        (found,) = ask(self._connection, sql)
+        return int(found["trials"]), int(found["batches"])
 
     def since_last_trial(self) -> tuple[IdleRow, ...]:
         """Return what has been booked since the last trial that was metered."""
@@ -54,21 +72,27 @@ class AwaitedRows:
 
 
 class Charged:
-    """The sum of the trials' ledger, kept: its lines come and are never changed, so each is summed up once."""
+    """The sums of the trials' ledger, kept: its lines come and are never changed, so each is summed up once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._last = 0
         """The last line that was summed up."""
-        self._sum: Micros = 0
+        self._sums: tuple[Micros, Micros] = 0, 0
 
-    def sum(self) -> Micros:
-        sql = "SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more FROM ledger WHERE id > ?1"
+    def sums(self) -> tuple[Micros, Micros]:
+        """Return what the campaign's trials were charged, and what batches for production were."""
+        which = operated(self._connection, "ledger.trial")
+        sql = f"""SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more,
+            coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches
+            FROM ledger WHERE id > ?1"""  # noqa: S608 - our own words
         (found,) = ask(self._connection, sql, self._last)
-        charged = self._sum + int(found["more"])
+        trials, batches = self._sums
+        more, of_batches = int(found["more"]), int(found["batches"])
+        sums = trials + more - of_batches, batches + of_batches
         if not self._connection.in_transaction:  # else it may never have been
-            self._last, self._sum = int(found["last"]), charged
-        return charged
+            self._last, self._sums = int(found["last"]), sums
+        return sums
 
 
 class Beside:
@@ -76,6 +100,9 @@ class Beside:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._last = 0
+        """The last event that was looked at for batches: none is ever changed, so each is looked at once."""
+        self._told: dict[int, str] = {}
 
     def pins(self) -> dict[str, Pin]:
         """Return the pin that counts, by device."""
@@ -86,11 +113,31 @@ class Beside:
         sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
         return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
 
+    def operations(self) -> dict[int, str]:
+        """Return what the processes that began batches for production were told, by trial."""
+        if not has_table(self._connection, "acts"):
+            return {}
+        told = ask(self._connection, "SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
+        if not told:
+            return {}
+        by_start = {row["start"]: row["argument"] for row in told}
+        sql = "SELECT id, trial, start FROM events WHERE id > ? AND event IN ('LOOK', 'PROPOSE') ORDER BY id"
+        rows = ask(self._connection, sql, self._last)
+        found = self._told | {row["trial"]: by_start[row["start"]] for row in rows if row["start"] in by_start}
+        if rows and not self._connection.in_transaction:  # else it may never have been
+            self._last, self._told = rows[-1]["id"], found
+        return dict(found)
+
     def decider_of(self, suggestion: int) -> DeciderRow | None:
         """Return which code made a suggestion."""
         sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
         rows = fetch(self._connection, DeciderRow, sql, suggestion)
         return rows[0] if rows else None
+
+
+def operated(connection: sqlite3.Connection, trial: str) -> str:
+    """Return SQL that tells whether the trial in this column was a batch for production."""
+    return OPERATED.format(trial=trial) if has_table(connection, "acts") else "FALSE"
 
 
 def _all(

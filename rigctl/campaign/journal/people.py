@@ -188,12 +188,20 @@ class PeopleRows:
         return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM corrections")[0]["last"])
 
     def adjustment(self) -> Micros:
-        """Return by how much amended costs exceed what the ledger says, imported trials left out: nobody pays them."""
+        """Return by how much amended costs exceed what the ledger says."""
+        return sum(self.adjustments().values())
+
+    def adjustments(self) -> Mapping[int, Micros]:
+        """Return the same by trial; imported ones are left out: nobody pays them."""
         corrections = self.corrections()
         if not corrections:
-            return 0
+            return {}
         imported = {trial for trial, known in self.by_hand().items() if known.imported is not None}
-        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in corrections if c.trial not in imported)
+        found: dict[int, Micros] = {}
+        for c in corrections:
+            if c.trial not in imported:
+                found[c.trial] = found.get(c.trial, 0) + (c.becomes.amount or 0) - (c.was.amount or 0)
+        return found
 
 
 def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -16,7 +17,7 @@ import numpy as np
 
 from rigctl.campaign.decision import look_of
 from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.beside import AwaitedRows, Beside, Charged, IdleRows
+from rigctl.campaign.journal.beside import AwaitedRows, Beside, Charged, IdleRows, operated
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
@@ -41,6 +42,7 @@ from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
+from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
 
@@ -52,7 +54,7 @@ _UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
 
 _TRIALS = f"""
-    SELECT t.*,
+    SELECT t.*, {{operated}} AS operated,
         (SELECT value FROM measurements WHERE trial = t.trial AND outcome = 1 AND severity < 3) AS outcome,
         EXISTS (SELECT 1 FROM measurements WHERE trial = t.trial) AS whole,
         (SELECT coalesce(sum(amount_micros), 0) FROM ledger WHERE trial = t.trial) AS cost,
@@ -131,7 +133,7 @@ def observation(
 
     A cost that was estimated, or of a trial that ended before it was measured, is charged but says nothing about what
     a whole trial costs: `cost_known` is False. So it is with one that was voided, which teaches nothing. An imported
-    one is not charged; it is as noisy as `imports`, by number, say.
+    one is not charged, nor is a batch for production; the first is as noisy as `imports`, by number, say.
     """
     names = space.names
     complete = all(name in row.measured for name in names)
@@ -140,7 +142,7 @@ def observation(
     number = set_of(space, row.control_set) if undecided else space.index_of(row.control_set)
     if row.voided:  # what it cost is spent all the same
         void = Observation(row.trial, number, None, None, row.cost, cost_known=False)
-        return replace(void, charged=not row.imported)
+        return replace(void, charged=not (row.imported or row.operated))
     seen = Observation(
         trial=row.trial,
         control_set=number,
@@ -151,6 +153,7 @@ def observation(
         further=_further(row, further) if row.state is State.RECORDED else (),
         awaited=row.state is State.AWAITING,
         look=look_of(space, row.looks),
+        charged=not row.operated,
     )
     if row.by_hand is None or row.by_hand.imported is None:
         return seen
@@ -207,8 +210,9 @@ class Reader:
             CampaignRow,
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
-            "? AS spent FROM campaign",
-            self.charged.sum() + self.idle.spent() + self.people.adjustment(),
+            "? AS spent, ? AS operated, ? AS batches FROM campaign",
+            *_spent(self, batches := self.beside.operations().keys()),
+            len(batches),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
@@ -302,6 +306,14 @@ class Reader:
         )
 
 
+def _spent(reader: Reader, batches: AbstractSet[int]) -> tuple[Micros, Micros]:
+    """Return what the campaign has spent, and what its batches for production have cost; as amended."""
+    amended = reader.people.adjustments()
+    own = sum(amount for trial, amount in amended.items() if trial not in batches)
+    charged, idle = reader.charged.sums(), reader.idle.spent_and_operated()
+    return charged[0] + idle[0] + own, charged[1] + idle[1] + sum(amended.values()) - own
+
+
 def _of_trial(connection: sqlite3.Connection, kind: type[T], sql: str, order: str, trial: int | None) -> tuple[T, ...]:
     """Return the rows of one trial, by its index, or of all."""
     if trial is None:
@@ -319,7 +331,7 @@ def _trials(
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     looks = LookRows(connection).by_trial(number)
-    cursor = connection.execute(f"{_TRIALS} {which}", parameters)
+    cursor = connection.execute(f"{_TRIALS.format(operated=operated(connection, 't.trial'))} {which}", parameters)
     decode = decoder(TrialRow, cursor)
     left_out = () if decisions else ("proposal", "policy_state")
     kept = [column[0] not in left_out for column in cursor.description]

@@ -29,12 +29,15 @@ class CampaignRow:
     currency: str
     budget: Micros
     spent: Micros
-    """Sum of all ledger and idle lines, as amended."""
+    """Sum of all ledger and idle lines, as amended; but for what is `operated`."""
     outcome: str
     """Name of the first."""
     identity: Mapping[str, str]
     config_text: str
     """As last started; empty before the first start."""
+    operated: Micros = 0
+    batches: int = 0
+    """The same sum of batches for production, no part of `spent`; and how many of these have begun."""
 
 
 Kind = Literal["void", "restore", "amend"]
@@ -124,6 +127,8 @@ class TrialRow(Decision):
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
     by_hand: ByHand | None = None
     """None: the rig did it, or an older version recorded it."""
+    operated: bool = False
+    """Whether it was a batch for production."""
     remark: str = ""
     """What a person has noted of it."""
     corrected: tuple[CorrectionRow, ...] = ()

@@ -11,10 +11,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
+from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.guard import Booked
@@ -75,6 +76,13 @@ class Rows:
     @cached_property
     def events(self) -> Mapping[int, Sequence[Row]]:
         return self.by_trial("events")
+
+    @cached_property
+    def operated(self) -> frozenset[int]:
+        """The trials that were batches for production."""
+        told = {row["start"] for row in self["acts"] if row["verb"] == OPERATE}
+        begun = (row for row in self["events"] if row["event"] in (Event.LOOK, Event.PROPOSE))
+        return frozenset(row["trial"] for row in begun if row["start"] in told)
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:

@@ -49,7 +49,8 @@ class Observation:
     further: tuple[float, ...] = ()
     """Outcomes besides the first, their own units, in the order of `Problem.further`."""
     charged: bool = True
-    """False for a trial from before the campaign: its cost is evidence, and no part of what was spent."""
+    """False for a trial from before the campaign, or of production: its cost is evidence, and no part of what was
+    spent."""
     noise_sd: float | None = None
     """Of the outcome where it is known, own units; None: `noise_factor` times what the model believes."""
     noise_factor: float = 1.0
@@ -134,7 +135,7 @@ class History:
 
     @property
     def uncharged(self) -> int:
-        """Return how many trials are from before the campaign."""
+        """Return how many trials are from before the campaign, or of production."""
         return self._sums.uncharged
 
     @property

@@ -1,0 +1,246 @@
+"""Production: batches that are run by the rule, beside the trials of the campaign that found it.
+
+Which trials are batches is told by the audit: the process that began them was told to `operate`. What they cost is in
+the ledger as ever, and no part of what the campaign has spent of its budget.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from math import sqrt
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Final
+
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import Batches, CampaignStarted, Ending, batched
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.beside import OPERATE
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.people import this_person
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.trial import State
+from rigctl.core.experiment.history import History
+from rigctl.core.money import Micros, to_units
+from rigctl.core.operating.memory import Drift, remembered
+from rigctl.core.operating.policy import EXPLORING, NAME, Operating
+from rigctl.core.worth import half_width
+from rigctl.errors import JournalError, counted
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import OVER, STANDS, Alarm
+
+if TYPE_CHECKING:
+    from rigctl.core.policy import Policy
+
+REMEDY: Final = "What is run was learned before. See what has changed; `rigctl operate CONFIG --anew` makes it anew"
+MAKING_S: Final = 300.0
+"""Wall seconds that a decision may take."""
+_SAID: Final = re.compile(
+    r"tolerance (?P<tolerance>\S+)(?:, learn (?P<learn>\S+))?"
+    r"(?:, set (?P<fixed>\S+))?(?:, anew from (?P<at_least>\d+))?"
+)
+
+
+def said(wish: Operating) -> str:
+    """Return what a process was told to operate by, for the audit; `told_by` takes it apart."""
+    fixed = ",".join(f"{name}={value!r}" for name, value in wish.fixed)
+    parts = [
+        f"tolerance {wish.tolerance!r}",
+        "" if wish.learn is None else f"learn {wish.learn!r}",
+        fixed and f"set {fixed}",
+        f"anew from {wish.at_least}" if wish.at_least else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def told_by(words: str, policy: Policy, seed: int) -> Operating:
+    """Return who decided the batches of a process that was told so, beside the campaign's own policy and seed.
+
+    Raises:
+        JournalError: this version tells nobody anything like it.
+    """
+    found = _SAID.fullmatch(words)
+    if found is None:
+        raise JournalError(
+            f'the audit: got operate "{words}", must be as `rigctl operate` writes it; use the newer rigctl'
+        )
+    learn, fixed, at_least = found["learn"], found["fixed"], found["at_least"]
+    pairs = (pair.rpartition("=") for pair in (fixed or "").split(",") if pair)
+    return Operating(
+        policy,
+        float(found["tolerance"]),
+        seed,
+        None if learn is None else float(learn),
+        tuple((name, float(value)) for name, _, value in pairs),
+        int(at_least or 0),
+    )
+
+
+def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:
+    """Return a campaign's rig run for production.
+
+    Reference trials would be neither the rule nor within a loss budget. A decision may take as long as making a rule of
+    a long campaign does on a slow board.
+
+    Args:
+        spec: the campaign.
+        decides: what is run.
+        batches: after which the process ends; None: when it is stopped.
+    """
+    problem, limit_s = replace(spec.problem, reference=None), max(spec.decision_limit_s, MAKING_S)
+    return replace(spec, operating=decides, batches=batches, problem=problem, decision_limit_s=limit_s)
+
+
+def begin(journal: Journal, spec: CampaignSpec) -> None:
+    """Start or resume the campaign, and note in the audit that this process operates, if it does.
+
+    Raises:
+        UsageError: the journal's campaign was run with another configuration.
+    """
+    journal.begin(spec, version("rigctl"))
+    if spec.operating is not None:
+        journal.act(OPERATE, this_person(), said(spec.operating))
+
+
+async def started(journal: JournalThread, spec: CampaignSpec, lost: int | None) -> CampaignStarted:
+    """Return how the campaign stands as trials, or batches, begin."""
+    campaign = await journal.call(lambda j: j.read.campaign())
+    trials = await journal.call(lambda j: len(j.read.history(spec.problem.space)))
+    batches = None if spec.operating is None else Batches(campaign.batches, campaign.operated)
+    return CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, lost, batches)
+
+
+def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: int) -> tuple[Ending, str] | None:
+    """Return why no trial follows, of budget, caps and number; None: one may. No budget ends production.
+
+    Args:
+        spec: of the campaign.
+        history: all trials.
+        idle: what was used beside the campaign's own trials.
+        caps: why nothing can be played any more, whoever waits; empty: something can.
+        before: trials before the first one of this process.
+    """
+    if spec.operating is None and history.spent + idle >= spec.problem.budget:
+        return "budget", "all of it is spent"
+    if caps:
+        return "finished", f"the caps of the campaign are reached: {caps}"
+    if spec.operating is not None:
+        batches, done = spec.batches, len(history) - before
+        return None if batches is None or done < batches else ("trials", f"{done} of {batched(batches)} done")
+    limit, done = spec.max_trials, len(history) - history.uncharged
+    return None if limit is None or done < limit else ("trials", f"{done} of {counted(limit, 'trial')} done")
+
+
+@dataclass(slots=True)
+class Drifts:
+    """Tells once of each change of supply or response that a decision has found; mutable, in the event loop only."""
+
+    _standing: dict[tuple[str, int], Drift] = field(default_factory=dict)
+
+    def follow(self, decision: Decision, desk: Desk) -> None:
+        """Raise an alarm for what is new, and end it with the same words once what is run knows of it."""
+        memory = remembered(decision.policy_state)
+        if memory is None:
+            return
+        now = {(d.source, d.noticed): d for d in memory.standing}
+        for key in now.keys() - self._standing.keys():
+            self._say(now[key], STANDS, desk)
+        for key in self._standing.keys() - now.keys():
+            self._say(self._standing[key], OVER, desk)
+        self._standing = now
+
+    def _say(self, drift: Drift, mark: str, desk: Desk) -> None:
+        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told}. {REMEDY} {mark}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Production:
+    """What has come of the batches since production began. Outcomes in their own units."""
+
+    first: int
+    """Trial number of the first batch."""
+    made_of: int
+    """Trials that what is run was made of last."""
+    batches: int
+    recorded: int
+    """Of them gave an outcome."""
+    awaited: int
+    """Whose outcome is still to come."""
+    explored: int
+    """That tried something else, to learn."""
+    instead: int
+    """That the rule did not decide, as it could not be asked or be played."""
+    outcome: float | None
+    """Mean; None: no batch has given one."""
+    half: float | None
+    """Half its 95 % interval; None with fewer than two."""
+    expected: float | None
+    """Mean of what was expected of the same batches; None: nothing was."""
+    expected_half: float | None
+    """Half the 95 % interval for that."""
+    spent: Micros
+    cost: float | None
+    """Mean of a batch that gave an outcome, or will, currency units."""
+    learns: bool
+    gained: float
+    """Over controlling nothing, by the rule, as expected; where it learns."""
+    lost: float
+    """Of that, by exploring, as expected."""
+    drifts: tuple[Drift, ...]
+    """All since the first batch that still show."""
+
+
+def production(reader: Reader) -> Production | None:
+    """Return what has come of the batches; None: none has been run."""
+    every = [row for row in reader.trials() if row.operated and row.state.charged]
+    memory = next((m for row in reversed(every) if (m := remembered(row.policy_state)) is not None), None)
+    rows = [row for row in every if memory is None or row.trial >= memory.begun]
+    if not rows:
+        return None
+    good = [row for row in rows if row.outcome is not None and not row.voided]
+    outcome, half = _interval([row.outcome for row in good if row.outcome is not None])
+    hoped = [r for row in good if (r := _expected(row)) is not None]
+    whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
+    return Production(
+        first=rows[0].trial,
+        made_of=0 if memory is None else memory.since,
+        batches=len(rows),
+        recorded=len(good),
+        awaited=sum(row.state is State.AWAITING for row in rows),
+        explored=sum(row.proposal is not None and row.proposal.phase == EXPLORING for row in rows if _own(row)),
+        instead=sum(row.proposal is not None and not _own(row) for row in rows),
+        outcome=outcome,
+        half=half,
+        expected=fmean(mean for mean, _ in hoped) if hoped else None,
+        # of one model, so the errors of all batches are nearly the same one
+        expected_half=half_width(fmean(sd for _, sd in hoped)) if hoped else None,
+        spent=reader.campaign().operated,
+        cost=fmean(whole) if whole else None,
+        learns=memory is not None and memory.pending is not None,
+        gained=0.0 if memory is None else memory.gained,
+        lost=0.0 if memory is None else memory.lost,
+        drifts=() if memory is None else memory.drifts,
+    )
+
+
+def _own(row: TrialRow) -> bool:
+    return row.proposal is not None and row.proposal.policy == NAME
+
+
+def _expected(row: TrialRow) -> tuple[float, float] | None:
+    """Return mean and standard deviation of what was expected of a batch."""
+    reports = row.proposal.sets if row.proposal is not None and _own(row) else ()
+    report = next(iter(reports), None)
+    return None if report is None or report.mean is None or report.sd is None else (report.mean, report.sd)
+
+
+def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean, and half its 95 % interval as far as that is known."""
+    if not values:
+        return None, None
+    return fmean(values), half_width(stdev(values) / sqrt(len(values))) if len(values) > 1 else None

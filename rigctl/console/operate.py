@@ -1,0 +1,233 @@
+"""`rigctl operate`: what is run batch after batch, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigctl.campaign.events import CampaignResult, batched
+from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.operating import Production, for_production, production
+from rigctl.config.findings import unknown
+from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.console import run as running
+from rigctl.console.assemble import state_directory
+from rigctl.console.board import Labels
+from rigctl.console.by_hand import by_name
+from rigctl.console.output import lines, number, told
+from rigctl.console.safe import safe_json
+from rigctl.console.tables import INDENT, wrapped
+from rigctl.core.money import to_units
+from rigctl.core.operating.policy import Operating
+from rigctl.errors import UsageError, counted
+from rigctl.page.campaign import campaign_spec, configured
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rigctl.signals import Signals
+
+MOST_LOST = 0.5
+"""Share of what is gained that may be lost by exploring at most: beyond it is a campaign."""
+MOST_DRIFTS = 2
+"""Told in the last words; the others stand among the alarms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Says what a person wants of production; texts are as they were given."""
+
+    learn: str = ""
+    at: str = ""
+    """Setpoints to run instead of a recommendation."""
+    batches: int | None = None
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """Says how production ended, and what came of it."""
+
+    result: CampaignResult
+    production: Production | None
+    """None: no batch has been run."""
+
+
+def prepared(
+    config: Path, state: Path | None, buses: Mapping[str, str], wish: Wish
+) -> tuple[LoadedConfig, Operating, Path]:
+    """Return the configuration, who decides the batches, and where the campaign is.
+
+    Seed and budget are the campaign's, if there is one.
+
+    Raises:
+        UsageError: there is nothing to run yet, or something of the wish cannot be.
+        ConfigError: the configuration does not hold.
+        JournalError: the journal cannot be read.
+    """
+    loaded = load(config, Overrides(buses), to_run=True)
+    directory = state_directory(state, loaded.name)
+    known = trials = 0
+    if (directory / FILE_NAME).exists():
+        with open_reader(directory) as reader:
+            campaign = None
+            with suppress(UsageError):  # none has begun in it: its start was refused
+                campaign = reader.campaign()
+            if campaign is not None:
+                loaded = configured(campaign, directory, buses, config, to_run=True)
+                trials, known = _counts(loaded, reader)
+    fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
+    if fixed and (learn is not None or wish.anew):
+        other = "--learn" if learn is not None else "--anew"
+        raise UsageError(f"operate: got --set and {other}, must be one of them; with --set nothing is recommended")
+    if not known and not fixed:
+        there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
+        raise UsageError(
+            f"{directory}: got {there}, must be at least one trial with an outcome; `rigctl run {config}` "
+            "first, or say what to run with --set NAME=X,..."
+        )
+    at_least = trials if wish.anew else 0
+    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least), directory
+
+
+def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int]:
+    """Return how many trials there are, and how many gave an outcome."""
+    history = reader.history(loaded.problem.space)
+    return len(history), len(history.complete)
+
+
+def share(text: str) -> float | None:
+    """Return the share that `--learn 5 %`, `5%` or `0.05` says; None of an empty text.
+
+    Raises:
+        UsageError: it is no share, or too much of one.
+    """
+    if not text.strip():
+        return None
+    bare = text.strip()
+    try:
+        value = float(bare.removesuffix("%")) / (100.0 if bare.endswith("%") else 1.0)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value <= MOST_LOST:  # nan, too
+        raise UsageError(
+            f'--learn: got "{text}", must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05; it is '
+            "what exploring may lose of the gain over controlling nothing"
+        )
+    return value
+
+
+def setpoints(loaded: LoadedConfig, given: str) -> tuple[tuple[str, float], ...]:
+    """Return the setpoints of `--set ph=6.1,ca=3.3`, in the variables' units and order; nothing of an empty text.
+
+    Raises:
+        UsageError: a name is no variable, a value cannot be set, or they are no control set together.
+    """
+    if not given.strip():
+        return ()
+    space = loaded.problem.space
+    variables = {v.name: v for v in space.variables}
+    found: dict[str, float] = {}
+    for name, text in by_name("--set", given).items():
+        if name not in variables:
+            raise UsageError(f"--set: {unknown(name, list(variables), 'a variable: ')}")
+        v = variables[name]
+        unit = "" if v.unit == "1" else f" {v.unit}"
+        try:
+            value = float(text.removesuffix(v.unit))
+        except ValueError:
+            value = math.nan
+        if not v.low <= value <= v.high:
+            raise UsageError(f'--set: {name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
+        if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
+            raise UsageError(f'--set: {name}: got "{text}", must be in steps of {v.step:g}{unit} from {v.low:g}{unit}')
+        found[name] = value
+    try:
+        index = space.index_of(tuple(found))
+    except ValueError:
+        allowed = ", ".join(c.label for c in space.control_sets)
+        raise UsageError(f"--set: got {'+'.join(found)}, must be one of the control sets: {allowed}") from None
+    return tuple((name, found[name]) for name in space.control_sets[index].names)
+
+
+def operate(
+    loaded: LoadedConfig,
+    wish: tuple[Operating, int | None],
+    directory: Path,
+    console: Console,
+    signals: Signals | None = None,
+) -> Operated:
+    """Run batches until stopped, or as many as were asked for. Raises as `run.run_campaign`."""
+    spec = for_production(campaign_spec(loaded), *wish)
+    result = running.conducted(spec, loaded, directory, console, signals=signals)
+    with open_reader(directory) as reader:
+        return Operated(result, production(reader))
+
+
+def to_json(done: Operated) -> Mapping[str, Any]:
+    """Return how it ended, for programs; money in currency units."""
+    result, of = done.result, done.production
+    values = None if of is None else {**told(of), "spent": to_units(of.spent)}
+    return {
+        "ending": result.ending,
+        "reason": result.reason,
+        "production": values,
+        "spent": to_units(result.spent),
+        "budget": to_units(result.budget),
+        "safe": safe_json(result.safe),
+        "worst_tick_delay_s": result.worst_tick_delay_s,
+        "safe_after_s": result.safe_after_s,
+    }
+
+
+def show(done: Operated, loaded: LoadedConfig, console: Console) -> None:
+    """Show for people how it ended, and what came of it."""
+    result, labels = done.result, Labels.of(loaded)
+    console.print(f"ended ({result.ending}): {result.reason}")
+    for actuator, why in result.safe.failed.items():
+        console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")
+    if done.production is None:
+        console.print("No batch has been run.")
+        return
+    for line in sentences(done.production, labels, result):
+        lines(console, wrapped(line, console.width, INDENT * 2))
+
+
+def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterator[str]:
+    """Yield what came of the batches, in nine lines at most."""
+    unit, currency = labels.outcomes[labels.outcome], labels.currency
+    beside = "".join(
+        f", {n} {words}"
+        for n, words in ((of.awaited, "awaited"), (of.explored, "to learn"), (of.instead, "not by the rule"))
+        if n
+    )
+    made_of = f", by what {counted(of.made_of, 'trial')} taught" if of.made_of else ""
+    yield f"{batched(of.batches)} since trial {of.first}{made_of}: {of.recorded} with an outcome{beside}"
+    if of.outcome is not None:
+        yield f"  {labels.outcome}: {_span(of.outcome, of.half, f'{unit} a batch')}"
+    if of.expected is not None:
+        yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
+    price = "" if of.cost is None else f"{of.cost:.4g} {currency} a batch, "
+    yield f"  cost: {price}{to_units(of.spent):.2f} {currency} in all"
+    if of.learns and of.gained:
+        gained = f"{number(of.gained, 3)} {unit}".rstrip()
+        lost = f"{number(of.lost, 3)} of {gained} ({100 * of.lost / of.gained:.1f} %)"
+        yield f"  learning: expected to have lost {lost} of the gain over controlling nothing"
+    elif of.learns:
+        yield "  learning: nothing could be tried, as the rule is not expected to gain over controlling nothing"
+    yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts[:MOST_DRIFTS])
+    if not of.drifts:
+        yield "  drift: none was noticed"
+    elif len(of.drifts) > MOST_DRIFTS:
+        yield f"  drift: {len(of.drifts) - MOST_DRIFTS} more; `rigctl alarms` lists them"
+    yield f"The campaign itself has spent {to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency}."
+
+
+def _span(middle: float, half: float | None, unit: str) -> str:
+    value = f"{number(middle)} {unit.strip()}".rstrip()
+    return value if half is None else f"{value} (95 % interval {number(middle - half)} to {number(middle + half)})"

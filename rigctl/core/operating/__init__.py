@@ -1,0 +1,1 @@
+"""Running what a campaign has found, batch after batch."""

@@ -1,0 +1,81 @@
+"""Has the supply or the response changed since what is run was learned? By the detectors that campaigns have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem, sign, values
+from rigctl.core.gp.model import Fitted
+from rigctl.core.gp.noticing import noticed
+from rigctl.core.gp.record import Record
+from rigctl.core.marginals.drift import Scan, scan
+from rigctl.core.natural import left_alone
+from rigctl.core.operating.memory import Drift, Memory
+from rigctl.core.response import told
+
+RESPONSE = "response"
+SCANS = "production's supplies"
+"""Of a history's memo: by variable, its readings and what they gave away."""
+
+
+def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted | None) -> tuple[Drift, ...]:
+    """Return the changes that were noticed since the first batch; each as it was told first.
+
+    Args:
+        problem: as believed now.
+        history: all trials.
+        memory: what was found before.
+        fitted: to all outcomes; None: there is none.
+    """
+    found = [*_supplies(problem, history)]
+    if fitted is not None:
+        found += _response(problem, history, fitted, memory)
+    before = {(d.source, d.noticed): d for d in memory.drifts}
+    fresh = (d for d in found if d.noticed >= memory.begun)
+    return tuple(before.get((d.source, d.noticed), d) for d in fresh)
+
+
+def _supplies(problem: Problem, history: History) -> Iterator[Drift]:
+    """Find changes in what the variables read before trials; where nobody looks, in trials that left them alone."""
+    known: Mapping[str, tuple[FloatArray, Scan]] = history.memo.get(SCANS) or {}
+    found: dict[str, tuple[FloatArray, Scan]] = {}
+    for column, variable in enumerate(problem.space.variables):
+        trials, readings = _looked(history, column) if problem.looks else left_alone(problem.space, history, column)
+        earlier, before = known.get(variable.name, (readings, None))
+        goes_on = before is not None and np.array_equal(earlier, readings[: len(earlier)])
+        found[variable.name] = readings, scan(readings, before if goes_on else None)
+        for change in found[variable.name][1].changes[-1:]:
+            began, at = int(trials[change.begins]), int(trials[change.noticed])
+            yield Drift(variable.name, at, f"the supply has changed at trial {began} (noticed at trial {at})")
+    history.memo.keep(SCANS, found)
+
+
+def _looked(history: History, column: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return trial numbers and readings before them, (n,) each, unit interval."""
+    rows = [(o.trial, o.look.x[column]) for o in history.observations if o.look is not None]
+    known = [(trial, x) for trial, x in rows if x is not None]
+    return np.array([t for t, _ in known], dtype=np.int64), np.array([x for _, x in known], dtype=float)
+
+
+def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory) -> Iterator[Drift]:
+    h = fitted.hyperparameters
+    for term in h.ageing:
+        yield Drift(RESPONSE, term.noticed, told(term, sign(problem)))
+    if problem.model.hyperparameters == "learned":
+        return
+    # a model that is not learned knows no terms; its errors of prediction are watched until one gives a change away
+    before = [d for d in memory.drifts if d.source == RESPONSE]
+    yield from before
+    if any(d in memory.standing for d in before):
+        return
+    times = np.maximum.accumulate(np.array([o.trial for o in history.complete], dtype=float))
+    record = Record(history.x, values(problem, history), times, float(len(history)), history.noise)
+    found = noticed(record, h, (), every=False)
+    if found is not None:
+        began, at = int(times[found.begins]), int(times[found.noticed])
+        yield Drift(RESPONSE, at, f"the response has changed at trial {began} (noticed at trial {at})")

@@ -1,0 +1,95 @@
+"""What is run for production, as the journal keeps it: made once, and the same until it is to be made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rigctl.codec import plain, typed
+from rigctl.core.experiment.problem import JsonState
+from rigctl.core.rule import Line
+
+KEPT: Final = "operate"
+"""Of a policy's state: what is run. A campaign that goes on drops it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One control set at one setting, for any reading."""
+
+    control_set: tuple[str, ...]
+    at: Mapping[str, float]
+    """Engineering units."""
+    cost: float | None = None
+    """Of a batch, currency units; None: nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One change of supply or response since what is run was learned."""
+
+    source: str
+    """A variable, or `response`."""
+    noticed: int
+    """The trial at which the evidence sufficed."""
+    told: str
+    """In a sentence, without the last full stop; as it was told first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a batch was expected to gain and to lose, until it is known whether it has given an outcome."""
+
+    trial: int
+    gain: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Hold what is run, and what has been seen while it was. Values are in outcome units, larger is better."""
+
+    begun: int
+    """The first batch, by its trial number."""
+    since: int
+    """Trials that it was made of: the first so many."""
+    outcomes: int
+    """How many of them had given one."""
+    asked: str
+    """What it was made for; with another wish it is made anew."""
+    ways: tuple[Way, ...]
+    """Run where no line holds, or cannot be played: the first of these that can."""
+    lines: tuple[Line, ...] = ()
+    """Of the rule; empty where no reading calls for anything else than the first of `ways`."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """Of the fit that expectations are of (`Fitted.to_state`)."""
+    watch: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the fit to all outcomes, by which a change of the response shows."""
+    drifts: tuple[Drift, ...] = ()
+    """All since the first batch that still show."""
+    gained: float = 0.0
+    """Over controlling nothing, by the rule, expected; of batches with an outcome."""
+    lost: float = 0.0
+    """By exploring, against the rule, expected."""
+    pending: Pending | None = None
+
+    @property
+    def standing(self) -> tuple[Drift, ...]:
+        """Return the changes that what is run does not know of."""
+        return tuple(d for d in self.drifts if d.noticed > self.since)
+
+
+def remembered(state: JsonState | None) -> Memory | None:
+    """Return what is run by a policy's state; None where nothing is, or another version has written it."""
+    if state is None or KEPT not in state:
+        return None
+    try:
+        return typed(Memory, state[KEPT])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def kept(memory: Memory, state: JsonState) -> dict[str, Any]:
+    """Return a policy's state with it; what a campaign's own policy remembers stays."""
+    return {**state, KEPT: plain(memory)}

@@ -1,0 +1,153 @@
+"""What is run at a reading: the line of the rule that holds, else the best fixed setting that can be played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.bounds.expectations import Expectations, factors_outside
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import fit_again
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.operating.memory import Memory, Way
+from rigctl.core.policy import NotWorthIt
+from rigctl.core.recommend import recommend
+from rigctl.core.rule import Between, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Say what is run, and why."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    why: str
+    """Plain sentences, without the last full stop."""
+
+
+def made(
+    problem: Problem, history: History, state: JsonState, rng: np.random.Generator, tolerance: float
+) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
+    """Return the fixed settings, best first, and the lines of the rule that would be recommended.
+
+    Args:
+        problem: as believed now; what was read before this one batch is left aside.
+        history: all trials that it is made of.
+        state: the policy's, for what it remembers of the model.
+        rng: as a recommendation after these trials has it.
+        tolerance: how much worse than the best is good enough, as a share.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    usual, known = at_any_reading(problem), Hyperparameters.remembered(state)
+    found = recommend(replace(usual, further=()), history, rng, tolerance, known)
+    seen = {problem.space.control_sets[o.control_set].names for o in history.complete if o.control_set >= 0}
+    options = [found.choice, *(o for o in found.alternatives if o.control_set in seen)]
+    ways = tuple(Way(o.control_set, o.setpoints, o.cost_per_trial) for o in options)
+    return ways, found.rule.lines if found.rule is not None and found.rule.follows else ()
+
+
+def at_any_reading(problem: Problem) -> Problem:
+    """Return the problem as it is believed over all readings."""
+    whole = problem.look is None or None not in problem.look.x  # what was not read is not trusted this once
+    space = problem.space if problem.usual is None else problem.usual
+    return replace(problem, space=space, usual=None, look=None, persistence=problem.persistence if whole else None)
+
+
+def asked_for(memory: Memory, problem: Problem) -> Played:
+    """Return what is to be run at what was read.
+
+    Raises:
+        NotWorthIt: nothing of it can be played now.
+    """
+    read = readings(problem)
+    line = next((found for found in memory.lines if found.holds(read)), None)
+    if line is None:
+        return _fixed(memory, problem, missing=bool(memory.lines))
+    space, number = problem.space, memory.lines.index(line) + 1
+    index = space.index_of(line.control_set)
+    if index in problem.unavailable:
+        return _fixed(memory, problem, instead_of=line.control_set)
+    count = len(memory.lines)
+    which = f"line {number} of {count} of the rule holds" if count > 1 else "the rule is run"
+    conditions = " and ".join(_condition(c, space) for c in line.when)
+    return Played(
+        index, _unit(space, index, line.setpoints(read)), f"{which}{f'. It is for {conditions}' if conditions else ''}"
+    )
+
+
+def readings(problem: Problem) -> dict[str, float]:
+    """Return what was read before this batch, engineering units; what could not be read is left out."""
+    if problem.look is None:
+        return {}
+    variables = zip(problem.space.variables, problem.look.x, strict=True)
+    return {v.name: v.low + (v.high - v.low) * x for v, x in variables if x is not None}
+
+
+def _fixed(memory: Memory, problem: Problem, *, missing: bool = False, instead_of: tuple[str, ...] = ()) -> Played:
+    space = problem.space
+    indices = [space.index_of(way.control_set) for way in memory.ways]
+    playable = [(i, way) for i, way in zip(indices, memory.ways, strict=True) if i not in problem.unavailable]
+    if not playable:
+        raise NotWorthIt("none of the settings that may be run can be played now")
+    index, way = playable[0]
+    barred = instead_of or (() if index == indices[0] else memory.ways[0].control_set)
+    if barred:
+        why = f"{'+'.join(barred)} is asked for, but cannot be played now. The best fixed setting that can is run"
+    elif missing:
+        why = "a reading that the rule takes is missing, so the best fixed setting is run"
+    else:
+        why = "the fixed setting is run"
+    return Played(index, _unit(space, index, way.at), why)
+
+
+def _unit(space: Space, control_set: int, setpoints: Mapping[str, float]) -> tuple[float, ...]:
+    """Return setpoints, engineering units, as a setting (k,) of the unit cube."""
+    return tuple(_scaled(space, setpoints, space.control_sets[control_set].indices))
+
+
+def _scaled(space: Space, setpoints: Mapping[str, float], indices: Sequence[int]) -> Iterator[float]:
+    for v in (space.variables[i] for i in indices):
+        yield min(max((setpoints[v.name] - v.low) / (v.high - v.low), 0.0), 1.0)
+
+
+def _condition(condition: Between, space: Space) -> str:
+    name, low, high = condition.reading, condition.low, condition.high
+    unit = space.variables[space.names.index(name)].unit
+    own = "" if unit == "1" else f" {unit}".rstrip()
+    if low is None:
+        return f"{name} below {high:g}{own}"
+    return f"{name} from {low:g}{own}" if high is None else f"{name} from {low:g} to {high:g}{own}"
+
+
+# What is expected of it ----------------------------------------------------------------------------------------------
+
+
+def known_then(problem: Problem, history: History, memory: Memory) -> Posterior | None:
+    """Return the posterior of the value given the trials that what is run was made of; None: none had an outcome."""
+    then = History.of(o for o in history.observations if o.trial <= memory.since)
+    if not then.complete:
+        return None
+    return fit_again(at_any_reading(problem), then, memory.model, under_way=False).posterior
+
+
+def expected(posterior: Posterior, space: Space, control_set: int, setting: Sequence[float]) -> tuple[float, float]:
+    """Return mean and standard deviation of the value of a setting (k,), outcome units, larger is better."""
+    point = space.rows(control_set, np.array([setting], dtype=float))
+    mean, sd = Expectations.of(posterior, space, [control_set]).values(point, np.zeros(1, dtype=np.int64))
+    return float(mean[0]), float(sd[0])
+
+
+def left_alone(posterior: Posterior, space: Space) -> float:
+    """Return the mean of the value of controlling nothing, outcome units, larger is better."""
+    h = posterior.hyperparameters
+    outside = factors_outside(h.product_kernel, space, np.zeros((1, space.dimension)), posterior.x)
+    mean = h.mean + h.signal_variance * float(outside[0] @ posterior.alpha)
+    return float(h.y_shift + h.y_scale * mean)

@@ -1,0 +1,146 @@
+"""The policy of production: it plays what a recommendation says, and watches whether that still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.costs.prices import Prices
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.gp.model import Fitted, fit_again
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.operating.drifts import drifted
+from rigctl.core.operating.exploring import Batch, explored, settled
+from rigctl.core.operating.memory import Memory, Way, kept, remembered
+from rigctl.core.operating.playing import (
+    Played,
+    asked_for,
+    at_any_reading,
+    expected,
+    known_then,
+    made,
+)
+from rigctl.core.policy import Policy, Proposal, SetReport, trial_rng
+from rigctl.core.rule import Line
+
+NAME = "operate"
+PHASE = "operate"
+EXPLORING = "learn"
+"""Phases of a batch that the rule has decided, and of one that tries something else."""
+GROWTH = 20
+"""The rule is learned anew when there are a twentieth more outcomes than it was made of, at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operating:
+    """Plays the rule, or the best fixed setting, as it was when operating began."""
+
+    policy: Policy
+    """The campaign's: what it remembers is kept for a campaign that goes on."""
+    tolerance: float
+    """How much worse than the best is good enough, as a share."""
+    seed: int
+    """The campaign's."""
+    learn: float | None = None
+    """Share of what is gained that may be lost by exploring; None: nothing is learned."""
+    fixed: tuple[tuple[str, float], ...] = ()
+    """Setpoints that are run instead of a recommendation, engineering units."""
+    at_least: int = 0
+    """Trials that what is run must be made of; with fewer it is made anew."""
+    name: str = NAME
+
+    def initial_state(self, problem: Problem) -> JsonState:
+        return self.policy.initial_state(problem)
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """Return the next batch, and the state with what is run.
+
+        Raises:
+            NotWorthIt: nothing of what may be run can be played now.
+            PolicyError: no trial has given an outcome, and no setting was told.
+        """
+        memory = self._memory(state, problem, history)
+        usual, learns = at_any_reading(problem), self.learn is not None
+        watched = fit_again(usual, history, memory.watch, under_way=learns) if history.complete else None
+        memory = replace(memory, watch=memory.watch if watched is None else watched.to_state())
+        memory = replace(memory, drifts=drifted(usual, history, memory, watched))
+        rule = played = asked_for(memory, problem)
+        posterior = _posterior(usual, history, memory, watched if learns else None)
+        if self.learn is not None and posterior is not None:
+            batch = Batch(problem, history, posterior)
+            tried, pending = explored(memory, batch, rule, self.learn, rng)
+            memory, played = replace(memory, pending=pending), tried or rule
+        phase = PHASE if played is rule else EXPLORING
+        proposal = Proposal(
+            trial=len(history) + 1,
+            policy=self.name,
+            phase=phase,
+            control_set=played.control_set,
+            setting=played.setting,
+            reason=played.why,
+            technical=f"made of {memory.since} trials; lost {memory.lost:.4g} of {memory.gained:.4g} gained",
+            sets=(_report(problem, history, posterior, played),),
+        )
+        return proposal, kept(memory, state)
+
+    def _memory(self, state: JsonState, problem: Problem, history: History) -> Memory:
+        """Return what is run: as it is kept, or made anew."""
+        found, wish = remembered(state), self._wish()
+        if found is not None:
+            found = settled(found, history)
+        if found is not None and found.asked == wish and found.since >= self.at_least:
+            due = found.outcomes + max(1, found.outcomes // GROWTH)
+            if self.learn is None or self.fixed or len(history.complete) < due:
+                return found
+        trials, model = len(history), {k: state[k] for k in ("hyperparameters", "fitted_at") if k in state}
+        if found is not None:  # the model goes on from what it was
+            model = dict(found.watch) or model
+        ways, lines = self._made(problem, history, model)
+        fitted = fit_again(at_any_reading(problem), history, model, under_way=False) if history.complete else None
+        model = {} if fitted is None else dict(fitted.to_state())
+        if found is None:
+            return Memory(trials + 1, trials, len(history.complete), wish, ways, lines, model, model)
+        changed = replace(found, since=trials, outcomes=len(history.complete), asked=wish)
+        return replace(changed, ways=ways, lines=lines, model=model)
+
+    def _made(self, problem: Problem, history: History, model: JsonState) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
+        if self.fixed:
+            return (Way(tuple(name for name, _ in self.fixed), dict(self.fixed)),), ()
+        return made(problem, history, model, trial_rng(self.seed, len(history) + 1), self.tolerance)
+
+    def _wish(self) -> str:
+        return f"{self.tolerance!r} {dict(self.fixed)!r}"
+
+
+def _posterior(problem: Problem, history: History, memory: Memory, learned: Fitted | None) -> Posterior | None:
+    """Return what expectations are of: all outcomes if they are learned from, else those that the rule was made of."""
+    return known_then(problem, history, memory) if learned is None else learned.posterior
+
+
+def _report(problem: Problem, history: History, posterior: Posterior | None, played: Played) -> SetReport:
+    """Say what is expected of a batch."""
+    space, index = problem.space, played.control_set
+    cost = Prices.of(problem, history).at(index, np.array([played.setting]))
+    mean = sd = lower = upper = None
+    if posterior is not None:
+        value, sd = expected(posterior, space, index, played.setting)
+        s, wide = sign(problem), problem.model.beta * sd
+        mean, lower, upper = s * value, s * (value - wide), s * (value + wide)
+    at: Mapping[str, float] = space.setpoints(index, played.setting)
+    return SetReport(
+        control_set=space.control_sets[index].names,
+        at=at,
+        mean=mean,
+        sd=sd,
+        lower=lower,
+        upper=upper,
+        cost_mean=None if cost is None else float(cost[0]),
+        cost_lcb=0.0,
+        trials=history.trials_of(index),
+        eligible=True,
+    )

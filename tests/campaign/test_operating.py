@@ -1,0 +1,240 @@
+"""Production: batches by the rule, after a campaign, on the fake rig."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.operating import for_production, production, said, told_by
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
+from rigctl.core.money import to_micros
+from rigctl.core.operating.memory import remembered
+from rigctl.core.operating.policy import Operating
+from rigctl.errors import DeviceTimeout, UsageError
+from rigctl.rig.values import STANDS, Measurement
+from tests.campaign.fakes import Stage, TenLines, make_space, make_spec, open_journal, unsynced
+from tests.campaign.looking import looking_spec
+from tests.campaign.reaper import one_life
+
+MODEL = ModelOptions(
+    hyperparameters="fixed", kernel="matern-5/2", lengthscales=(0.5, 0.5), signal_sd=4.0, noise_sd=0.3, mean=4.0
+)
+TRIALS = 6
+
+
+def campaign(**changes):
+    """A campaign of a few trials, under a model that need not be learned; every third repeats a setting."""
+    problem = Problem(make_space(), to_micros(100), model=MODEL, reference=ReferenceTrials(3))
+    return make_spec(**{"problem": problem, "max_trials": TRIALS, **changes})
+
+
+def seeing():
+    """The same on a rig that looks first."""
+    spec = looking_spec(max_trials=TRIALS, policy=TenLines())
+    return replace(spec, problem=replace(spec.problem, model=MODEL))
+
+
+def produced(spec, batches, **wish):
+    """The same campaign, its rig run for production."""
+    return for_production(spec, Operating(spec.policy, 0.05, spec.seed, **wish), batches)
+
+
+def sound(stage, spec):
+    """The journal holds, and every decision comes out again from it alone."""
+    with stage.journal() as journal:
+        assert violations(journal) == ()
+        assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
+
+
+@pytest.mark.parametrize("spec", [campaign(), seeing()])
+async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec):
+    """The same setting batch after batch, as many as asked for; in the ledger, and no part of what was spent."""
+    first = await stage.run(spec)
+    result = await stage.run(produced(spec, 3))
+    assert (result.ending, result.reason, result.trials) == ("trials", "3 of 3 batches done", 9)
+    with stage.journal() as journal:
+        rows = journal.trials()
+        assert [row.operated for row in rows] == [False] * 6 + [True] * 3
+        assert {row.proposal.phase for row in rows[6:]} == {"operate"}
+        assert len({tuple(row.setpoints.items()) for row in rows[6:]}) == 1
+        history = journal.history(spec.problem.space)
+        assert result.spent == first.spent == history.spent == journal.campaign().spent
+        assert journal.campaign().operated == sum(row.cost for row in rows[6:]) == result.operated
+        found = production(journal)
+    assert (found.first, found.made_of, found.batches, found.recorded, found.drifts) == (7, 6, 3, 3, ())
+    assert found.outcome == pytest.approx(sum(row.outcome for row in rows[6:]) / 3)
+    assert found.expected == pytest.approx(sum(row.proposal.sets[0].mean for row in rows[6:]) / 3)
+    assert found.cost == pytest.approx(sum(row.cost for row in rows[6:]) / 3e6)
+    sound(stage, spec)
+
+
+async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_production_then_begins_anew(stage):
+    """Its policy remembers what it did; the next production is made of all that is known by then."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 2))
+    kept_on = await stage.run(produced(spec, 1))
+    result = await stage.run(replace(spec, max_trials=TRIALS + 1))
+    again = await stage.run(produced(spec, 1))
+    with stage.journal() as journal:
+        rows = journal.trials()
+        memories = [remembered(row.policy_state) for row in rows]
+        assert [m and (m.begun, m.since) for m in memories[6:]] == [(7, 6), (7, 6), (7, 6), None, (11, 10)]
+        assert rows[9].policy_state["asked"] == rows[5].policy_state["asked"] + 1
+        assert result.spent == kept_on.spent + rows[9].cost == again.spent
+    sound(stage, spec)
+
+
+async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
+    """So does a process that is told to learn, after every batch while there are few."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 2))
+    await stage.run(produced(spec, 2, at_least=8))
+    await stage.run(produced(spec, 2, learn=0.5))
+    with stage.journal() as journal:
+        memories = [remembered(row.policy_state) for row in journal.trials()[6:]]
+    assert [(m.begun, m.since) for m in memories] == [(7, 6), (7, 6), (7, 8), (7, 8), (7, 10), (7, 11)]
+    assert memories[-1].gained > 0
+    sound(stage, spec)
+
+
+async def test_a_setting_that_was_told_is_run_without_any_campaign(stage):
+    """Nothing is recommended, nothing is expected; as the campaign's first trials later it is evidence."""
+    spec = campaign()
+    await stage.run(produced(spec, 2, fixed=(("a", 2.5), ("b", 0.5))))
+    with stage.journal() as journal:
+        assert [row.setpoints for row in journal.trials()] == [{"a": 2.5, "b": 0.5}] * 2
+        assert journal.campaign().spent == 0
+    sound(stage, spec)
+
+
+async def test_what_is_run_belongs_to_the_plant_it_was_learned_on(stage):
+    """A changed wiring is refused, as in a campaign; nothing has moved."""
+    spec = campaign()
+    await stage.run(spec)
+    changed = replace(spec.rig, outcome_sensor="other scale")
+    with pytest.raises(UsageError, match=r"outcome\.sensor"):
+        await stage.run(produced(replace(spec, rig=changed), 1))
+    assert "control" not in stage.rig.calls
+
+
+async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_not_explored_away(stage):
+    """With nothing of the budget left; after three failures of one setting it is run again all the same."""
+    spec = campaign(problem=Problem(make_space(), to_micros(1.1), model=MODEL), max_trials=None)
+    spent = await stage.run(spec)
+    assert spent.ending == "budget"
+    left = [1, 2, 3]
+
+    def thrice():
+        if left:
+            left.pop()
+            raise DeviceTimeout("a_probe: no answer")
+
+    result = await stage.run(produced(spec, 5), fail={"measure": thrice})
+    with stage.journal() as journal:
+        rows = [row for row in journal.trials() if row.operated]
+        assert [row.state for row in rows] == [State.FAILED] * 3 + [State.RECORDED] * 2
+        assert len({tuple(row.setpoints.items()) for row in rows}) == 1
+        assert all(row.cost > 0 for row in rows)
+    assert result.spent == spent.spent
+    sound(stage, spec)
+
+
+async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_that_can_be_played(stage):
+    """As long as it is out: nothing explored, nobody asked; it is played again when the pump is back."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 1))
+    for kind in ("out", "in"):
+        with closing(open_journal(stage.state, stage.clock())) as journal:
+            journal.upkeep.keep(kind, "pump", verb=f"{kind}-of-service", who="anna")
+        await stage.run(produced(spec, 1))
+    with stage.journal() as journal:
+        before, without, after = journal.trials()[TRIALS:]
+    assert "a" in before.control_set
+    assert without.control_set == ("b",)
+    assert "cannot be played now" in without.proposal.reason
+    assert (after.control_set, after.setpoints) == (before.control_set, before.setpoints)
+    assert not [a for a in stage.alarms() if a.source.startswith("policy")]
+    sound(stage, spec)
+
+
+async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage):
+    """By its source, with the remedy; not a word while the plant is what it was."""
+    spec = campaign()
+    await stage.run(spec)
+    count = [0]
+
+    def later():
+        count[0] += 1
+        if count[0] > 15:
+            stage.rig.measured["y"] = Measurement(2.0 + 0.001 * count[0], 0.01, 5)
+
+    await stage.run(produced(spec, 15), fail={"measure": later})
+    assert [a for a in stage.alarms() if a.source == "response"] == []
+    count[0] = 15
+    await stage.run(produced(spec, 5), fail={"measure": later})
+    (alarm,) = [a for a in stage.alarms() if a.source == "response"]
+    assert alarm.message.startswith("the response has changed at trial 22")
+    assert alarm.message.endswith(STANDS)
+    assert "`rigctl operate CONFIG --anew`" in alarm.message
+    with stage.journal() as journal:
+        assert [d.source for d in production(journal).drifts] == ["response"]
+    sound(stage, spec)
+
+
+@pytest.mark.parametrize(
+    "wish", [{}, {"learn": 0.05}, {"fixed": (("a", 0.1), ("b", 1 / 3))}, {"learn": 0.0, "at_least": 12}]
+)
+def test_the_audit_says_what_a_process_was_told_to_the_last_bit(wish):
+    """So that replay asks the same policy."""
+    told = Operating(TenLines(), 0.05, 7, **wish)
+    assert told_by(said(told), TenLines(), 7) == told
+
+
+def life(directory, spec, kill_at=None):
+    """One process's life on the stage."""
+
+    def live(reaper):
+        stage = Stage(directory, reaper)
+        watched = lambda *where: reaper.watch(unsynced(open_journal(*where)))  # noqa: E731
+        asyncio.run(stage.run(spec, journal=watched))
+
+    return one_life(live, kill_at)
+
+
+@pytest.mark.parametrize("shares", [(0.3, 0.7), pytest.param((0.15, 0.5, 0.6, 0.9), marks=pytest.mark.slow)])
+async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares):
+    """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""
+    spec = seeing()
+    begun, producing = tmp_path / "begun", produced(spec, 2)
+    begun.mkdir()
+    assert life(begun, spec)[0] == 0
+    whole = shutil.copytree(begun, tmp_path / "whole")
+    status, instants = life(whole, producing)
+    assert (status, instants > 50) == (0, True)
+    for share in shares:
+        directory = shutil.copytree(begun, tmp_path / f"{share}")
+        assert life(directory, producing, round(share * instants))[0] < 0
+        assert life(directory, producing)[0] == 0
+        stage = Stage(directory)
+        with stage.world as world, stage.journal() as journal:
+            intents = [entry["intent"] for entry in world.log if entry["what"] == "dose"]
+            assert len(intents) == len(set(intents)), "a dose was repeated"
+            batches = [row for row in journal.trials() if row.operated]
+            assert [row.trial for row in batches] == list(range(TRIALS + 1, TRIALS + 1 + len(batches)))
+            assert 2 <= len(batches) <= 4
+            assert {row.state for row in batches} <= {State.RECORDED, State.LOST, State.ABANDONED}
+            assert len({tuple(row.setpoints.items()) for row in batches if row.control_set}) == 1
+            assert journal.campaign().spent == journal.history(spec.problem.space).spent + journal.idle.spent()
+            everything = sum(line.amount for line in (*journal.ledger(), *journal.idle.rows()))
+            assert journal.campaign().spent + journal.campaign().operated == everything
+        sound(stage, spec)

@@ -1,0 +1,218 @@
+"""Production decided in memory: what is run at a reading, what exploring may lose, and what has drifted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import TruncatedNormal
+from rigctl.core.money import to_micros
+from rigctl.core.operating.drifts import RESPONSE
+from rigctl.core.operating.memory import remembered
+from rigctl.core.operating.policy import Operating
+from rigctl.core.play import play
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policy import NotWorthIt, next_proposal, trial_rng
+from rigctl.core.recommend import recommend
+from tests.core.plain import PlainProcess
+
+NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
+COSTS = (0.1, 0.1, 1.0)
+NOISE = 0.05
+FIXED = ModelOptions("fixed", lengthscales=(0.4, 0.4), signal_sd=1.0, noise_sd=NOISE, mean=0.0)
+SPACE = Space.of([Variable(n, "", 0.0, 1.0, NATURAL) for n in "ab"], [["a"], ["b"], ["a", "b"]])
+PROBLEM = Problem(SPACE, to_micros(1e6), model=FIXED)
+SEEING = replace(PROBLEM, looks=True, persistence=(1.0, 1.0))
+
+
+def ridge(x):
+    """Best where the two variables are equal: what to set depends on what the other one is."""
+    return 1.0 - 4.0 * (x[0] - x[1]) ** 2
+
+
+def hill(x):
+    """Best in the middle, whatever the other one is."""
+    return 1.0 - 4.0 * (x[0] - 0.5) ** 2 - (x[1] - 0.5) ** 2
+
+
+class World:
+    """What is read before a trial is what is in it, but for what is controlled."""
+
+    def __init__(self, response, seed, *, shift=0.0, after=10**9, level=0.0):
+        self.response, self.rng = response, np.random.default_rng(seed)
+        self.shift, self.after, self.level = shift, after, level
+        self.trials = 0
+
+    def look(self):
+        changed = self.trials >= self.after
+        self.now = np.clip(NATURAL.quantile(self.rng.random(2)) + (self.shift if changed else 0.0), 0.0, 1.0)
+        return Look(tuple(self.now.tolist()), (0.0, 0.0))
+
+    def trial(self, number, control_set, setting):
+        x = self.now.copy()
+        x[list(SPACE.control_sets[control_set].indices)] = setting
+        y = self.response(x) + NOISE * self.rng.standard_normal()
+        y += self.level if self.trials >= self.after else 0.0
+        self.trials += 1
+        return Observation(number, control_set, tuple(x.tolist()), float(y), to_micros(COSTS[control_set]))
+
+    def observe(self, proposal):
+        return self.trial(proposal.trial, proposal.control_set, np.array(proposal.setting))
+
+
+def campaign(world, count=24):
+    """A history of random trials."""
+    found = []
+    for number in range(1, count + 1):
+        look, control_set = world.look(), number % 3
+        setting = world.rng.random(len(SPACE.control_sets[control_set].indices))
+        found.append(replace(world.trial(number, control_set, setting), look=look))
+    return History.of(found)
+
+
+def operated(world, known, batches, *, problem=SEEING, **wish):
+    """Batches played after a campaign."""
+    policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
+
+    def look():
+        return world.look()
+
+    def observe(proposal):
+        if not problem.looks:
+            world.look()
+        return world.observe(proposal)
+
+    return play(policy, problem, observe, 1, look=look if problem.looks else None, known=known, most=batches)
+
+
+def decide(known, problem=SEEING, x=(0.3, 0.8), state=None, **wish):
+    """One decision at this reading."""
+    policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
+    asked = problem if x is None else replace(problem, look=Look(x, (0.0, 0.0)))
+    return next_proposal(policy, state, asked, known, trial_rng(1, len(known) + 1))
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A campaign on a rig that looks, and what is run after it."""
+    known = campaign(World(ridge, 3))
+    return known, decide(known)[1]
+
+
+def test_what_is_run_at_a_reading_is_what_the_recommended_rule_says(seen):
+    """Line for line, to the bit of the setpoints; expected is what the model of then expects."""
+    known, state = seen
+    rule = recommend(SEEING, known, trial_rng(1, len(known) + 1), 0.05).rule
+    assert rule.follows
+    assert remembered(state).lines == rule.lines
+    for x in ((0.3, 0.8), (0.8, 0.3), (0.5, 0.5), (0.1, 0.2)):
+        proposal, _ = decide(known, x=x, state=state)
+        read = dict(zip("ab", x, strict=True))
+        line = rule.line_for(read)
+        assert SPACE.control_sets[proposal.control_set].names == line.control_set
+        assert SPACE.setpoints(proposal.control_set, proposal.setting) == pytest.approx(line.setpoints(read))
+        assert proposal.phase == "operate"
+        assert proposal.sets[0].mean == pytest.approx(1.0, abs=0.35)
+
+
+@pytest.mark.parametrize("problem", [SEEING, PROBLEM])
+def test_without_the_reading_the_best_fixed_setting_is_run(seen, problem):
+    """Where a reading is missing, or nobody looks."""
+    known, state = seen
+    choice = recommend(problem, known, trial_rng(1, len(known) + 1), 0.05, rule=False).choice
+    missing = ((None, None), state) if problem.looks else (None, None)
+    proposal, _ = decide(known, problem, *missing)
+    assert SPACE.control_sets[proposal.control_set].names == choice.control_set
+    assert SPACE.setpoints(proposal.control_set, proposal.setting) == pytest.approx(choice.setpoints)
+    assert "reading" in proposal.reason or not problem.looks
+
+
+def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen):
+    """The reason says what was asked for; with nothing left there is no batch."""
+    known, state = seen
+    proposal, _ = decide(known, state=state)
+    barred = replace(SEEING, unavailable={proposal.control_set: "out of service"})
+    other, _ = decide(known, barred, state=state)
+    assert other.control_set != proposal.control_set
+    assert "cannot be played now" in other.reason
+    with pytest.raises(NotWorthIt):
+        decide(known, replace(SEEING, unavailable=dict.fromkeys(range(3), "out of service")), state=state)
+
+
+@pytest.mark.parametrize("learn", [None, 0.0])
+def test_the_rule_stays_as_it_was_unless_it_is_to_learn(learn):
+    """The plant turns round: without learning every batch plays what it did; with it the setting moves."""
+    world = World(hill, 5)
+    known = campaign(world)
+    world.response = lambda x: -hill(x)
+    done = operated(world, known, 12, problem=PROBLEM, learn=learn)
+    settings = {(d.proposal.control_set, d.proposal.setting) for d in done.decisions}
+    memory = remembered(done.decisions[-1].state)
+    assert (len(settings) == 1) is (learn is None)
+    assert (memory.since == 24) is (learn is None)
+    assert (memory.begun, memory.lost) == (25, 0.0)
+
+
+def test_what_exploring_loses_is_within_its_budget_recounted_by_plain_formulas():
+    """At every batch; with a Gaussian process written out, and natures drawn densely."""
+    world = World(hill, 8)
+    known = campaign(world, 9)
+    share, nodes = 0.05, NATURAL.quantile((np.arange(400) + 0.5) / 400)
+    done = operated(world, known, 20, problem=PROBLEM, learn=share)
+    rows = [o for o in done.history.observations if o.x is not None]
+
+    def mean(model, control_set, setting):
+        members = () if control_set is None else SPACE.control_sets[control_set].indices
+        grid = np.stack([g.ravel() for g in np.meshgrid(nodes[2::5], nodes[2::5])], axis=1)
+        grid[:, list(members)] = setting
+        return float(model.mu(grid).mean())
+
+    lost = gained = 0.0
+    for decision in done.decisions:
+        before = rows[: decision.proposal.trial - 1]
+        model = PlainProcess(
+            np.array([o.x for o in before]), np.array([o.y for o in before]), np.array([0.4, 0.4]), 1.0, NOISE, 0.0
+        )
+        way = remembered(decision.state).ways[0]
+        rule = mean(model, SPACE.index_of(way.control_set), list(way.at.values()))
+        lost += max(0.0, rule - mean(model, decision.proposal.control_set, list(decision.proposal.setting)))
+        gained += max(0.0, rule - mean(model, None, ()))
+        assert lost <= share * gained * 1.01
+    explored = [d for d in done.decisions if d.proposal.phase == "learn"]
+    assert explored
+    assert lost > 0
+    own = [o.cost for o in rows[9:]]
+    assert max(own) <= to_micros(COSTS[SPACE.index_of(remembered(done.decisions[0].state).ways[0].control_set)])
+    memory = remembered(done.decisions[-1].state)
+    assert memory.lost + memory.pending.loss == pytest.approx(lost, rel=0.03)
+
+
+def sources(done):
+    """What had drifted by the end, and when it was noticed."""
+    return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
+
+
+@pytest.mark.parametrize("model", [FIXED, ModelOptions()])
+def test_a_response_that_steps_is_noticed_and_one_that_does_not_is_not(model):
+    """Four noise spreads down after ten batches; the same worlds without it are quiet."""
+    problem = replace(PROBLEM, model=model)
+    for level in (-0.4, 0.0):
+        world = World(hill, 1, after=34, level=level)
+        found = sources(operated(world, campaign(world), 20, problem=problem))
+        assert [source for source, _ in found] == ([RESPONSE] if level else [])
+        assert all(35 <= noticed <= 44 for _, noticed in found)
+
+
+def test_a_supply_that_moves_is_noticed_once_by_what_is_read():
+    """Of both variables, also the one that every batch controls; a supply that stays is quiet."""
+    for shift in (0.45, 0.0):
+        world = World(ridge, 4, shift=shift, after=34)
+        done = operated(world, campaign(world), 34)
+        assert sorted({source for source, _ in sources(done)} - {RESPONSE}) == (["a", "b"] if shift else [])
+        ever = {(d.source, d.noticed) for made in done.decisions for d in remembered(made.state).standing}
+        assert ever == set(sources(done))

@@ -1,0 +1,28 @@
+"""Production on the page: what is done, and what it costs beside the campaign's budget."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rigctl.page.facts import gather
+from rigctl.page.figures import fuel
+from rigctl.page.words import headline
+from tests.campaign.fakes import Stage
+from tests.campaign.test_operating import campaign, produced
+from tests.page.conftest import NOON
+
+
+def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path):
+    """The batch's number, the campaign's own spending, and production's beside it; no budget to last."""
+    stage = Stage(tmp_path)
+    with stage.world:
+        asyncio.run(stage.run(campaign()))
+        asyncio.run(stage.run(produced(campaign(), 2)))
+    with stage.journal() as journal:
+        spent = journal.campaign()
+        facts = gather(journal, None, {"phase": "running", "trial": None}, NOON)
+    assert headline(facts, None).startswith("Operating for production, batch 2. Controls ")
+    assert (facts.money.spent, facts.money.operated) == (spent.spent / 1e6, spent.operated / 1e6)
+    assert sum(part.amount for part in facts.money.parts) == facts.money.all
+    assert facts.money.trials_left is None
+    assert f"{facts.money.operated:.2f} EUR by production" in str(fuel(facts.money, "EUR"))
