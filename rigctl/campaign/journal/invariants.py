@@ -219,14 +219,14 @@ def decisions(rows: Rows) -> Iterator[Violation]:
 def budget(rows: Rows) -> Iterator[Violation]:
     """Find processes and decisions that knew a larger budget than there is, or decided with nothing left to spend."""
     most = max((row["budget_micros"] for row in rows["campaign"]), default=0)
-    for table in ("starts", "trials"):
-        for row in rows[table]:
-            if row["budget_micros"] > most and (table == "starts" or row["origin"] != "manual"):
-                yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
+    trials = [row for row in rows["trials"] if row["trial"] not in rows.operated]  # no budget bounds production
+    for table, known in (("starts", rows["starts"]), ("trials", [row for row in trials if row["origin"] != "manual"])):
+        for row in (row for row in known if row["budget_micros"] > most):
+            yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
     if any((document(c, "becomes") or {}).get("amount") is not None for c in rows["corrections"]):
         return  # what was spent then is not what is charged now
     lines, spent = rows.by_trial("ledger"), 0
-    for row in (row for row in rows["trials"] if row["trial"] not in rows.operated):  # no budget bounds production
+    for row in trials:
         if row["origin"] != "manual" and most >= row["budget_micros"] and spent >= row["budget_micros"]:
             yield violation(row, "trials", f"was decided though {spent} of {row['budget_micros']} was spent", AMEND)
         spent += sum(line["amount_micros"] for line in lines.get(row["trial"], ()))
