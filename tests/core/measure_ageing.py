@@ -11,11 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.noticing import BEFORE, SIDE, scanned
+from rigctl.core.gp.model import REFIT_GROWTH
+from rigctl.core.gp.noticing import BEFORE, SIDE, puzzled, scanned
+from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import fit
 
+FIRST = 8
+"""Outcomes that a campaign's first fit has."""
 NEXT = 10
 """A change is counted in spreads of predictions of the outcomes of as many trials after it."""
 
@@ -30,15 +36,21 @@ class World:
 
     def factor(self, trials: int, rng: np.random.Generator) -> FloatArray:
         """Return the covariance's factor for a campaign that plays ever more near one setting, (n, n)."""
+        return self.factor_at(self.played(trials, rng))
+
+    def played(self, trials: int, rng: np.random.Generator) -> FloatArray:
+        """Return such a campaign's settings, (n, d)."""
         d, best = self.dimension, rng.random(self.dimension)
         x = np.clip(rng.normal(0.5, 0.2, (trials, d)), 0.0, 1.0)
         for i in range(trials):
             chosen = rng.choice(d, rng.integers(1, d + 1), replace=False)
             near = rng.random() < min(0.75, i / 60)
             x[i, chosen] = np.clip(rng.normal(best[chosen], 0.03), 0, 1) if near else rng.random(len(chosen))
-        h = Hyperparameters((self.lengthscale,) * d, 1.0, self.noise, kernel="matern-5/2")
-        options = ModelOptions(kernel="matern-5/2")
-        return fit(x, np.zeros(trials), options, h, refit=False).L
+        return x
+
+    def factor_at(self, x: FloatArray) -> FloatArray:
+        h = Hyperparameters((self.lengthscale,) * self.dimension, 1.0, self.noise, kernel="matern-5/2")
+        return fit(x, np.zeros(len(x)), ModelOptions(kernel="matern-5/2"), h, refit=False).L
 
 
 def shift(L: FloatArray, kind: str, size: float, begins: int) -> FloatArray:
@@ -77,7 +89,43 @@ def measured(*, runs: int, trials: int, begins: int) -> tuple[float, float]:
     return rate, float(np.median(found))
 
 
+def believed(world: World, kind: str, size: float, *, seed: int, trials: int, begins: int) -> list[int]:
+    """Return after which trials a campaign that learns its hyper-parameters believes that the response has aged."""
+    rng = np.random.default_rng(seed)
+    x = world.played(trials, rng)
+    L = world.factor_at(x)
+    y = L @ rng.standard_normal(trials) + (-1) ** (seed + 1) * shift(L, kind, size, begins)
+    h, fitted_at, memo, aged = None, 0, Memo(), []
+    for n in range(FIRST, trials + 1):
+        record = Record(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
+        refit = n >= REFIT_GROWTH * fitted_at and (h is None or not puzzled(record, h))
+        h = fit_ageing(record, ModelOptions(kernel="matern-5/2"), h, refit=refit, memo=memo).hyperparameters
+        fitted_at = n if refit else fitted_at
+        aged += [n] if h.ageing else []
+    return aged
+
+
+def learned(*, runs: int, begins: int, trials: int) -> None:
+    """Print delays and false alarms of young campaigns that learn their hyper-parameters."""
+    for kind, size in (("step", 0.0), ("step", 1.0), ("step", 2.0), ("ramp", 1.0), ("season", 1.0)):
+        false, watched, aged, found = 0, 0, 0, []
+        for seed in range(runs):
+            after = believed(World(), kind, size, seed=seed, trials=trials, begins=begins)
+            quiet = begins if size else trials
+            early = bool(after) and after[0] <= quiet
+            false, watched = false + early, watched + min([quiet, *after[:1]]) - BEFORE
+            aged += 0 if size else len(after)
+            found += [] if early or not size else [after[0] - begins if after else np.inf]
+        print(f"learned, {kind} {size}: {1000 * false / watched:.2f} false alarms per 1000 trials", end="; ")
+        if not size:
+            print(f"believed in {aged / runs / trials:.1%} of the trials")
+            continue
+        soon, later = (float((np.array(found) <= most).mean()) for most in (10, 30))
+        print(f"median {np.median(found):g}, {soon:.0%} in 10, {later:.0%} in 30", flush=True)
+
+
 def main() -> None:
+    learned(runs=100, begins=60, trials=120)
     worlds = {"d = 3, noise 0.3": World(), "d = 6, noise 0.1": World(6, 0.1), "d = 3, noise 1": World(3, 1.0)}
     for name, world in worlds.items():
         _, rate = delays(world, "step", 0.0, runs=200, trials=400, begins=400)

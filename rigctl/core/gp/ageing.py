@@ -2,13 +2,13 @@
 
 The errors of predicting outcomes are watched (`core.gp.noticing`). What is noticed is explained by the term in time
 (`core.gp.terms`) with the largest marginal likelihood, less what its parameters are worth (`core.gp.answers`), and
-becomes correlated noise on the past. Whenever hyper-parameters are learned anew it is put to that test again, beside
-having no term at all.
+becomes correlated noise on the past: if that explains the outcomes better than hyper-parameters learned anew without it
+do. Whenever they are learned anew later it is put to that test again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.gp.answers import answered, asked_for, reconsidered
+from rigctl.core.gp.answers import answered, asked_for, evidence, parameters, reconsidered
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import noticed
@@ -26,6 +26,9 @@ from rigctl.core.gp.terms import Term
 
 MOST_TERMS = 6
 """More changes than this are left to the noise."""
+PROVEN = 4.5
+"""What a term must add to the log marginal likelihood for each of its parameters, hyper-parameters learned with and
+without it: `docs/decisions/0017-ageing.md` has what that was measured to do."""
 
 
 def fit_ageing(
@@ -59,19 +62,21 @@ def fit_ageing(
     if found is None and refit:
         looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
         if terms or looked:
-            h, notes = _relearned(record, h, looked, options)
-        terms = looked
-    while found is not None and len(terms) < MOST_TERMS:
-        terms = answered(record, h, terms, found)
-        h, notes = _relearned(record, h, terms, options)
+            terms, h, notes = _judged(record, h, ((), looked), options)
+    for _ in range(MOST_TERMS):
+        if found is None or len(terms) >= MOST_TERMS:
+            break
+        verdict = _judged(record, h, (terms, answered(record, h, terms, found)), options)
+        if verdict[0] != terms:  # else it was a false alarm, and all stays as it was
+            terms, h, notes = verdict
         since = found.noticed + 1
         found = noticed(record, h, terms, every=True, begin=since) if previous is None else None
     if terms:
         if terms != _of(previous):
             terms = tuple(_estimated(record, h, terms, k) for k in range(len(terms)))
         return condition(record, replace(h, ageing=terms), options, memo, notes)
-    if _of(previous):  # it was a false alarm, or has passed
-        return fit(record.x, record.y, options, h, refit=True, memo=memo, noise=record.noise)
+    if _of(previous):  # what was believed has passed, or never was
+        return fit(record.x, record.y, options, replace(h, ageing=()), refit=False, memo=memo, noise=record.noise)
     return posterior
 
 
@@ -105,6 +110,22 @@ def condition(
         raise AssertionError("unreachable: noise as large as the signal")
     alpha = solve(L, solve(L, record.residual(h)[None, :]), transposed=True)[0]
     return Posterior(h, record.x, L, alpha, jitter, notes, uncertainty=(A, np.eye(len(A))))
+
+
+def _judged(
+    record: Record, h: Hyperparameters, explanations: Collection[tuple[Term, ...]], options: ModelOptions
+) -> tuple[tuple[Term, ...], Hyperparameters, tuple[str, ...]]:
+    """Return the explanation that the outcomes bear out best, each with hyper-parameters of its own, and those.
+
+    By the hyper-parameters of before alone, any change would explain what they, few outcomes ago, could not foresee.
+    """
+    rows = record.thinned()
+    ranked: list[tuple[float, tuple[Term, ...], Hyperparameters, tuple[str, ...]]] = []
+    for terms in dict.fromkeys(explanations):
+        learned, notes = _relearned(record, h, terms, options)
+        own_units = evidence(rows, learned, terms) - len(rows.y) * float(np.log(learned.y_scale))
+        ranked.append((own_units - PROVEN * sum(map(parameters, terms)), terms, learned, notes))
+    return max(ranked, key=lambda one: one[0])[1:]
 
 
 def _relearned(

@@ -70,7 +70,7 @@ def asked_for(record: Record, h: Hyperparameters) -> tuple[Term, ...]:
     rows = record.thinned()
     fresh = [(t,) for t in _fresh(record, h, found) if t.kind != "step"]
     best = _best(rows, h, [(), *fresh])
-    return best if best and evidence(rows, h, best) - evidence(rows, h, ()) > ASKED * _parameters(best[0]) else ()
+    return best if best and evidence(rows, h, best) - evidence(rows, h, ()) > ASKED * parameters(best[0]) else ()
 
 
 def evidence(record: Record, h: Hyperparameters, terms: Sequence[Term], signal: FloatArray | None = None) -> float:
@@ -104,10 +104,10 @@ def _fresh(record: Record, h: Hyperparameters, found: Suspicion) -> Iterator[Ter
 
 def _best(rows: Record, h: Hyperparameters, candidates: Sequence[tuple[Term, ...]]) -> tuple[Term, ...]:
     signal = rows.signal(h)
-    scores = [evidence(rows, h, terms, signal) - WORTH * sum(map(_parameters, terms)) for terms in candidates]
+    scores = [evidence(rows, h, terms, signal) - WORTH * sum(map(parameters, terms)) for terms in candidates]
     return candidates[int(np.argmax(scores))]
 
 
-def _parameters(term: Term) -> int:
+def parameters(term: Term) -> int:
     """Count what is chosen of a term, its size included; a wandering level may go any way, and counts as two."""
     return 1 + (term.kind in {"season", "wander"}) + (term.reshaped > 0)

@@ -23,7 +23,7 @@ from rigctl.core.gp.surrogate import fit
 from rigctl.core.gp.terms import Term
 from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
-from tests.core.measure_ageing import measured
+from tests.core.measure_ageing import World, believed, measured
 
 OPTIONS = ModelOptions(kernel="matern-5/2")
 PROBLEM = Problem(
@@ -201,3 +201,16 @@ def test_changes_are_noticed_within_ten_trials_and_hardly_ever_by_mistake() -> N
     rate, median = measured(runs=60, trials=130, begins=100)
     assert rate <= np.exp(-THRESHOLD)  # what no model exceeds, as the sum's expectation grows by 1 a trial
     assert median <= 12
+
+
+@pytest.mark.parametrize("seed", [13, 23, 31])
+def test_what_hyper_parameters_learned_anew_explain_is_no_change(seed):
+    """Of young campaigns on a response that stays: each stands out once, by hyper-parameters of a few outcomes ago."""
+    assert believed(World(), "step", 0.0, seed=seed, trials=45, begins=30) == []
+
+
+def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned():
+    """Within ten outcomes, and until the end."""
+    after = believed(World(), "step", 2.0, seed=1, trials=75, begins=50)
+    assert 51 <= after[0] <= 60
+    assert after[-1] == 75
