@@ -182,6 +182,5 @@ def test_the_reference_is_planned(reference, said):
 def test_what_the_outcome_is_worth_is_said_where_trials_look_first():
     """Nothing else of a trial depends on it."""
     text = (ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8")
-    worth = text.replace("unit: cm2/day, sensor", "worth: 0.02 EUR/(cm2/day), unit: cm2/day, sensor")
-    told = shown(load_text(worth, ROOT / "config/greenhouse.yaml"), 200)
-    assert "`recommend` says in money what looking earns: one cm2/day is worth 0.02 EUR." in told
+    told = shown(load_text(text, ROOT / "config/greenhouse.yaml"), 200)
+    assert "`recommend` says in money what looking earns: one cm2/day is worth 0.3 EUR." in told
