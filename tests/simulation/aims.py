@@ -57,7 +57,7 @@ class Aims:
     def any(self) -> None:
         """Have one of them wait for its moment, all else aside."""
         kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
-        kinds += [self.at_dose] * 3 if self._pumps else []
+        kinds += [self.at_dose] * 3 + [self.at_pump] if self._pumps else []
         self._means.draw.choice(kinds)()
 
     def forget(self) -> None:
@@ -98,6 +98,20 @@ class Aims:
             means._lasts(lambda: means.plant.ask(fault="sensor", name=probe, mode="ok"), lasts_s)
 
         self._waiting.append((bus, doses, lambda: means.kernel.after(late_s, strike)))
+
+    def at_pump(self) -> None:
+        """A pump that doses does not stop, or has nothing left to give: it trips the rig, now or after some doses."""
+        if not self._pumps:
+            return
+        means = self._means
+        bus, _ = means.draw.choice(self._pumps)
+        kind, lasts_s = means.draw.choice(("stuck", "stuck", "dry", "weak")), 10.0 ** means.draw.uniform(1.5, 3.2)
+
+        def strike() -> None:
+            means._ask(fault="pump", bus=bus, **{kind: True})
+            means._lasts(lambda: means.plant.ask(fault="pump", bus=bus, **{kind: False}), lasts_s)
+
+        self._waiting.append((bus, doses, strike))
 
     def soon_after(self) -> None:
         """Anything at all goes wrong soon after a dose or a command: then the rig is at work."""

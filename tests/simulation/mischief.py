@@ -294,6 +294,7 @@ class Mischief(AtComputer):
             "at a command": (4, self.aims.at_command),
             "at a question": (4, self.aims.at_question),
             "at a dose": (3, self.aims.at_dose),
+            "at a pump": (1, self.aims.at_pump),
             "soon after": (4, self.aims.soon_after),
         }
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ast
+import builtins
 import shutil
 import subprocess
 
@@ -17,7 +19,7 @@ def test_there_are_twenty_bugs_at_least():
 
 @pytest.mark.parametrize("patch", patches(), ids=lambda path: path.stem)
 def test_a_planted_bug_applies_and_is_a_program(patch, tmp_path):
-    """A patch that no longer applies finds nothing, and so does one that cannot even be read."""
+    """A patch that no longer applies finds nothing, and so does one that cannot be read, or names what is not there."""
     for name in files(patch):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -26,7 +28,22 @@ def test_a_planted_bug_applies_and_is_a_program(patch, tmp_path):
     for name in files(patch):
         changed = (tmp_path / name).read_text(encoding="utf-8")
         assert changed != (ROOT / name).read_text(encoding="utf-8")
-        compile(changed, name, "exec")
+        tree = ast.parse(changed)
+        assert _names(tree, ast.Load) <= _names(tree, ast.Store) | _bound(tree) | set(dir(builtins)), patch.name
+
+
+def _names(tree, context):
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+
+
+def _bound(tree):
+    """Everything that anything in it is called by other than assignment."""
+    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    found = {node.name for node in ast.walk(tree) if isinstance(node, defined)} | {"__file__", "__name__"}
+    found |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    found |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name}
+    imported = (a for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for a in node.names)
+    return found | {(alias.asname or alias.name).partition(".")[0] for alias in imported}
 
 
 def test_what_is_planted_is_counted_when_it_is_come_to():
