@@ -92,8 +92,8 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     fallen = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE trial > ? AND note LIKE 'fell%'", line["trial"]), "its return"
     )[0]
-    after = next_trial(campaign, "RECORDED", after=fallen["trial"])["trial"]
-    assert not electricity(campaign, after)["estimated"]
+    metered = "SELECT 1 FROM ledger WHERE meter = 'electricity' AND trial > ? AND NOT estimated"
+    campaign.until(lambda: campaign.rows(metered, fallen["trial"]), "a trial that is metered again")
 
 
 def test_fault_41_a_counter_switched_to_mwh_stops_the_campaign(sim, campaign, shared, campaign_config):
