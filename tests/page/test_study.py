@@ -12,6 +12,5 @@ def test_what_the_outcome_is_worth_is_recommended_by(monkeypatch):
     """As the configuration has it; so the page, the report and `rigctl recommend` say what looking earns."""
     monkeypatch.setattr(study, "recommend", lambda *_, **options: options)
     text = (ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8")
-    worth = text.replace("unit: cm2/day, sensor", "worth: 0.02 EUR/(cm2/day), unit: cm2/day, sensor")
-    loaded = load_text(worth, ROOT / "config/greenhouse.yaml")
-    assert study.recommended(loaded, History.of(()), {})["price"] == 0.02
+    loaded = load_text(text, ROOT / "config/greenhouse.yaml")
+    assert study.recommended(loaded, History.of(()), {})["price"] == 0.3
