@@ -35,6 +35,7 @@ from rigctl.campaign.events import (
     Listener,
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
+from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.manual import Manual
 from rigctl.campaign.operating import begin, started
@@ -354,7 +355,7 @@ class Session:
             safe=self._report,
             recorded=states.count(State.RECORDED),
             worst_tick_delay_s=self.watchman.lateness.worst_s,
-            operated=(await self.journal.call(lambda j: j.read.campaign())).operated,
+            operated=(await self.journal.call(lambda j: spent_and_operated(j.read)))[1],
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

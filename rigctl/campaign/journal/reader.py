@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -211,8 +210,8 @@ class Reader:
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
             "? AS spent, ? AS operated, ? AS batches FROM campaign",
-            *_spent(self, batches := self.beside.operations().keys()),
-            len(batches),
+            *spent_and_operated(self),
+            len(self.beside.operations()),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
@@ -306,9 +305,9 @@ class Reader:
         )
 
 
-def _spent(reader: Reader, batches: AbstractSet[int]) -> tuple[Micros, Micros]:
+def spent_and_operated(reader: Reader) -> tuple[Micros, Micros]:
     """Return what the campaign has spent, and what its batches for production have cost; as amended."""
-    amended = reader.people.adjustments()
+    amended, batches = reader.people.adjustments(), reader.beside.operations().keys()
     own = sum(amount for trial, amount in amended.items() if trial not in batches)
     charged, idle = reader.charged.sums(), reader.idle.spent_and_operated()
     return charged[0] + idle[0] + own, charged[1] + idle[1] + sum(amended.values()) - own
