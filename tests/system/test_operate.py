@@ -25,8 +25,8 @@ def test_a_campaign_then_production(stack, tmp_path):
     assert run.wait() == 0, run.said
     operate = stack.rigctl("operate", config, "--state", state, "--json", *buses, state=state)
     next_trial(operate, "RECORDED", after=5)
-    status = control.ask(state, "status")
-    assert status["operating"]["batches"] >= 1
+    told = lambda: (now := control.ask(state, "status"))["operating"]["batches"] and now  # noqa: E731
+    status = operate.until(told, "a batch in the status")
     assert status["spent"] == run.answer["spent"]
     control.ask(state, "stop", who="anna")
     assert operate.wait() == 0, operate.said
