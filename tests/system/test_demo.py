@@ -96,7 +96,9 @@ def stuttering(process):
     def stutter():
         whole = psutil.Process(process.pid)
         while not over.is_set():
-            some = [p for p in (whole, *whole.children(recursive=True)) if draw.random() < 0.7]
+            some = []
+            with suppress(psutil.NoSuchProcess):
+                some = [p for p in (whole, *whole.children(recursive=True)) if draw.random() < 0.7]
             for what in (psutil.Process.suspend, psutil.Process.resume):
                 for one in some:
                     with suppress(psutil.NoSuchProcess):
