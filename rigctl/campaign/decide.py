@@ -17,7 +17,17 @@ from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.natural import belief
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import BudgetSpent, Finished, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import (
+    UNCHANGED,
+    BudgetSpent,
+    Finished,
+    Policy,
+    Proposal,
+    Steadfast,
+    next_proposal,
+    on_grid,
+    trial_rng,
+)
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
@@ -110,13 +120,19 @@ def _refused(question: Question) -> str:
 
 
 def explore(question: Question, origin: Origin, why: str) -> Decision:
-    """Explore safely in the policy's place; the policy's memory stays as it was.
+    """Explore safely in the policy's place, or do what it keeps to; its memory stays as it was.
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
+        NotWorthIt: nothing that it keeps to can be played now.
+        PolicyError: it has not decided what to keep to.
     """
-    rng = trial_rng(question.seed, question.trial)
-    return _decision(question, fallback(question.problem, question.history, rng, why), None, origin, why)
+    policy, problem, history = question.policy, question.problem, question.history
+    if isinstance(policy, Steadfast):
+        instead = on_grid(policy.otherwise(question.state, problem, history, why), problem)
+    else:
+        instead = fallback(problem, history, trial_rng(question.seed, question.trial), why)
+    return _decision(question, instead, None, origin, why)
 
 
 def without_answer(question: Question, last: Proposal | None, why: str) -> Decision:
@@ -124,22 +140,27 @@ def without_answer(question: Question, last: Proposal | None, why: str) -> Decis
 
     Args:
         question: what it was asked.
-        last: see `last_that_worked`; played again if it can be, else it is safe exploration.
+        last: see `last_that_worked`; played again if it can be, else see `explore`.
         why: the policy is silent.
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
+        NotWorthIt: nothing that the policy keeps to can be played now.
+        PolicyError: it has not decided what to keep to.
     """
     again = None
-    if last is not None and last.control_set != _fruitless(question.history):
+    steadfast = isinstance(question.policy, Steadfast)  # its last proposal may have been one to learn from
+    if not steadfast and last is not None and last.control_set != _fruitless(question.history):
         again = repeat(question.problem, question.history, last, why)
     return explore(question, "timed-out", why) if again is None else _decision(question, again, None, "timed-out", why)
 
 
 def done_instead(decision: Decision) -> str:
     """Say in a few words what is done where the policy did not decide."""
-    repeated = decision.proposal is not None and decision.proposal.phase == REPEAT
-    return "playing its last good proposal again" if repeated else "exploring safely"
+    phase = "" if decision.proposal is None else decision.proposal.phase
+    return {REPEAT: "playing its last good proposal again", UNCHANGED: "running what stands"}.get(
+        phase, "exploring safely"
+    )
 
 
 def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:

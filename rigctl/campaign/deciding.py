@@ -89,6 +89,7 @@ class _Respondent:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.experiment.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
+        from rigctl.errors import PolicyError  # noqa: PLC0415
 
         known, fresh = further
         if self._subject is None or known not in (0, len(self._history or ())):
@@ -101,6 +102,8 @@ class _Respondent:
         policy, problem = self._subject
         try:
             return decide(Question(policy, replace(problem, **now), seed, self._history, state, looks))
+        except PolicyError as error:
+            return PolicyError(str(error))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
             return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
 

@@ -29,6 +29,7 @@ PURPOSES: Final = MappingProxyType(
         "reference": "to compare",
         "operate": "for production",
         "learn": "for production, and to learn",
+        "unchanged": "for production, as before",
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import pytest
 
@@ -17,9 +17,9 @@ from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrial
 from rigctl.core.money import to_micros
 from rigctl.core.operating.memory import remembered
 from rigctl.core.operating.policy import Operating
-from rigctl.errors import DeviceTimeout, UsageError
+from rigctl.errors import DeviceTimeout, NoAnswer, PolicyError, UsageError
 from rigctl.rig.values import STANDS, Measurement
-from tests.campaign.fakes import Stage, TenLines, make_space, make_spec, open_journal, unsynced
+from tests.campaign.fakes import Stage, TenLines, ThreadDecider, make_space, make_spec, open_journal, unsynced
 from tests.campaign.looking import looking_spec
 from tests.campaign.reaper import one_life
 
@@ -165,6 +165,74 @@ async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_th
     assert (after.control_set, after.setpoints) == (before.control_set, before.setpoints)
     assert not [a for a in stage.alarms() if a.source.startswith("policy")]
     sound(stage, spec)
+
+
+class Unanswered(ThreadDecider):
+    """Gives no answer, or the policy's is an error, when as many decisions have been made."""
+
+    def __init__(self, silent=(), broken=()):
+        self.silent, self.broken, self.asked = silent, broken, 0
+
+    async def decide(self, question, limit_s):
+        if question.looks:
+            return await super().decide(question, limit_s)
+        self.asked += 1
+        if self.asked in self.silent:
+            raise NoAnswer("no decision within 60 s")
+        if self.asked in self.broken:
+            unable = Broken(**{f.name: getattr(question.policy, f.name) for f in fields(Operating)})
+            question = replace(question, policy=unable)
+        return await super().decide(question, limit_s)
+
+
+@dataclass(frozen=True)
+class Broken(Operating):
+    """Cannot decide."""
+
+    def propose(self, state, problem, history, rng):
+        raise FloatingPointError("overflow")
+
+
+@pytest.mark.parametrize("spec", [campaign(), seeing()])
+async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec):
+    """Never explored, nor an exploring batch repeated: the same setting, with an alarm; a replay agrees."""
+    await stage.run(spec)
+    await stage.run(produced(spec, 4, learn=0.9), decider=Unanswered(silent=(2, 4)))
+    with stage.journal() as journal:
+        rows = journal.trials()[TRIALS:]
+        assert [row.proposal.phase == "unchanged" for row in rows] == [False, True, False, True]
+        for before, row in ((rows[0], rows[1]), (rows[2], rows[3])):
+            stands = remembered(before.policy_state).ways[0]
+            assert (row.control_set, row.setpoints) == (stands.control_set, pytest.approx(stands.at))
+        assert production(journal).instead == 2
+    assert [a.message.split("; ")[1] for a in stage.alarms() if a.source == "policy operate"] == [
+        "running what stands instead"
+    ] * 2
+    sound(stage, spec)
+
+
+async def test_a_decision_that_fails_runs_what_stands(stage):
+    """The policy's error is in the alarm; the batch is the one before."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 2), decider=Unanswered(broken=(2,)))
+    with stage.journal() as journal:
+        before, after = journal.trials()[TRIALS:]
+    assert (after.origin, after.note) == ("rejected", "FloatingPointError: overflow")
+    assert (after.control_set, after.setpoints) == (before.control_set, before.setpoints)
+
+
+@pytest.mark.parametrize("decider", [Unanswered(silent=(1,)), Unanswered(broken=(1,))])
+async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_told(stage, decider):
+    """What to run is asked once; no answer, and no batch begins."""
+    spec = campaign()
+    await stage.run(spec)
+    with pytest.raises(PolicyError, match="was not decided yet, and cannot be now"):
+        await stage.run(produced(spec, 1), decider=decider)
+    decider.asked = 0
+    await stage.run(produced(spec, 1, fixed=(("b", 0.5),)), decider=decider)
+    with stage.journal() as journal:
+        assert [row.setpoints for row in journal.trials()[TRIALS:]] == [{"b": 0.5}]
 
 
 async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage):

@@ -23,8 +23,10 @@ from rigctl.core.operating.playing import (
     known_then,
     made,
 )
-from rigctl.core.policy import Policy, Proposal, SetReport, trial_rng
+from rigctl.core.policies.fallback import NAME as FALLBACK
+from rigctl.core.policy import UNCHANGED, Policy, Proposal, SetReport, trial_rng
 from rigctl.core.rule import Line
+from rigctl.errors import PolicyError
 
 NAME = "operate"
 PHASE = "operate"
@@ -88,6 +90,29 @@ class Operating:
         )
         return proposal, kept(memory, state)
 
+    def otherwise(self, state: JsonState | None, problem: Problem, history: History, why: str) -> Proposal:
+        """Return what was run so far: it takes the readings, and no model.
+
+        Raises:
+            NotWorthIt: nothing of what may be run can be played now.
+            PolicyError: nothing was decided yet for what was asked, and no setting was told.
+        """
+        memory = remembered(state)
+        if self.fixed:
+            memory = Memory(0, 0, 0, self._wish(), (self._told(),))
+        elif memory is None or memory.asked != self._wish() or memory.since < self.at_least:
+            raise PolicyError(f"{self.name}: what to run was not decided yet, and cannot be now: {why}")
+        played = asked_for(memory, problem)
+        return Proposal(
+            trial=len(history) + 1,
+            policy=FALLBACK,
+            phase=UNCHANGED,
+            control_set=played.control_set,
+            setting=played.setting,
+            reason=f"no decision was made, so what was run before is run again: {played.why}",
+            technical=f"{why}; made of {memory.since} trials",
+        )
+
     def _memory(self, state: JsonState, problem: Problem, history: History) -> Memory:
         """Return what is run: as it is kept, or made anew."""
         found, wish = remembered(state), self._wish()
@@ -110,8 +135,11 @@ class Operating:
 
     def _made(self, problem: Problem, history: History, model: JsonState) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
         if self.fixed:
-            return (Way(tuple(name for name, _ in self.fixed), dict(self.fixed)),), ()
+            return (self._told(),), ()
         return made(problem, history, model, trial_rng(self.seed, len(history) + 1), self.tolerance)
+
+    def _told(self) -> Way:
+        return Way(tuple(name for name, _ in self.fixed), dict(self.fixed))
 
     def _wish(self) -> str:
         return f"{self.tolerance!r} {dict(self.fixed)!r}"
