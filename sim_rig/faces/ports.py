@@ -105,7 +105,8 @@ class PtyPort:
 
     Both file descriptors stay open: with the far end closed, the near one would report an error instead of silence.
     That keeps alive what ends with the last close of a real port: its exclusive mode, which is therefore ended here
-    once nobody holds a lock on the port any more.
+    once nobody holds a lock on the port any more. When the port is removed the far end stays open: a campaign may still
+    hold the lock of its number, which the kernel would give to the next rig that asks.
     """
 
     def __init__(self, link: Path, faults: WireFaults, receive: Callable[[bytes], None]) -> None:
@@ -147,7 +148,6 @@ class PtyPort:
         if self._release is not None:
             self._release.cancel()
         os.close(self._near)
-        os.close(self._far)
         self._near = None
         if self.link.is_symlink() and os.readlink(self.link) == self._target:  # noqa: PTH115  # compare as text
             self.link.unlink()

@@ -43,3 +43,15 @@ async def test_a_port_taken_exclusively_is_free_again_when_its_holder_is_gone(po
     fcntl.flock(fd, fcntl.LOCK_UN)
     port._release_if_left()
     assert not exclusive(fd)
+
+
+async def test_the_number_of_a_port_that_was_removed_is_given_to_nobody(port):
+    """A campaign may still hold its lock, and the rig that got it would be refused."""
+    old = port.link.readlink()
+    port.close()
+    port.open()
+    near, far = os.openpty()
+    taken = {str(port.link.readlink()), os.ttyname(far)}
+    os.close(near)
+    os.close(far)
+    assert str(old) not in taken
