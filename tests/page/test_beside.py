@@ -56,9 +56,22 @@ def _listen(process, said):
             said.append(line)
 
 
-def page_of(said):
+def until(process, said, happened, what):
+    """As `wait_until`, but fails at once, with what it said, if the process ends first."""
+
+    def looked():
+        alive = process.poll() is None  # before the look: what happens last must still be seen
+        answer = happened()
+        assert answer or alive, f"ended with {process.returncode} before {what}: {''.join(said)[-2000:]}"
+        return answer
+
+    return wait_until(looked, what)
+
+
+def page_of(process, said):
     """Where the page is, once it is told."""
-    return wait_until(lambda: next(iter(re.findall(r"page: (http://\S+)", "".join(said))), ""), "the page's address")
+    address = r"page: (http://\S+)"
+    return until(process, said, lambda: next(iter(re.findall(address, "".join(said))), ""), "the page's address")
 
 
 def servers(process):
@@ -73,8 +86,8 @@ def get(url):
 def test_a_page_that_is_killed_does_not_disturb_the_campaign(tmp_path):
     """It is told once; trials go on to the end, and the exit code is the campaign's own."""
     with rigctl(*DEMO, "--max-trials", "12", "--keep", str(tmp_path / "kept"), cwd=tmp_path) as (process, said):
-        url = page_of(said)
-        wait_until(lambda: "greenhouse" in get(url), "the page of the campaign")
+        url = page_of(process, said)
+        until(process, said, lambda: "greenhouse" in get(url), "the page of the campaign")
         (server,) = servers(process)
         server.send_signal(signal.SIGKILL)
         wait_until(lambda: "the page has ended" in "".join(said), "word of its end")
@@ -89,7 +102,7 @@ def test_a_page_that_is_killed_does_not_disturb_the_campaign(tmp_path):
 def test_the_page_ends_with_its_campaign_however_that_ends(tmp_path):
     """Killed outright: nobody is left to say so, and the page ends all the same."""
     with rigctl(*DEMO, cwd=tmp_path) as (process, said):
-        page_of(said)
+        page_of(process, said)
         (server,) = servers(process)
         process.send_signal(signal.SIGKILL)
         process.wait(120)
@@ -99,8 +112,8 @@ def test_the_page_ends_with_its_campaign_however_that_ends(tmp_path):
 
 def test_a_port_that_is_taken_costs_no_page_beside_a_campaign(tmp_path):
     """Another one is taken, and told."""
-    with rigctl(*DEMO, cwd=tmp_path) as (_, first), rigctl(*DEMO, cwd=tmp_path) as (_, second):
-        assert page_of(first) != page_of(second)
+    with rigctl(*DEMO, cwd=tmp_path) as first, rigctl(*DEMO, cwd=tmp_path) as second:
+        assert page_of(*first) != page_of(*second)
 
 
 def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path):
@@ -118,16 +131,16 @@ def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path
         )
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
-    with rigctl("demo", "--seed", "1", "--budget", "200", "--keep", str(kept), cwd=tmp_path):
+    with rigctl("demo", "--seed", "1", "--budget", "200", "--keep", str(kept), cwd=tmp_path) as demo:
         begun = "SELECT 1 FROM trials WHERE trial > ?"
-        wait_until(lambda: rows(state, begun, 1), "trials")
+        until(*demo, lambda: rows(state, begun, 1), "trials")
         assert ask("pause", "--why", "a leak")
-        paused = wait_until(lambda: (s := ask("status")).get("phase") == "paused" and s, "the pause")
+        paused = until(*demo, lambda: (s := ask("status")).get("phase") == "paused" and s, "the pause")
         assert "a leak" in paused["why"]
         assert paused["acts"][-1]["verb"] == "pause"
         assert str(os.getuid()) in paused["acts"][-1]["who"]
         assert ask("resume")
-        wait_until(lambda: rows(state, begun, paused["trials"]), "more trials")
+        until(*demo, lambda: rows(state, begun, paused["trials"]), "more trials")
         assert ask("stop")
 
 

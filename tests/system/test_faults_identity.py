@@ -32,10 +32,19 @@ def pinned_as(state, name, serial):
         journal.pins.keep([replace(pin, serial=serial)])
 
 
+def left_safe(stack, config, state):
+    """Run until a campaign ends with everything confirmed; on a busy machine an answer may come too late for it."""
+    for _ in range(5):
+        assert ended(stack, config, state).process.returncode == 0
+        if rows(state, "SELECT safe FROM starts ORDER BY id DESC LIMIT 1")[0]["safe"]:
+            return
+    raise AssertionError("no campaign ended with everything confirmed to be safe")
+
+
 def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
     """Each is another than the one pinned at its first start: refused, and neither a dose nor a command goes out."""
     config, state = greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM), tmp_path / "state"
-    assert ended(stack, config, state).process.returncode == 0
+    left_safe(stack, config, state)
     names = {r["device"]: r["serial"] for r in rows(state, "SELECT device, serial FROM pins")}
     assert names["ca_doser"] != names["ph_doser"]
     before = sim.state()
@@ -52,14 +61,14 @@ def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
 def test_fault_18_an_exchanged_instrument_is_refused_until_a_person_accepts_it(sim, stack, tmp_path):
     """Another number answers: nothing is written; `accept-device` asks who it is, keeps who said so, and it goes on."""
     config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
-    assert ended(stack, config, state).process.returncode == 0
+    left_safe(stack, config, state)
     pinned_as(state, "camera", "SN-OLD")
     before = sim.state()["writes"]
     refused = ended(stack, config, state)
     assert refused.process.returncode == 1
     assert "camera on " in refused.said
     assert "SN-OLD" in refused.said
-    assert sim.state()["writes"] == before
+    assert sim.state()["writes"] == before, refused.said
     bus = ("--bus", f"cam={sim.buses['cam']}")
     accepted = stack.rigctl("accept-device", config, "camera", "--state", state, *bus, "--json")
     assert accepted.wait() == 0, accepted.said
