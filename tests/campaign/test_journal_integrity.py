@@ -116,6 +116,25 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, fli
     assert found > flips / 20  # the rest is room that nothing has been written to yet
 
 
+@pytest.mark.parametrize("column", ["digest", "place"])
+@pytest.mark.parametrize("value", [b"\x01\x02", 0.5])
+def test_fault_80_a_checksum_that_is_no_whole_number_any_more_is_damage(path, column, value):
+    """One bit in a record's head makes bytes or a fraction of it."""
+    whole = path.read_bytes()
+    with closing(sqlite3.connect(path)) as other:
+        names = [name for (name,) in other.execute("SELECT name FROM seals")]
+    assert len(names) > 10
+    for name in names:
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute(f"UPDATE seals SET {column} = ? WHERE name = ?", [value, name])  # noqa: S608 - our own names
+        with pytest.raises(JournalCorrupt, match="is no whole number"):
+            read(path)
+        with pytest.raises(JournalCorrupt, match=r"\.recover"):
+            opened(path.parent)
+        clean(path)
+        path.write_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("table", "words", "row"),
     [

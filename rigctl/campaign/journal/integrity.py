@@ -69,8 +69,10 @@ def _flipped(connection: sqlite3.Connection) -> str:
     if version == VERSION or not has_table(connection, "seals"):
         return ""
     sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
+    if sealed is None or not isinstance(sealed[0], int):
+        return ""
     # a newer rigctl would have sealed its own version
-    return "a bit of its version is not as it was written" if sealed and (sealed[0] ^ version).bit_count() == 1 else ""
+    return "a bit of its version is not as it was written" if (sealed[0] ^ version).bit_count() == 1 else ""
 
 
 def _broken(connection: sqlite3.Connection) -> str:

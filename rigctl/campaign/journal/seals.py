@@ -135,8 +135,14 @@ def _tables(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
-    """Return the seals by table, None where one is void; before version 4 there was but one sum."""
-    rows = connection.execute("SELECT * FROM seals")
+    """Return the seals by table, None where one is void; before version 4 there was but one sum.
+
+    Raises:
+        sqlite3.DatabaseError: one is no whole number; one bit decides what kind of value SQLite takes it for.
+    """
+    rows = connection.execute("SELECT * FROM seals").fetchall()
+    if not all(isinstance(value, int | None) for _, *values in rows for value in values):
+        raise sqlite3.DatabaseError("a checksum of its tables is no whole number")
     return {name: None if digest is None else (digest, *place, 0)[:2] for name, digest, *place in rows}
 
 
