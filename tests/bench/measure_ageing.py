@@ -1,7 +1,7 @@
 """Measure what ageing costs: the default policy on problems that age, and what those that know better reach.
 
-`python -m tests.bench.measure_ageing hartmann3 25 5` plays five seeds with a budget of 25 and moderate costs, and
-writes the table of docs/decisions/0017-ageing.md.
+`python -m tests.bench.measure_ageing hartmann3 25 5` plays seeds 0 to 4 (`5:15`: 5 to 14) with a budget of 25 and
+moderate costs, and writes the table of docs/decisions/0017-ageing.md.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
     """Play all and print a line each, then means."""
     followed = [(f"@{kind}", "followed") for kind in LEVELS]
     ignored = [(f"@{kind}", "ignored") for kind in LEVELS]
+    from_seed, _, to_seed = seeds.rpartition(":")
     arms = [followed[0], ("@step", "cut at the steps"), *followed[1:], ("", "not ageing"), *ignored]
     for suffix, arm in arms:
         found = []
-        for seed in range(int(seeds)):
+        for seed in range(int(from_seed or 0), int(to_seed)):
             spec = PolicySpec(POLICY.name, POLICY.name)
             bench = bench_problem(Cell(name + suffix, "moderate", 0.04, spec, seed, float(budget), data))
             cutting = arm.startswith("cut")
@@ -95,7 +96,9 @@ def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
             varying, left, trials = found[-1]
             print(f"  {name}{suffix} {arm} {seed}: {varying:.3f} {left:.4f} {trials} {terms}", flush=True)
         varying, left, trials = np.mean(found, axis=0)
-        print(f"{name}{suffix} | {arm} | {varying:.3f} | {left:.4f} | {trials:.0f}", flush=True)
+        errors = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+        spread = f"{varying:.3f} ± {errors[0]:.3f} | {left:.4f} ± {errors[1]:.4f}"
+        print(f"{name}{suffix} | {arm} | {spread} | {trials:.0f}", flush=True)
 
 
 if __name__ == "__main__":
