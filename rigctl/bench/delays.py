@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from rigctl.bench.asking.labels import predefined
 from rigctl.bench.asking.options import build_policy, model_overrides
-from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.simulate import simulate
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.play import Post
-from rigctl.core.policies.registry import USUAL_POLICY
 
 LONGEST: Final = 20
 """Trials after which an outcome comes at the latest."""
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", type=float, default=10.0)
     parser.add_argument("--data")
     asked = parser.parse_args(arguments)
-    spec = PolicySpec("default", USUAL_POLICY)
+    spec = predefined()["default"]
     told = sys.stdout.write
     told("seed: regret per spend and final regret at once; the same late; trials\n")
     found = []

@@ -14,7 +14,9 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.asking.labels import predefined
+from rigctl.bench.asking.options import model_overrides
+from rigctl.bench.cell import Cell
 from rigctl.bench.problems.ageing import LEVELS, STEPS
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.problems.problem import BenchProblem
@@ -84,12 +86,12 @@ def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
     for suffix, arm in arms:
         found = []
         for seed in range(int(from_seed or 0), int(to_seed)):
-            spec = PolicySpec(POLICY.name, POLICY.name)
+            spec = predefined()["default"]
             bench = bench_problem(Cell(name + suffix, "moderate", 0.04, spec, seed, float(budget), data))
             cutting = arm.startswith("cut")
             with mock.patch.object(model, "fit_ageing", unaware if arm == "ignored" else model.fit_ageing):
                 policy = Cut() if cutting else POLICY
-                played = simulate(bench, policy, bench.problem(float(budget)), seed)
+                played = simulate(bench, policy, bench.problem(float(budget), model_overrides(spec)), seed)
                 found.append(judged(bench, played, since_the_last_step if cutting else lambda h, _: h))
             state = played.decisions[-1].state.get("hyperparameters", {})
             terms = [f"{t['kind']} {t['since']} ({t['noticed']})" for t in state.get("ageing", [])]
