@@ -41,6 +41,10 @@ def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S)
     return answer
 
 
+TIMEOUT_S = 1.5
+"""Of every device, wall seconds: a machine that others use may hold up a process for a good part of a second."""
+
+
 def greenhouse(
     path: Path,
     control_sets: Iterable[Sequence[str]] = VALVES_ONLY,
@@ -50,14 +54,14 @@ def greenhouse(
     look: Mapping[str, str] | None = None,
     edit: Edit = lambda _: None,
 ) -> Path:
-    """The example greenhouse with quick trials, a known model, short timeouts and a budget that lasts."""
+    """The example greenhouse with quick trials, a known model, a budget that lasts, and `TIMEOUT_S`."""
     rig = yaml.safe_load((ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8"))
     rig |= {"budget": "5000 EUR", "model": dict(SURE), "control_sets": [list(names) for names in control_sets]}
     rig["trial"] |= {"settle": settle, "measure": {"for": "30 s", "every": "10 s", "min_count": 3}}
     rig["trial"]["prepare"][0]["wait"] = prepare
     rig["trial"] |= {"look": look and dict(look)}
     for device in rig["devices"].values():
-        device["timeout"] = "0.4 s"
+        device["timeout"] = f"{TIMEOUT_S} s"
     rig["safety"]["safe_state"] = dict.fromkeys(rig["safety"]["safe_state"], "off")  # `off` is no word in YAML 1.1
     edit(rig)
     path.write_text(yaml.safe_dump(rig, sort_keys=False), encoding="utf-8")

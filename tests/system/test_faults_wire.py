@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.system.stack import at_s, because, cost, greenhouse, next_trial
+from tests.system.stack import TIMEOUT_S, at_s, because, cost, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -70,7 +70,7 @@ def test_fault_10_a_busy_meter_is_asked_again(sim, campaign):
 
 def test_fault_03_a_late_reply_is_not_taken_for_the_next(sim, campaign):
     """A meter's reply comes after its deadline: discarded; no counter is ever another register's value."""
-    sim.control({"fault": "delay", "bus": "mains", "seconds": 0.8})
+    sim.control({"fault": "delay", "bus": "mains", "seconds": 2 * TIMEOUT_S})
     first = next_trial(campaign, "RECORDED")["trial"]
     last = next_trial(campaign, "RECORDED", after=first)["trial"]
     read = campaign.rows("SELECT value FROM meter_readings WHERE meter = 'electricity' AND severity < 3 ORDER BY at_s")

@@ -6,7 +6,7 @@ import pytest
 
 from rigctl.campaign.journal.documents import loaded
 from tests.simulated import start_sim
-from tests.system.stack import SPEED, Stack, because, greenhouse, next_trial
+from tests.system.stack import SPEED, TIMEOUT_S, Stack, because, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -18,7 +18,7 @@ def with_more_pumps(rig):
     """Describe the base pump and the feed pump."""
     rig["buses"] |= {"base": "serial://sim/base_pump", "feed": "serial://sim/feed_pump"}
     for name in ("base", "feed"):
-        rig["devices"][f"{name}_doser"] = {"driver": "ezo-pmp", "bus": name, "timeout": "0.4 s"}
+        rig["devices"][f"{name}_doser"] = {"driver": "ezo-pmp", "bus": name, "timeout": f"{TIMEOUT_S} s"}
 
 
 def both_ways(rig):
