@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, close_open_trial, record
-from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import Desk
@@ -193,7 +193,8 @@ class TrialRun:
                 self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}"))
             self._noted = notes
             return decision
-        self._unusable += not problem.unavailable  # a policy may not know that something cannot be played
+        # a policy may not know that something cannot be played; and what stands may be run as long as it stands
+        self._unusable += not problem.unavailable and not runs_what_stands(decision)
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
         self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback))
         if self._unusable >= spec.max_failures:

@@ -157,10 +157,15 @@ def without_answer(question: Question, last: Proposal | None, why: str) -> Decis
 
 def done_instead(decision: Decision) -> str:
     """Say in a few words what is done where the policy did not decide."""
-    phase = "" if decision.proposal is None else decision.proposal.phase
-    return {REPEAT: "playing its last good proposal again", UNCHANGED: "running what stands"}.get(
-        phase, "exploring safely"
-    )
+    if runs_what_stands(decision):
+        return "running what stands"
+    repeated = decision.proposal is not None and decision.proposal.phase == REPEAT
+    return "playing its last good proposal again" if repeated else "exploring safely"
+
+
+def runs_what_stands(decision: Decision) -> bool:
+    """Tell whether this is what a steadfast policy keeps to."""
+    return decision.proposal is not None and decision.proposal.phase == UNCHANGED
 
 
 def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:

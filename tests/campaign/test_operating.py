@@ -211,15 +211,17 @@ async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec):
     sound(stage, spec)
 
 
-async def test_a_decision_that_fails_runs_what_stands(stage):
-    """The policy's error is in the alarm; the batch is the one before."""
+async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(stage):
+    """The policy's error is in the alarm; the batches are the one before, and production does not end of it."""
     spec = campaign()
+    batches = spec.max_failures + 3
     await stage.run(spec)
-    await stage.run(produced(spec, 2), decider=Unanswered(broken=(2,)))
+    result = await stage.run(produced(spec, batches), decider=Unanswered(broken=range(2, batches + 1)))
+    assert result.reason == f"{batches} of {batches} batches done"
     with stage.journal() as journal:
-        before, after = journal.trials()[TRIALS:]
-    assert (after.origin, after.note) == ("rejected", "FloatingPointError: overflow")
-    assert (after.control_set, after.setpoints) == (before.control_set, before.setpoints)
+        before, *after = journal.trials()[TRIALS:]
+    assert {(row.origin, row.note) for row in after} == {("rejected", "FloatingPointError: overflow")}
+    assert all((row.control_set, row.setpoints) == (before.control_set, before.setpoints) for row in after)
 
 
 @pytest.mark.parametrize("decider", [Unanswered(silent=(1,)), Unanswered(broken=(1,))])
