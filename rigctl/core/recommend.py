@@ -1,8 +1,9 @@
 """What to run from now on: the cheapest control set that is good enough, at the setting that the data support best.
 
-A model that takes roughness for noise is surest of itself where nothing was played. So only settings that were played
-are recommended, compared by what is expected of them less one standard deviation; policies end a campaign by playing
-what they would recommend.
+A model that takes roughness for noise is surest of itself where nothing was measured. So a setting is only recommended
+if a trial was there: if its variables had these values, all of them, whether they were set or occurred. Settings are
+compared by what is expected of them less one standard deviation; policies end a campaign by playing the best of those
+that they have played.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Supported:
     sd: float
     """Posterior standard deviation of its value."""
     played: bool
-    """Whether a trial with an outcome has played it."""
+    """Whether a trial with an outcome has played that control set."""
 
     @property
     def support(self) -> float:
@@ -152,7 +153,12 @@ class Supported:
 
 
 def supported(
-    posterior: Posterior, space: Space, history: History, bounds: Sequence[SetBounds]
+    posterior: Posterior,
+    space: Space,
+    history: History,
+    bounds: Sequence[SetBounds],
+    *,
+    occurred: bool = False,
 ) -> tuple[Supported, ...]:
     """Find the best supported setting of every control set, in their order.
 
@@ -161,21 +167,22 @@ def supported(
         space: variables with concrete marginals, and control sets.
         history: whose complete trials say what was played: by the measured values of the controlled variables.
         bounds: of every control set, by `best_bounds`.
+        occurred: whether a set that was tried may also be set as its variables were in other trials.
     """
-    rows = [o for o in history.complete if o.control_set >= 0]
-    sets = np.array([o.control_set for o in rows], dtype=np.int64)
-    expectations = Expectations.of(posterior, space)
+    rows, expectations = history.complete, Expectations.of(posterior, space)
+    played = np.array([o.control_set for o in rows], dtype=np.int64)
     points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
     points = snapped(points, space.steps)
-    mean, sd = expectations.values(points, sets)
     found = []
     for b in bounds:
-        mine = np.flatnonzero(sets == b.control_set)
+        mine = np.flatnonzero(played == b.control_set)
         if not mine.size:
             found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
             continue
-        best = mine[(mean - DOUBT * sd)[mine].argmax()]
-        setting = tuple(map(float, points[best, list(space.control_sets[b.control_set].indices)]))
+        own = points if occurred else points[mine]
+        mean, sd = expectations.values(own, np.full(len(own), b.control_set))
+        best = int((mean - DOUBT * sd).argmax())
+        setting = tuple(map(float, own[best, list(space.control_sets[b.control_set].indices)]))
         found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
     return tuple(found)
 
@@ -198,7 +205,7 @@ def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> S
 def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
     """Find what is believed of every set; the problem's marginals are concrete."""
     bounds = best_bounds(posterior, problem.space, problem.model, rng)
-    options = supported(posterior, problem.space, history, bounds)
+    options = supported(posterior, problem.space, history, bounds, occurred=True)
     seen = {o.control_set for o in history.complete}
     tried = tuple(s for s in options if s.control_set in seen) or options
     return Weighing(options, tried, value_floor(problem, history))
@@ -259,7 +266,7 @@ def recommend(
         threshold=sign(problem) * threshold,
         reason=_reason(len(good), len(weighing.tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
         worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
-        technical=f"played settings by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
+        technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
         rule=None if planner is None else _rule(planner, choice, weighing, charged, price),

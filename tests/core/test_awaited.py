@@ -116,25 +116,25 @@ def test_the_next_trial_goes_elsewhere(problem):
 
 
 def test_what_is_awaited_may_change_what_is_recommended(problem):
-    """Sets tried often stand; one that is awaited, and might be best by far, is named; none awaited, nothing said."""
+    """What is sure changes nothing; what may tell against the choice names what would be chosen then; none, nothing."""
     x = np.linspace(0.1, 0.9, 12)
     known = [Observation(t, 0, (float(v), 0.5), 1.0, 10**6) for t, v in enumerate(x, start=1)]
     model = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.05, mean=0.0)
     problem = replace(problem, model=model, known_costs=(1.0, 1.0, 1.0))
-    tried = Observation(13, 1, (0.5, 0.9), 0.9, 10**6)
-    late = Observation(14, 1, (0.5, 0.05), None, 10**6, awaited=True)
+    tried = Observation(13, 1, (0.1, 0.9), 0.9, 10**6)
+    late = Observation(14, 1, (0.1, 0.05), None, 10**6, awaited=True)
     sure = Observation(14, 0, (0.5, 0.5), None, 10**6, awaited=True)
     said = []
     for more in ((), (sure,), (late,)):
         history = History.of([*known, tried, *more])
         situation = Situation(UcbPsq(), {}, problem, history, 3, tolerance=0.0)
         found = recommend(problem, history, trial_rng(3, len(history) + 1), 0.0)
-        assert found.choice.control_set == ("a",)
+        assert found.choice.control_set == ("b",)  # at 0.5, where all outcomes of `a` were
         said.append(outstanding(situation, found))
     assert said[0] is None
     assert (said[1].count, said[1].sets) == (1, ())
-    assert said[2] == Outstanding(1, ("b",), said[2].setting)
-    assert said[2].told() == "1 outcome is awaited. It could change what to control, to b."
+    assert said[2] == Outstanding(1, ("a",), said[2].setting)
+    assert said[2].told() == "1 outcome is awaited. It could change what to control, to a."
 
 
 def test_a_simulated_campaign_has_its_outcomes_late(problem):

@@ -1,9 +1,9 @@
 """The full rule: on every day the control set and setting that are best at its readings.
 
-What is recommended without a reading was played (decision 0012). What a rule plays is a point: its setting, and what
-the rest does on that day. A trial speaks for its point, whatever it controlled; so a setting counts as played if these
-variables had those values, all of them, in a trial with an outcome. Settings are compared by what is expected at the
-reading less one standard deviation, which is large where no trial was near the point.
+What a rule plays is a point: its setting, and what the rest does on that day. A trial speaks for its point, whatever it
+controlled. So a setting is sought among those that its variables had, all of them, in a trial with an outcome, under
+any control set; and, where readings tell something, from the best of them up to the best supported one nearby. Settings
+are compared by what is expected at the reading less one standard deviation, which is large where no trial was near.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.bounds.levels import snapped
+from rigctl.core.bounds.levels import climb_on_grid, snapped
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.space import Space
-from rigctl.core.rules.readings import Days
+from rigctl.core.rules.readings import Beyond, Days
 
 DOUBT = 1.0
 """Standard deviations by which what is expected is lowered before it is compared, as without readings."""
 JUDGED = 8
 """Settings of a control set whose spread is computed for a day: those with the highest means."""
+CAUTION = 10.0
+"""Further standard deviations by which a climb is held back where less is known than at the setting it started from."""
+TOLERANCE = 1e-4
+"""Prior standard deviations of support: a climb that promises less has arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,8 +50,6 @@ class Ways:
 class Best:
     """Hold the best supported setting of every control set on every day. Standardised."""
 
-    way: IntArray
-    """(q, m), which of the ways; 0 where the set has none."""
     points: FloatArray
     """(q, m, d), unit cube."""
     mean: FloatArray
@@ -100,20 +102,24 @@ class Seeking:
     tolerance: float
 
     def ways(self, among: Sequence[int], history: History, further: Ways) -> Ways:
-        """Return the settings of these control sets that occurred in a trial with an outcome, and `further` ones.
-
-        They are sets that leave a variable alone whose reading tells something. Of all others the reading changes
-        nothing, so what is recommended without it, one of `further`, is all there is.
-        """
+        """Return the settings of these control sets that occurred in a trial with an outcome, and `further` ones."""
         x = np.array([o.x for o in history.complete], dtype=float)
         x = snapped(np.clip(x, 0.0, 1.0), self.space.steps)
         every = np.repeat(np.array(among, dtype=np.int64), len(x))
         points = np.tile(x, (len(among), 1)).reshape(-1, self.space.dimension)
         return Ways.joined(np.concatenate([every, further.sets]), np.concatenate([points, further.points]))
 
-    def full(self, days: Days, ways: Ways) -> Full:
-        """Choose on every day: the cheapest set that is good enough, at its best supported setting."""
+    def full(self, days: Days, ways: Ways, *, climbing: bool) -> Full:
+        """Choose on every day: the cheapest set that is good enough, at its best supported setting.
+
+        Args:
+            days: what is believed.
+            ways: settings to choose from.
+            climbing: whether to go on from the best of them.
+        """
         found = best_ways(days, ways)
+        if climbing:
+            found = climbed(days, found, self.space.steps)
         cost = np.zeros(found.mean.shape)
         for i, chosen in enumerate(self.space.control_sets):
             priced = self.prices.at(i, found.points[:, i, list(chosen.indices)])
@@ -148,4 +154,21 @@ def best_ways(days: Days, ways: Ways) -> Best:
         mean, sd = (np.stack(values, axis=1) for values in zip(*judged, strict=True))
         best = (mean - DOUBT * sd).argmax(axis=1)
         way[:, s], means[:, s], sds[:, s] = mine[top[rows, best]], mean[rows, best], sd[rows, best]
-    return Best(way, ways.points[way], means, sds)
+    return Best(ways.points[way], means, sds)
+
+
+def climbed(days: Days, best: Best, steps: IntArray) -> Best:
+    """Climb from every day's settings to the best supported ones nearby; `steps` (d,) as for `snapped`."""
+    points, mean, sd = best.points.copy(), best.mean.copy(), best.sd.copy()
+    rows, h = np.arange(len(days)), days.posterior.hyperparameters
+    scales, tolerance = np.array(h.lengthscales), TOLERANCE * h.signal_sd
+    for s in np.flatnonzero(np.isfinite(best.mean[0])).tolist():
+
+        def support(at: FloatArray, which: IntArray, s: int = s) -> tuple[FloatArray, FloatArray]:
+            return days.support(s, at, which, DOUBT, Beyond(best.sd[which, s], CAUTION))
+
+        free = np.broadcast_to(days.masks[s], points[:, s].shape)
+        found = climb_on_grid(support, points[:, s], free, rows, scales, steps=steps, tolerance=tolerance, few=0)
+        points[:, s] = found.points
+        mean[:, s], sd[:, s] = days.believed(s, found.points, rows)
+    return Best(points, mean, sd)

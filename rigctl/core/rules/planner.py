@@ -86,8 +86,7 @@ class Planner:
         ways, count = Ways(sets, points), 1
         if own:
             count = next(days for most, days in DAYS if len(posterior.x) <= most)
-            open_ = [i for i in sets.tolist() if set(own) - set(space.control_sets[i].indices)]
-            ways = seeking.ways(open_, history, ways)
+            ways = seeking.ways(sets.tolist(), history, ways)
         return cls(problem, history, posterior, seeking, trusted, ways, count)
 
     @property
@@ -106,7 +105,7 @@ class Planner:
     def full(self, readings: Readings) -> tuple[Days, Full]:
         """Return what is believed on these days, and the full rule on them."""
         days = Days.of(self.posterior, self.problem.space, readings)
-        return days, self.seeking.full(days, self.ways)
+        return days, self.seeking.full(days, self.ways, climbing=bool(self.telling))
 
     def short(self, fixed: int, setting: tuple[float, ...]) -> Found:
         """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.expectations import FLOOR
 from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
@@ -118,6 +119,16 @@ def _levels(marginal: Marginal, kept: Persistence | None) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Beyond:
+    """Say how much more doubt there is beyond a spread."""
+
+    sd: FloatArray
+    """(b,), standardised."""
+    doubt: float
+    """Standard deviations, of what exceeds it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Days:
     """Hold what is believed on every day, before any setting is chosen. Standardised, larger is better."""
 
@@ -177,3 +188,21 @@ class Days:
         white = self.posterior.whiten(inner)
         variance = self.prior[control_set][rows] - np.vecdot(white, white)
         return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
+
+    def support(
+        self, control_set: int, points: FloatArray, rows: IntArray, doubt: float, beyond: Beyond | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean less `doubt` standard deviations, (b,), and its gradient, (b, d), of settings as `believed`."""
+        h, outside = self.posterior.hyperparameters, self.outside[control_set][rows]
+        inner = self.inner(control_set, points)
+        white = self.posterior.whiten(inner * outside)
+        variance = self.prior[control_set][rows] - np.vecdot(white, white)
+        sd = np.sqrt(np.maximum(variance, FLOOR * h.signal_variance))
+        slope = inner * outside
+        value, weight = h.mean + slope @ self.posterior.alpha - doubt * sd, np.full(len(sd), doubt)
+        if beyond is not None:
+            value -= beyond.doubt * np.maximum(sd - beyond.sd, 0.0)
+            weight += beyond.doubt * (sd > beyond.sd)
+        slope *= self.posterior.alpha + self.posterior.unwhiten(white) * (weight / sd)[:, None]
+        gradient = self.posterior.correlations.contract_slopes(points, slope) * self.masks[control_set]
+        return np.asarray(value), np.asarray(gradient)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rigctl.core.arrays import BoolArray, FloatArray, IntArray
-from rigctl.core.bounds.expectations import FLOOR
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.rules.full import DOUBT, Full, Seeking
 from rigctl.core.rules.lines import FEWEST, Arranging, Leaf
@@ -98,28 +97,22 @@ class Pool:
         from scipy.optimize import minimize  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         s, rows = formula.control_set, rows[:: max(1, len(rows) // CLIMBED)]
-        days, posterior = self.days, self.days.posterior
+        days = self.days
         columns = list(self.seeking.space.control_sets[s].indices)
         allowed = np.zeros(formula.slopes.shape, dtype=bool)
         allowed[:, [c for c in self.telling if c not in columns]] = True
         allowed &= True if used is None else used
-        deviation, outside, prior = days.read[rows] - 0.5, days.outside[s][rows], days.prior[s][rows]
-        enough = self.full.enough[rows]
-        tiny = FLOOR * posterior.hyperparameters.signal_variance
+        deviation, enough = days.read[rows] - 0.5, self.full.enough[rows]
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
             candidate = _unpacked(formula, flat, allowed)
             raw = candidate.settings(days.read[rows])
             at = np.full(deviation.shape, 0.5)
             at[:, columns] = np.clip(raw, 0.0, 1.0)
-            inner = days.inner(s, at)
-            white = posterior.whiten(inner * outside)
-            sd = np.sqrt(np.maximum(prior - np.vecdot(white, white), tiny))
-            slope = outside * (posterior.alpha + DOUBT * posterior.unwhiten(white) / sd[:, None])
-            support = posterior.hyperparameters.mean + np.vecdot(inner * outside, posterior.alpha) - DOUBT * sd
-            slope[support >= enough] = 0.0  # no setting is sought beyond what those that occurred can do
-            by_setting = posterior.correlations.contract_slopes(at, slope * inner)[:, columns]
-            by_setting = np.where((raw > 0.0) & (raw < 1.0), by_setting, 0.0) / len(rows)
+            support, gradient = days.support(s, at, rows, DOUBT)
+            # no setting is sought beyond what the full rule's can do
+            moves = (raw > 0.0) & (raw < 1.0) & (support < enough)[:, None]
+            by_setting = np.where(moves, gradient[:, columns], 0.0) / len(rows)
             return -float(np.minimum(support, enough).mean()), -np.concatenate(
                 [by_setting.sum(axis=0), (by_setting.T @ deviation)[allowed]]
             )

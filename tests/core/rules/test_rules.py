@@ -19,7 +19,7 @@ from rigctl.core.money import to_micros
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Recommendation, planner_of, recommend
 from rigctl.core.rule import Line, Setting, Slope
-from rigctl.core.rules.readings import Readings
+from rigctl.core.rules.readings import Beyond, Days, Readings
 from rigctl.core.rules.saying import at, rows, worth
 from rigctl.core.worth import Gain
 from tests.core.claims import unreadable
@@ -51,7 +51,7 @@ def history_of(problem, n=45, seed=0):
     y = sign * (truth(x) + 0.05 * rng.standard_normal(n))
     rows = zip(x.tolist(), y.tolist(), strict=True)
     return History.of(
-        Observation(t + 1, t % m, tuple(at), value, to_micros(COSTS[t % m])) for t, (at, value) in enumerate(rows)
+        Observation(t + 1, t % m, tuple(at), value, to_micros(COSTS[t % m % 2])) for t, (at, value) in enumerate(rows)
     )
 
 
@@ -250,16 +250,49 @@ def test_looking_is_worth_what_it_earns():
     assert not any(unreadable(line) for line in said)
 
 
-def test_every_value_in_a_rule_occurred():
-    """The full rule plays only values, together, that a trial had: a model may be sure of what it never saw."""
-    problem = problem_of()
+def test_a_rule_sets_what_trials_support():
+    """On every day at least as well as any values that a trial had, and hardly where less is known than there."""
+    problem = problem_of(sets=(("a",), ("b",), ("a", "b", "c")))
     history = history_of(problem, 30)
     posterior = fit_history(problem, history).posterior
+    planner = planner_of(problem, history, posterior, trial_rng(0, 1), 0.0)
     read = Readings.drawn(problem.space, (None,) * 3, 1).occurs + np.linspace(-0.4, 0.4, 20)[:, None]
-    sets, at = planner_of(problem, history, posterior, trial_rng(0, 1), 0.0).best_at(read)
-    for chosen, point in zip(sets.tolist(), at, strict=True):
-        columns = list(problem.space.control_sets[chosen].indices)
-        assert (np.abs(history.x[:, columns] - point[columns]).max(axis=1) < 1e-12).any()
+    sets, at = planner.best_at(read)
+    days, every = Days.of(posterior, problem.space, Readings.given(problem.space, planner.trusted, read)), np.arange(20)
+
+    def supported(chosen, points):
+        mean, sd = (
+            np.array(v)
+            for v in zip(
+                *(days.believed(s, p[None], [d]) for d, (s, p) in enumerate(zip(chosen, points, strict=True))),
+                strict=True,
+            )
+        )
+        return (mean - sd)[:, 0], sd[:, 0]
+
+    support, sd = supported(sets, at)
+    occurred = np.stack([supported([s] * 20, [x] * 20) for s in range(3) for x in history.x], axis=1)
+    best = occurred[0].argmax(axis=0)
+    assert (support >= occurred[0][best, every] - 1e-9).all()
+    assert (support > occurred[0][best, every] + 0.01).any()
+    assert sd.max() < 1.1 * occurred[1][best, every].max()
+
+
+def test_slopes_of_support_are_those_of_differences():
+    """Analytic gradients, with and without a spread beyond which doubt grows."""
+    problem = problem_of()
+    posterior = fit_history(problem, history_of(problem, 20)).posterior
+    read = np.random.default_rng(0).random((6, 3))
+    trusted = planner_of(problem, history_of(problem, 20), posterior, trial_rng(0, 1), 0.0).trusted
+    days = Days.of(posterior, problem.space, Readings.given(problem.space, trusted, read))
+    points, rows = np.random.default_rng(1).random((6, 3)), np.arange(6)
+    middle = np.median(days.believed(0, points, rows)[1])
+    for beyond in (None, Beyond(np.full(6, middle), 10.0)):
+        slope = days.support(0, points, rows, 1.0, beyond)[1]
+        step = np.array([1e-6, 0.0, 0.0])
+        up, down = (days.support(0, points + side * step, rows, 1.0, beyond)[0] for side in (1, -1))
+        assert slope[:, 0] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-5)
+        assert not slope[:, 1:].any()
 
 
 @pytest.mark.parametrize(("rho", "tolerance"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.3)])
