@@ -18,7 +18,7 @@ from rigctl.core.play import play
 from rigctl.core.policies.coca_bo import CocaBo, arms_of
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.gittins import ExpectedImprovement, ExpectedImprovementPerCost, GittinsIndex
-from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.likely_maximisers import LATE, LikelyMaximisers
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
@@ -89,11 +89,21 @@ def test_a_reading_that_tells_nothing_changes_no_decision(policy):
 
 
 def test_readings_that_persist_leave_harvest_and_confirmation_nothing():
-    """A rule plays settings that no trial has played, so the money goes where most is learned."""
+    """A rule plays settings that no trial has played, so the money goes where most is learned.
+
+    But each control set that is best on a day is tried once, late: a rule only chooses among those.
+    """
     known = campaign(LikelyMaximisers(), 1.0, budget=1.4, persistence=(1.0, 1.0))
-    assert {d.proposal.phase for d in known.decisions} == {"explore"}
+    played = [(d.proposal.control_set, d.proposal.phase) for d in known.decisions]
+    spent = np.cumsum([o.cost for o in known.history.observations if o.trial > 0])
+    harvests = [n for n, (_, phase) in enumerate(played) if phase == "harvest"]
+    assert harvests
+    for n in harvests:
+        assert played[n][0] not in [control_set for control_set, _ in played[:n]]
+        assert spent[n - 1] > LATE * known.problem.budget
     unknown = campaign(LikelyMaximisers(), 1.0, budget=1.4, looks=False)
-    assert {d.proposal.phase for d in unknown.decisions} >= {"explore", "harvest"}
+    phases = [d.proposal.phase for d in unknown.decisions]
+    assert phases.index("harvest") < harvests[0]
 
 
 def test_what_readings_tell_is_counted_in_variance():
