@@ -14,10 +14,12 @@ from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import control_set_problem
 from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import Truth
-from rigctl.bench.running.learned import learned_rule
+from rigctl.bench.running.regrets import rule_after
 from rigctl.bench.running.simulate import run_cell, simulate
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.marginals.families import TruncatedNormal
+from rigctl.core.play import Decided, Played
+from rigctl.core.policy import Proposal
 from rigctl.errors import UsageError
 from tests.bench.players import InTurn, quick_cell
 
@@ -87,14 +89,15 @@ def test_a_learned_rule_is_nearly_the_best_where_all_is_known(hartmann):
     """From 150 outcomes without noise, all over the cube, with readings that persist."""
     _, found = rules([s.indices for s in hartmann.space.control_sets][:4], 1.0, count=32)
     x = np.random.default_rng(1).random((150, 3))
-    look = Nature(1.0).look(x[0], np.zeros(3))
     history = History.of(
-        Observation(n + 1, 0, tuple(row), float(hartmann.objective(row[None])[0]), 100, look=look)
+        Observation(
+            n + 1, n % 4, tuple(row), float(hartmann.objective(row[None])[0]), 100, look=Look(tuple(row), (0.0,) * 3)
+        )
         for n, row in enumerate(x)
     )
     space = replace(hartmann.space, control_sets=hartmann.space.control_sets[:4])
-    problem = replace(hartmann.problem(1.0), space=space, persistence=(1.0,) * 3)
-    ways = learned_rule(problem, history, found.readings)
+    last = Decided(Proposal(1, "", "explore", 0, (0.5,), ""), {})
+    ways = rule_after(Played(replace(hartmann.problem(1.0), space=space), history, (last,), "", 0), 0, found.readings)
     best = found.value(found.best)
     fixed = max(found.value(found.always(i, found.settings[0, i, found.masks[i] == 1])) for i in range(4))
     assert best - found.value(ways) < 0.2 * (best - fixed)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.problems.rules import RuleTruth
+from rigctl.bench.problems.rules import RuleTruth, Ways
 from rigctl.bench.problems.truth import Truth
-from rigctl.bench.running.learned import learned_rule
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
+from rigctl.core.natural import present
 from rigctl.core.play import Decided, Played
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import recommend
+from rigctl.core.recommend import planner_of, recommend
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""
@@ -74,18 +76,16 @@ def unknown_truth(count: int) -> dict[str, list[Any]]:
 def of_rules(truth: RuleTruth, played: Played, spent: IntArray) -> dict[str, list[Any]]:
     """Return the columns of a campaign whose trials have readings before them.
 
-    Regret is that of the rule that would be followed after a trial, or of the setting for a policy that was not told of
-    readings, against the best rule; `recommended` is what it controls most often. Regrets of single trials stay open.
+    Regret, against the best rule, is that of the rule that an operator would be given after a trial, at tolerance 0,
+    or of the setting for a policy that was not told of readings; `recommended` is what it controls most often. Regrets
+    of single trials stay open.
     """
     table = unknown_truth(len(played.decisions))
     most = truth.value(truth.best)
     for row in checkpoint_rows(spent, played.problem.budget):
-        known = History(played.history.observations[: initial(played) + row + 1])
-        if known.observations[-1].look is None:
-            ways = truth.always(*recommended_after(played, row))
-        else:
-            state = Hyperparameters.remembered(played.decisions[row].state)
-            ways = learned_rule(played.problem, known, truth.readings, state)
+        known = _known_after(played, row)
+        read = known.observations[-1].look is not None
+        ways = rule_after(played, row, truth.readings) if read else truth.always(*recommended_after(played, row))
         table["inference"][row] = most - truth.value(ways)
         often = int(np.bincount(ways.sets).argmax())
         table["recommended"][row] = played.problem.space.control_sets[often].label
@@ -169,11 +169,22 @@ def _inference(truth: Truth, played: Played, rows: Sequence[int]) -> tuple[list[
 
 def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
     """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
-    history = History(played.history.observations[: initial(played) + row + 1])
     known = Hyperparameters.remembered(played.decisions[row].state)
     rng = trial_rng(played.seed, row + 2)
-    choice = recommend(played.problem, history, rng, 0.0, known).choice
+    choice = recommend(played.problem, _known_after(played, row), rng, 0.0, known).choice
     space = played.problem.space
     control_set = space.index_of(choice.control_set)
     # the bench's variables run from 0 to 1, so engineering units are those of the cube
     return control_set, tuple(choice.setpoints[name] for name in space.control_sets[control_set].names)
+
+
+def rule_after(played: Played, row: int, readings: FloatArray) -> Ways:
+    """Return what would be run at each of the readings (N, d), unit cube, by the full rule after that trial."""
+    history, known = _known_after(played, row), Hyperparameters.remembered(played.decisions[row].state)
+    problem, _ = present(replace(played.problem, looks=True), history)
+    posterior = fit_history(problem, history, known, under_way=False).posterior
+    return Ways(*planner_of(problem, history, posterior, trial_rng(played.seed, row + 2), 0.0).best_at(readings))
+
+
+def _known_after(played: Played, row: int) -> History:
+    return History(played.history.observations[: initial(played) + row + 1])
