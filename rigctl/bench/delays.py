@@ -19,7 +19,7 @@ from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.running.regrets import columns
-from rigctl.bench.running.simulate import simulate
+from rigctl.bench.running.simulate import one_thread, simulate
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.play import Post
 
@@ -106,7 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = []
     for seed in range(asked.seeds):
         cell = Cell(asked.problem, "moderate", 0.04, spec, seed, asked.budget, asked.data)
-        both = regret(cell, None), regret(cell, Post(delays(seed)))
+        with one_thread():
+            both = regret(cell, None), regret(cell, Post(delays(seed)))
         found.append(both)
         said = "  ".join(f"{a:.4f} {b:.4f}" for a, b in ((r.per_spend, r.final) for r in both))
         told(f"{seed}: {said}  {len(both[0].gaps)} {len(both[1].gaps)}\n")

@@ -6,6 +6,8 @@ The loop is everybody's (`core.play`), so marginals may be learned here too.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -79,6 +81,18 @@ class Days:
         return self.nature.during(self.bench.marginals, self.before, quantiles)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep this process to one thread: campaigns side by side would take the processors from each other."""
+    # a limit only holds for libraries loaded by then, and the first decision must not pay for loading them
+    import scipy.stats.qmc  # noqa: F401, PLC0415
+    import sklearn.gaussian_process  # noqa: F401, PLC0415
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
+
+    with threadpool_limits(limits=1):
+        yield
+
+
 def run_cell(cell: Cell) -> list[Row]:
     """Return the cell's table: one row per charged trial. Meanwhile this process keeps to one thread.
 
@@ -86,12 +100,7 @@ def run_cell(cell: Cell) -> list[Row]:
         UsageError: a name or option is wrong, or data are missing.
         PolicyError: the policy proposed what cannot be played.
     """
-    # a limit only holds for libraries loaded by then, and the first decision must not pay for loading them
-    import scipy.stats.qmc  # noqa: F401, PLC0415
-    import sklearn.gaussian_process  # noqa: F401, PLC0415
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
-
-    with threadpool_limits(limits=1):
+    with one_thread():
         bench, rules = bench_problem(cell), rule_truth(cell)
         policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
         problem = bench.problem(cell.budget, model_overrides(cell.policy))
