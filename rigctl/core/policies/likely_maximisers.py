@@ -158,9 +158,9 @@ class LikelyMaximisers(OutlookPolicy):
     def _harvest(self, outlook: Outlook, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now.
 
-        What is read before a trial makes that share smaller. Without it only a setting that was played can be
-        recommended, so playing the best is what counts; a rule plays what no trial has played, and all that counts is
-        to know it.
+        What is read before a trial makes that share smaller. Without it a setting is only recommended if a trial was
+        there, so playing the best is what counts; a rule plays what no trial has played, and all that counts is to
+        know it, and that its control set was tried once.
         """
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         best, why, technical, compared = _best_known(outlook, fitting)
