@@ -105,19 +105,22 @@ class Context:
     def attained(self) -> float:
         """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.
 
-        A point known beforehand counts as a setting of the control set of all variables; where there is none, and
-        nothing was played yet, as a setting of every set.
+        A setting whose outcome is awaited was played: to play it again before that comes would gain little. A point
+        known beforehand counts as a setting of the control set of all variables; where there is none, and nothing was
+        played yet, as a setting of every set.
         """
         history, space = self.history, self.problem.space
         if not history.complete:
             return self.fitted.hyperparameters.mean
-        played = np.array([o.control_set for o in history.complete])
+        under_way = history.under_way
+        played = np.array([o.control_set for o in (*history.complete, *under_way)])
+        x = np.concatenate([history.x, np.array([o.x for o in under_way], dtype=float).reshape(-1, space.dimension)])
         whole = all_variables(self.problem)
         sets = np.where(played < 0, whole[0], played) if whole else played
-        rows, of = history.x[sets >= 0], sets[sets >= 0]
+        rows, of = x[sets >= 0], sets[sets >= 0]
         if not rows.size:
             count = len(space.control_sets)
-            rows, of = np.tile(history.x, (count, 1)), np.repeat(np.arange(count), len(history.x))
+            rows, of = np.tile(x, (count, 1)), np.repeat(np.arange(count), len(x))
         expectations = Expectations.of(self.fitted.posterior, space)
         return float(expectations.mean(expectations.inner(rows, of), of).max())
 

@@ -107,8 +107,13 @@ class History:
     @property
     def awaited(self) -> FloatArray:
         """Return the inputs of the observations whose outcome is still to come, (k, d), unit cube; (0, 0): none is."""
-        rows = [o.x for o in self.observations if o.awaited and o.y is None and o.x is not None]
+        rows = [o.x for o in self.under_way]
         return np.array(rows, dtype=float) if rows else np.empty((0, 0))
+
+    @property
+    def under_way(self) -> tuple[Observation, ...]:
+        """Return the observations whose inputs are known, and whose outcome is still to come."""
+        return tuple(o for o in self.observations if o.awaited and o.y is None and o.x is not None)
 
     @property
     def x(self) -> FloatArray:
