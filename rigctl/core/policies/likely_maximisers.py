@@ -32,7 +32,7 @@ CHEAP = 0.5
 """Exploration uses control sets that cost at most this share of the dearest; at more there is little to save."""
 UNTRIED = 0.15
 """Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
-LATE = 0.5
+LATE = 0.3
 """Share of the budget after which what is best at the day's reading is played at last, if it never was: a rule only
 chooses among control sets that were tried, and what they cost is known then."""
 NEARLY = 0.8
