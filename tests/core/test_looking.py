@@ -102,8 +102,7 @@ def test_readings_that_persist_leave_harvest_and_confirmation_nothing():
         assert played[n][0] not in [control_set for control_set, _ in played[:n]]
         assert spent[n - 1] > LATE * known.problem.budget
     unknown = campaign(LikelyMaximisers(), 1.0, budget=1.4, looks=False)
-    phases = [d.proposal.phase for d in unknown.decisions]
-    assert phases.index("harvest") < harvests[0]
+    assert {d.proposal.phase for d in unknown.decisions} >= {"explore", "harvest"}
 
 
 def test_what_readings_tell_is_counted_in_variance():
