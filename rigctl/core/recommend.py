@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 DOUBT = 1.0
 """Standard deviations by which a setting's expected value is lowered before settings are compared."""
+JUDGED = 64
+"""Settings of a control set whose spread is computed: those with the highest means."""
 SURPRISE = 2.0
 """Standard deviations by which outcomes that are awaited may come off what is expected."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
@@ -180,6 +182,7 @@ def supported(
             found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
             continue
         own = points if occurred else points[mine]
+        own = own[np.argsort(-expectations.means(b.control_set, own), kind="stable")[:JUDGED]]
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         best = int((mean - DOUBT * sd).argmax())
         setting = tuple(map(float, own[best, list(space.control_sets[b.control_set].indices)]))

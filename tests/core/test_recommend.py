@@ -56,6 +56,18 @@ def test_what_was_never_played_is_not_recommended(problem):
     assert found.choice.setpoints in played
 
 
+def test_what_a_trial_measured_counts_whatever_it_controlled(problem):
+    """The set of both was played once, and badly; where both happened to be right it is recommended all the same."""
+    grid = np.stack(np.meshgrid([0.1, 0.4, 0.7, 1.0], [0.1, 0.4, 0.7, 1.0]), axis=-1).reshape(-1, 2)
+    rows = [(0, at, 2.0 - 4 * np.abs(at - 0.7).sum(), 0.3) for at in grid]
+    history = make_history([*rows, (2, (0.1, 0.1), -2.8, 1.0)])
+    found = recommend(problem, history, trial_rng(0, 1), tolerance=0.0)
+    assert found.choice.control_set == ("a", "b")
+    assert found.choice.setpoints == problem.space.setpoints(2, (0.7, 0.7))
+    alone = recommend(problem, make_history(rows), trial_rng(0, 1), tolerance=0.0)
+    assert alone.choice.control_set == ("a",)  # nobody knows what the set of both costs
+
+
 def test_a_lucky_trial_is_not_the_best_supported(problem):
     """Of two settings with the same mean outcome the one played more often is recommended."""
     rows = [(0, (0.2, b), 1.0 + e, 0.3) for b, e in zip(np.linspace(0.1, 0.9, 8), [0.3, -0.3] * 4, strict=True)]

@@ -108,6 +108,11 @@ class Expectations:
         """Return E[mu], (b,)."""
         return np.asarray(self.posterior.hyperparameters.mean + np.vecdot(inner, self.alpha[sets]))
 
+    def means(self, control_set: int, points: FloatArray) -> FloatArray:
+        """Return E[mu], (b,), of settings (b, d) of one control set."""
+        sets = np.full(len(points), control_set)
+        return self.mean(self.inner(points, sets), sets)
+
     def values(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return E[mu] and sd[F_i | D], (b,) each, in the outcome's own units, for rows (b, d) of these sets (b,)."""
         h, inner = self.posterior.hyperparameters, self.inner(points, sets)
