@@ -20,7 +20,7 @@ from rigctl.core.costs.beliefs import CostBelief, CostBound, believe
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, under_way
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
 from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.money import Micros, to_units
@@ -112,9 +112,9 @@ class Context:
         history, space = self.history, self.problem.space
         if not history.complete:
             return self.fitted.hyperparameters.mean
-        under_way = history.under_way
-        played = np.array([o.control_set for o in (*history.complete, *under_way)])
-        x = np.concatenate([history.x, np.array([o.x for o in under_way], dtype=float).reshape(-1, space.dimension)])
+        awaited = under_way(history)
+        played = np.array([o.control_set for o in (*history.complete, *awaited)])
+        x = np.concatenate([history.x, np.array([o.x for o in awaited], dtype=float).reshape(-1, space.dimension)])
         whole = all_variables(self.problem)
         sets = np.where(played < 0, whole[0], played) if whole else played
         rows, of = x[sets >= 0], sets[sets >= 0]

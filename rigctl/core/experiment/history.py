@@ -107,13 +107,8 @@ class History:
     @property
     def awaited(self) -> FloatArray:
         """Return the inputs of the observations whose outcome is still to come, (k, d), unit cube; (0, 0): none is."""
-        rows = [o.x for o in self.under_way]
+        rows = [o.x for o in under_way(self)]
         return np.array(rows, dtype=float) if rows else np.empty((0, 0))
-
-    @property
-    def under_way(self) -> tuple[Observation, ...]:
-        """Return the observations whose inputs are known, and whose outcome is still to come."""
-        return tuple(o for o in self.observations if o.awaited and o.y is None and o.x is not None)
 
     @property
     def x(self) -> FloatArray:
@@ -158,6 +153,11 @@ class History:
     def trials_of(self, control_set: int) -> int:
         """Return how many charged trials this control set has had, T_i."""
         return self._tables.trials.get(control_set, 0)
+
+
+def under_way(history: History) -> tuple[Observation, ...]:
+    """Return the observations whose inputs are known, and whose outcome is still to come."""
+    return tuple(o for o in history.observations if o.awaited and o.y is None and o.x is not None)
 
 
 def end_of(history: History, count: int) -> History:
