@@ -88,12 +88,13 @@ def test_a_reading_that_tells_nothing_changes_no_decision(policy):
     assert told_of == [(d.proposal.control_set, d.proposal.setting, d.proposal.reason) for d in blind.decisions]
 
 
-def test_readings_that_persist_leave_harvest_and_confirmation_nothing():
+@pytest.mark.parametrize("costs", [None, (0.05, 0.05, 0.2)])
+def test_readings_that_persist_leave_harvest_and_confirmation_nothing(costs):
     """A rule plays settings that no trial has played, so the money goes where most is learned.
 
     But each control set that is best on a day is tried once, late: a rule only chooses among those.
     """
-    known = campaign(LikelyMaximisers(), 1.0, budget=1.4, persistence=(1.0, 1.0))
+    known = campaign(LikelyMaximisers(), 1.0, budget=1.4, persistence=(1.0, 1.0), known_costs=costs)
     played = [(d.proposal.control_set, d.proposal.phase) for d in known.decisions]
     spent = np.cumsum([o.cost for o in known.history.observations if o.trial > 0])
     harvests = [n for n, (_, phase) in enumerate(played) if phase == "harvest"]

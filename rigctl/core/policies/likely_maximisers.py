@@ -33,8 +33,8 @@ CHEAP = 0.5
 UNTRIED = 0.15
 """Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
 LATE = 0.3
-"""Share of the budget after which what is best at the day's reading is played at last, if it never was: a rule only
-chooses among control sets that were tried, and what they cost is known then."""
+"""Share of the budget from which on the best control set at the day's reading is played if it never was, whatever
+harvest may have: a rule only chooses among control sets that were tried."""
 NEARLY = 0.8
 """Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
 CONFIRMATIONS = 3
@@ -173,7 +173,7 @@ class LikelyMaximisers(OutlookPolicy):
         expected = guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
         cost = expected * MICROS_PER_UNIT
         share = (1.0 - told(problem)) * self.explore.harvest((spent + cost) / problem.budget)
-        due = untried and problem.looks and spent > LATE * problem.budget
+        due = problem.looks and not outlook.history.trials_of(best.control_set) and spent > LATE * problem.budget
         if harvested + cost > share * problem.budget + 1 and not due:
             return None
         return Choice(
