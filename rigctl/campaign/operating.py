@@ -42,7 +42,7 @@ MAKING_S: Final = 300.0
 """Wall seconds that a decision may take."""
 _SAID: Final = re.compile(
     r"tolerance (?P<tolerance>\S+)(?:, learn (?P<learn>\S+))?"
-    r"(?:, set (?P<fixed>\S+))?(?:, anew from (?P<at_least>\d+))?"
+    r"(?:, set (?P<fixed>\S+))?(?:, anew from (?P<at_least>\d+))?(?P<full>, in full)?"
 )
 
 
@@ -54,6 +54,7 @@ def said(wish: Operating) -> str:
         "" if wish.learn is None else f"learn {wish.learn!r}",
         fixed and f"set {fixed}",
         f"anew from {wish.at_least}" if wish.at_least else "",
+        "in full" if wish.full else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -78,6 +79,7 @@ def told_by(words: str, policy: Policy, seed: int) -> Operating:
         None if learn is None else float(learn),
         tuple((name, float(value)) for name, _, value in pairs),
         int(at_least or 0),
+        full=found["full"] is not None,
     )
 
 

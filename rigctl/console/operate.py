@@ -47,6 +47,7 @@ class Wish:
     """Setpoints to run instead of a recommendation."""
     batches: int | None = None
     anew: bool = False
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,11 @@ def prepared(
                 loaded = configured(campaign, directory, buses, config, to_run=True)
                 trials, known = _counts(loaded, reader)
     fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
-    if fixed and (learn is not None or wish.anew):
-        other = "--learn" if learn is not None else "--anew"
+    if fixed and (learn is not None or wish.anew or wish.full):
+        other = "--learn" if learn is not None else "--anew" if wish.anew else "--full"
         raise UsageError(f"operate: got --set and {other}, must be one of them; with --set nothing is recommended")
+    if wish.full and not loaded.problem.looks:
+        raise UsageError(needs_look("operate", config))
     if not known and not fixed:
         there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
         raise UsageError(
@@ -92,7 +95,15 @@ def prepared(
             "first, or say what to run with --set NAME=X,..."
         )
     at_least = trials if wish.anew else 0
-    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least), directory
+    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least, wish.full), directory
+
+
+def needs_look(verb: str, config: Path) -> str:
+    """Say why `--full` is refused on a rig that does not look."""
+    return (
+        f"{verb}: got --full, needs `trial.look` in {config}: without a reading all there is to run is the fixed "
+        "setting; leave out --full"
+    )
 
 
 def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int]:

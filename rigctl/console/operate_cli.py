@@ -49,6 +49,10 @@ def operate(
     ] = "",
     batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Run what is best at just the day's readings, not the rule's line."),
+    ] = False,
     state: State = None,
     bus: Bus = None,
     serve: Serve = False,
@@ -61,7 +65,7 @@ def operate(
     from rigctl.console import run as running
     from rigctl.console.serving import page_beside
 
-    wish = operating.Wish(learn, at, batches, anew)
+    wish = operating.Wish(learn, at, batches, anew, full)
     loaded, decides, directory = operating.prepared(config, state, buses(bus), wish)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)

@@ -8,7 +8,7 @@ import pwd
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import service_files
 from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
-from rigctl.console.operate import share
+from rigctl.console.operate import needs_look, share
 from rigctl.console.service_backup import backup_units
 from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
@@ -89,6 +89,7 @@ def made(
     backup: Path | None = None,
     operate: bool = False,
     learn: str = "",
+    full: bool = False,
 ) -> Made:
     """Return the unit that runs a configuration.
 
@@ -101,6 +102,7 @@ def made(
         backup: where the journal is copied once a day; None: nowhere.
         operate: whether it is run for production, not as a campaign.
         learn: what production may lose by exploring, as a person has written it; empty: it does not learn.
+        full: whether production runs what is best at just the day's readings, not a line of the rule.
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
@@ -110,8 +112,7 @@ def made(
     require_devices(loaded)
     if account and own:
         raise UsageError("--as: a unit for your own service manager runs as you; leave out --as or --user")
-    if share(learn) is not None and not operate:
-        raise UsageError(f'service: got --learn "{learn}" without --operate, must be both; a campaign learns anyway')
+    options = _production(loaded, config, learn, operate=operate, full=full)
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
@@ -122,7 +123,7 @@ def made(
         config=_absolute(config),
         state=_state(state, loaded.name),
         command=_command(),
-        options=tuple(map(doubled, [*(["--learn", learn] if learn else []), *_on(buses)])),
+        options=tuple(map(doubled, [*options, *_on(buses)])),
         account=who,
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
@@ -136,6 +137,17 @@ def made(
     texts |= {} if backup is None else backup_units(service, _absolute(backup))
     folder = service_files.folder(own=own)
     return Made(service, {folder / n: service_files.marked(text, service.config) for n, text in texts.items()})
+
+
+def _production(loaded: LoadedConfig, config: Path, learn: str, *, operate: bool, full: bool) -> Sequence[str]:
+    """Return the options that `rigctl operate` is given."""
+    if share(learn) is not None and not operate:
+        raise UsageError(f'service: got --learn "{learn}" without --operate, must be both; a campaign learns anyway')
+    if full and not operate:
+        raise UsageError("service: got --full without --operate, must be both; a campaign follows no rule")
+    if full and not loaded.problem.looks:
+        raise UsageError(needs_look("service", config))
+    return [*(["--learn", learn] if learn else []), *(["--full"] if full else [])]
 
 
 def _require_absolute(loaded: LoadedConfig) -> None:

@@ -24,6 +24,7 @@ Operate = Annotated[bool, typer.Option("--operate", help="Run it for production,
 Learn = Annotated[
     str, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
 ]
+Full = Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
 
 
@@ -45,12 +46,23 @@ def service(
     backup: Backup = None,
     operate: Operate = False,
     learn: Learn = "",
+    full: Full = False,
     json: AsJson = False,
 ) -> None:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console import service as units
 
-    made = units.made(config, state, buses(bus), account=account, own=own, backup=backup, operate=operate, learn=learn)
+    made = units.made(
+        config,
+        state,
+        buses(bus),
+        account=account,
+        own=own,
+        backup=backup,
+        operate=operate,
+        learn=learn,
+        full=full,
+    )
     if install:
         made.install(force=force)
     if json:

@@ -262,7 +262,7 @@ async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage):
 
 
 @pytest.mark.parametrize(
-    "wish", [{}, {"learn": 0.05}, {"fixed": (("a", 0.1), ("b", 1 / 3))}, {"learn": 0.0, "at_least": 12}]
+    "wish", [{}, {"learn": 0.05}, {"fixed": (("a", 0.1), ("b", 1 / 3))}, {"learn": 0.0, "at_least": 12}, {"full": True}]
 )
 def test_the_audit_says_what_a_process_was_told_to_the_last_bit(wish):
     """So that replay asks the same policy."""
@@ -281,11 +281,14 @@ def life(directory, spec, kill_at=None):
     return one_life(live, kill_at)
 
 
-@pytest.mark.parametrize("shares", [(0.3, 0.7), pytest.param((0.15, 0.5, 0.6, 0.9), marks=pytest.mark.slow)])
-async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares):
+@pytest.mark.parametrize(
+    ("shares", "wish"),
+    [((0.3, 0.7), {}), ((0.5,), {"full": True}), pytest.param((0.15, 0.5, 0.6, 0.9), {}, marks=pytest.mark.slow)],
+)
+async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares, wish):
     """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""
     spec = seeing()
-    begun, producing = tmp_path / "begun", produced(spec, 2)
+    begun, producing = tmp_path / "begun", produced(spec, 2, **wish)
     begun.mkdir()
     assert life(begun, spec)[0] == 0
     whole = shutil.copytree(begun, tmp_path / "whole")

@@ -73,6 +73,7 @@ def test_setpoints_that_cannot_be_run_are_refused(loaded, given, why):
         ),
         (Wish(at="nh4=2,k=5", learn="5 %"), r"got --set and --learn, must be one of them"),
         (Wish(at="nh4=2,k=5", anew=True), r"got --set and --anew, must be one of them"),
+        (Wish(at="nh4=2,k=5", full=True), r"got --set and --full, must be one of them"),
     ],
 )
 def test_what_cannot_be_operated_is_refused_before_anything_is_touched(tmp_path, wish, why):

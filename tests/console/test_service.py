@@ -76,6 +76,7 @@ def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
     assert " operate " in start
     assert '--learn "5 %%"' in start
     assert "without --operate" in bench.rigctl("service", real, "--learn", "5 %", *on(SERIAL), code=2).err
+    assert "without --operate" in bench.rigctl("service", real, "--full", *on(SERIAL), code=2).err
 
 
 def test_a_unit_is_derived_from_the_configuration(bench, real):

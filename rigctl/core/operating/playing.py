@@ -9,7 +9,7 @@ import numpy as np
 
 from rigctl.core.bounds.expectations import Expectations, factors_outside
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_again
@@ -18,6 +18,7 @@ from rigctl.core.operating.memory import Memory, Way
 from rigctl.core.policy import NotWorthIt
 from rigctl.core.recommend import recommend
 from rigctl.core.rule import Between, Line
+from rigctl.core.rules.planner import Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,37 @@ def asked_for(memory: Memory, problem: Problem) -> Played:
     )
 
 
+def in_full(
+    memory: Memory, problem: Problem, history: History, posterior: Posterior, tolerance: float
+) -> Played | None:
+    """Return what the full rule runs at what was read; None: a reading that it takes is missing, or it takes none.
+
+    The full rule is by the trials that what is run was made of. Of control sets that cannot be played it takes the best
+    that can.
+
+    Args:
+        memory: what is run.
+        problem: as believed after the reading.
+        history: all trials.
+        posterior: of the value, as `known_then` has it.
+        tolerance: how much worse than the best is good enough, as a share.
+    """
+    usual, then, space = at_any_reading(problem), _then(history, memory), problem.space
+    ways = ((space.index_of(way.control_set), way.at) for way in memory.ways)
+    settings = {i: _unit(space, i, at) for i, at in ways if i not in problem.unavailable}
+    if not settings or problem.look is None:
+        return None
+    worst = value_floor(usual, then)
+    planner = Planner.of(usual, then, posterior, settings, worst=worst, tolerance=tolerance)
+    read = [v.marginal.mean if x is None else x for v, x in zip(usual.space.variables, problem.look.x, strict=True)]
+    if not planner.telling or any(problem.look.x[i] is None for i in planner.telling):
+        return None
+    sets, points = planner.best_at(np.array([read]))
+    index = int(sets[0])
+    setting = tuple(points[0, list(space.control_sets[index].indices)].tolist())
+    return Played(index, setting, "it is best at just these readings, of what trials speak for: the full rule is run")
+
+
 def readings(problem: Problem) -> dict[str, float]:
     """Return what was read before this batch, engineering units; what could not be read is left out."""
     if problem.look is None:
@@ -132,10 +164,14 @@ def _condition(condition: Between, space: Space) -> str:
 
 def known_then(problem: Problem, history: History, memory: Memory) -> Posterior | None:
     """Return the posterior of the value given the trials that what is run was made of; None: none had an outcome."""
-    then = History.of(o for o in history.observations if o.trial <= memory.since)
+    then = _then(history, memory)
     if not then.complete:
         return None
     return fit_again(at_any_reading(problem), then, memory.model, under_way=False).posterior
+
+
+def _then(history: History, memory: Memory) -> History:
+    return History.of(o for o in history.observations if o.trial <= memory.since)
 
 
 def expected(posterior: Posterior, space: Space, control_set: int, setting: Sequence[float]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
-from rigctl.core.gp.model import Fitted, fit_again
+from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.drifts import drifted
 from rigctl.core.operating.exploring import Batch, explored, settled
@@ -20,6 +20,7 @@ from rigctl.core.operating.playing import (
     asked_for,
     at_any_reading,
     expected,
+    in_full,
     known_then,
     made,
 )
@@ -52,6 +53,8 @@ class Operating:
     """Setpoints that are run instead of a recommendation, engineering units."""
     at_least: int = 0
     """Trials that what is run must be made of; with fewer it is made anew."""
+    full: bool = False
+    """Whether what is best at just these readings is run, and not the line of the short rule that holds."""
     name: str = NAME
 
     def initial_state(self, problem: Problem) -> JsonState:
@@ -71,8 +74,11 @@ class Operating:
         watched = fit_again(usual, history, memory.watch, under_way=learns) if history.complete else None
         memory = replace(memory, watch=memory.watch if watched is None else watched.to_state())
         memory = replace(memory, drifts=drifted(usual, history, memory, watched))
-        rule = played = asked_for(memory, problem)
-        posterior = _posterior(usual, history, memory, watched if learns else None)
+        then = known_then(usual, history, memory) if self.full or not learns or watched is None else None
+        rule = None if then is None or not self.full else in_full(memory, problem, history, then, self.tolerance)
+        rule = played = rule or asked_for(memory, problem)
+        # expectations are of all outcomes if they are learned from, else of those that the rule was made of
+        posterior = watched.posterior if learns and watched is not None else then
         if self.learn is not None and posterior is not None:
             batch = Batch(problem, history, posterior)
             tried, pending = explored(memory, batch, rule, self.learn, rng)
@@ -143,11 +149,6 @@ class Operating:
 
     def _wish(self) -> str:
         return f"{self.tolerance!r} {dict(self.fixed)!r}"
-
-
-def _posterior(problem: Problem, history: History, memory: Memory, learned: Fitted | None) -> Posterior | None:
-    """Return what expectations are of: all outcomes if they are learned from, else those that the rule was made of."""
-    return known_then(problem, history, memory) if learned is None else learned.posterior
 
 
 def _report(problem: Problem, history: History, posterior: Posterior | None, played: Played) -> SetReport:

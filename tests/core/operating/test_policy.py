@@ -10,15 +10,17 @@ import pytest
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
+from rigctl.core.natural import present
 from rigctl.core.operating.drifts import RESPONSE
 from rigctl.core.operating.memory import remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import NotWorthIt, next_proposal, trial_rng
-from rigctl.core.recommend import recommend
+from rigctl.core.recommend import planner_of, recommend
 from tests.core.plain import PlainProcess
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
@@ -142,6 +144,40 @@ def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen):
     assert "cannot be played now" in other.reason
     with pytest.raises(NotWorthIt):
         decide(known, replace(SEEING, unavailable=dict.fromkeys(range(3), "out of service")), state=state)
+
+
+def test_in_full_what_is_best_at_just_these_readings_is_run(seen):
+    """What the recommendation's full rule plays, found another way; at most readings it is not the short rule's."""
+    known, state = seen
+    problem, _ = present(SEEING, known)
+    posterior = fit_history(problem, known, None, under_way=False).posterior
+    rng, read = np.random.default_rng(5), np.random.default_rng(4).random((24, 2))
+    sets, points = planner_of(problem, known, posterior, rng, 0.05).best_at(read)
+    others = 0
+    for x, control_set, point in zip(read, sets, points, strict=True):
+        short, _ = decide(known, x=tuple(x), state=state)
+        full, _ = decide(known, x=tuple(x), state=state, full=True)
+        columns = list(SPACE.control_sets[control_set].indices)
+        assert (full.control_set, full.setting) == (control_set, pytest.approx(point[columns], abs=1e-6))
+        assert "the full rule is run" in full.reason
+        others += (full.control_set, full.setting) != (short.control_set, short.setting)
+    assert others > len(read) / 2
+
+
+def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_for(seen):
+    """A product does not change by itself; without a reading the fixed setting, without a control set the next best."""
+    known, state = seen
+    x = (0.3, 0.8)
+    full, _ = decide(known, x=x, state=state, full=True)
+    later = [replace(o, trial=o.trial + len(known), y=-o.y) for o in known.observations]
+    again, _ = decide(History.of([*known.observations, *later]), x=x, state=state, full=True)
+    assert (again.control_set, again.setting) == (full.control_set, full.setting)
+    blind, _ = decide(known, x=(None, None), state=state, full=True)
+    assert "so the best fixed setting is run" in blind.reason
+    barred = replace(SEEING, unavailable={full.control_set: "out of service"})
+    other, _ = decide(known, barred, x=x, state=state, full=True)
+    assert other.control_set != full.control_set
+    assert "the full rule is run" in other.reason
 
 
 @pytest.mark.parametrize("learn", [None, 0.0])
