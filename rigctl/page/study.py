@@ -111,8 +111,10 @@ def recommended(loaded: LoadedConfig, history: History, state: JsonState, least:
         PolicyError: no trial has given an outcome yet.
     """
     rng, known = trial_rng(loaded.seed, len(history) + 1), Hyperparameters.remembered(state)
+    # on a bench by hand nothing declares a look: that readings were told before trials says so
+    read = not loaded.wired and any(o.look is not None for o in history.observations)
     return recommend(
-        loaded.problem,
+        replace(loaded.problem, looks=True) if read else loaded.problem,
         history,
         rng,
         loaded.tolerance,

@@ -75,6 +75,15 @@ def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
     assert again[0]["control_sets"] == again[1]["control_sets"]
 
 
+def test_a_rule_is_recommended_where_readings_were_told(bench):
+    """A bench without wires declares no look; who told what was read is told what to control at which readings."""
+    done(bench, suggested(bench))
+    assert "rule" not in bench.rigctl("recommend", "bench.yaml", "--json").json
+    done(bench, suggested(bench, "--now", "ph=6.1,ca=3.3"))
+    assert bench.rigctl("recommend", "bench.yaml", "--json").json["rule"]["lines"]
+    assert "No reading calls for anything else" in bench.rigctl("recommend", "bench.yaml").out
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
