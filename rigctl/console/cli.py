@@ -29,6 +29,7 @@ from rigctl.console.options import (
     IfLeftDriven,
     MaxTrials,
     MaybeConfig,
+    Now,
     Seed,
     Serve,
     State,
@@ -249,9 +250,7 @@ def accept_device(
 def suggest(
     config: Config,
     *,
-    now: Annotated[
-        str, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
-    ] = "",
+    now: Now = "",
     history: HistoryFile = None,
     state: State = None,
     seed: Seed = None,
@@ -288,6 +287,7 @@ def recommend(
     state: State = None,
     history: HistoryFile = None,
     *,
+    now: Now = "",
     technical: Technical = False,
     json: AsJson = False,
 ) -> None:
@@ -295,18 +295,18 @@ def recommend(
     from rigctl.console import next_steps, report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.board import Labels
-    from rigctl.console.suggest import read_past
+    from rigctl.console.suggest import read_now, read_past
 
     if config is not None and history is not None:
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
-        found = report.from_history(loaded, past.history, past.state)
+        found = report.from_history(loaded, past.history, past.state, read_now(loaded, now))
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
         with open_campaign(config, state) as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader, changes=True)
+            found = report.from_journal(loaded, campaign.reader, changes=True, now=read_now(loaded, now))
     if json:
         print_json(report.to_json(found))
     else:

@@ -19,14 +19,14 @@ from rigctl.console.output import lines, number, settings, told
 from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
 from rigctl.core.advise import advise
 from rigctl.core.counterfactuals import shown
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
 from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.core.recommend import Recommendation
+from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.rule import Rule
 from rigctl.core.rules.saying import rows, worth
 from rigctl.core.worth import LEVEL
@@ -38,8 +38,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False) -> Recommendation:
-    """Recommend by the campaign so far; `changes`: also say what would change it.
+def from_journal(
+    loaded: LoadedConfig, reader: Reader, *, changes: bool = False, now: Look | None = None
+) -> Recommendation:
+    """Recommend by the campaign so far.
+
+    Args:
+        loaded: its configuration.
+        reader: of its journal.
+        changes: whether to say as well what would change it.
+        now: what was read just now, if it is asked what is best at that.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -47,7 +55,7 @@ def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False)
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
     state = reader.policy_state() or {}
     micros = reader.glance.least_cost()
-    found = study.recommended(loaded, history, state, None if micros is None else to_units(micros))
+    found = study.recommended(loaded, history, state, None if micros is None else to_units(micros), now)
     found = replace(found, awaited=study.awaited(loaded, history, state, found))
     if not changes:
         return found
@@ -55,17 +63,16 @@ def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False)
     return replace(found, changes=study.changes(loaded, history, state, priced))
 
 
-def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
+def from_history(loaded: LoadedConfig, history: History, state: JsonState, now: Look | None = None) -> Recommendation:
     """Recommend by any history, and say what would change it. Raises as `from_journal`."""
-    found = study.recommended(loaded, history, state)
+    found = study.recommended(loaded, history, state, now=now)
     return replace(found, changes=study.changes(loaded, history, state))
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
     """Return the answer for programs: outcomes in their own units, money in currency units."""
-    choice = {name: value for name, value in told(recommendation.choice).items() if name not in ("loss", "saving")}
     return {
-        **choice,
+        **_plain(recommendation.choice),
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
@@ -74,8 +81,14 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
+        **({} if recommendation.now is None else {"now": _plain(recommendation.now)}),
         "alternatives": recommendation.alternatives,
     }
+
+
+def _plain(option: Option) -> Mapping[str, Any]:
+    """Return an option that is compared with nothing, for programs."""
+    return {name: value for name, value in told(option).items() if name not in ("loss", "saving")}
 
 
 def show(
@@ -88,14 +101,11 @@ def show(
 ) -> None:
     """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
-    interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
-    cost = "unknown" if choice.cost_per_trial is None else f"{choice.cost_per_trial:.4g} {labels.currency}"
-    fields = {
-        "at": settings(choice.setpoints, labels.units),
-        "expect": f"{labels.outcome} {number(choice.expected)} {unit} {interval}",
-        "cost": f"{cost} per trial, metered in {counted(choice.trials, 'trial')}",
-        "because": recommendation.reason,
-    }
+    if recommendation.now is not None:
+        lines(console, ("", *wrapped(_now(recommendation), console.width)), "bold")
+        if recommendation.now != choice:
+            lines(console, labelled(_fields(recommendation.now, labels), console.width))
+    fields = {**_fields(choice, labels), "because": recommendation.reason}
     if technical:
         fields["compared"] = recommendation.technical
     head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
@@ -117,6 +127,24 @@ def show(
         lines(console, ("", "Instead of it", *table(_alternatives(recommendation, labels), console.width)))
     if recommendation.front is not None:
         lines(console, ("", *_front_lines(recommendation.front, labels, console.width)))
+
+
+def _now(recommendation: Recommendation) -> str:
+    """Say what to control at what was read just now."""
+    now = recommendation.now
+    if now is None or now == recommendation.choice:
+        return "At these readings: what is recommended without any, as they tell nothing, or one that tells is missing"
+    return f"At these readings: control {'+'.join(now.control_set)}"
+
+
+def _fields(option: Option, labels: Labels) -> dict[str, str]:
+    interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
+    cost = "unknown" if option.cost_per_trial is None else f"{option.cost_per_trial:.4g} {labels.currency}"
+    return {
+        "at": settings(option.setpoints, labels.units),
+        "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",
+        "cost": f"{cost} per trial, metered in {counted(option.trials, 'trial')}",
+    }
 
 
 def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:

@@ -23,7 +23,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import own_journal
 from rigctl.console.by_hand import by_name, memory, observation, read_rows
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
@@ -120,6 +120,11 @@ def readings(loaded: LoadedConfig, given: str) -> Mapping[str, Looked]:
             raise UsageError(f"--now: {name}: {told}; look at the reading and its unit, or leave it out")
         found[name] = Looked(value)
     return found
+
+
+def read_now(loaded: LoadedConfig, given: str) -> Look | None:
+    """Return it as policies take it; None where nothing is given. Raises as `readings`."""
+    return look_of(loaded.problem.space, readings(loaded, given))
 
 
 def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = MappingProxyType({})) -> Suggestion:

@@ -30,7 +30,7 @@ from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rigctl.core.counterfactuals import Counterfactuals
     from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -114,6 +114,8 @@ class Recommendation:
     rule: Rule | None = None
     """What to control at which readings, where they are read before a trial; what stands here is for days they are not.
     None: nothing is read first, or it was not asked for."""
+    now: Option | None = None
+    """What is best at what was read just now; the choice where that tells nothing. None: it was not asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,6 +228,7 @@ def recommend(
     floor_cost: float | None = None,
     price: float | None = None,
     rule: bool = True,
+    now: Sequence[float | None] | None = None,
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
@@ -244,6 +247,7 @@ def recommend(
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
         price: what one unit of outcome is worth, currency units, if it is known.
         rule: whether to work out a rule as well, where the problem looks first.
+        now: what the variables read just now, (d,), unit cube, if it is asked what is best at that.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -257,14 +261,11 @@ def recommend(
     good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
-    others = sorted((s for s in weighing.options if s is not chosen), key=lambda s: -s.mean)
-    why_not = {s.control_set: _why_not(s, weighing.tried, good, threshold, tolerance) for s in others}
-    alternatives = (replace(_option(problem, history, s, charged), why_not=why_not[s.control_set]) for s in others)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     at = [s.setting for s in weighing.options]
     return Recommendation(
         choice=choice,
-        alternatives=tuple(_compared(problem, option, choice) for option in alternatives),
+        alternatives=tuple(_alternatives(problem, history, weighing, choice, tolerance)),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
         reason=_reason(len(good), len(weighing.tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
@@ -273,7 +274,19 @@ def recommend(
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
         rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
+        now=None if now is None else choice if planner is None else _at(planner, now, choice),
     )
+
+
+def _alternatives(
+    problem: Problem, history: History, weighing: Weighing, choice: Option, tolerance: float
+) -> Iterator[Option]:
+    """Yield all other sets, best expected outcome first, and why it is not them."""
+    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
+    for option in sorted(weighing.options, key=lambda s: -s.mean):
+        beside = _compared(problem, _option(problem, history, option, charged), choice)
+        if beside.control_set != choice.control_set:
+            yield replace(beside, why_not=_why_not(option, weighing.tried, good, threshold, tolerance))
 
 
 def planner_of(
@@ -303,6 +316,17 @@ def _rule(
     return state(planner, planner.short(index, fixed.setting), fixed)
 
 
+def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Option:
+    """Return what is best at what was read, which is the choice where that tells nothing."""
+    found, problem, history = planner.on(read), planner.problem, planner.history
+    if found is None:
+        return choice
+    index = found.control_set
+    cost = Prices.of(problem, history).at(index, np.array([found.setting]))
+    charged = {index: None if cost is None else float(cost[0])}
+    return _option(problem, history, Supported(index, found.setting, found.mean, found.sd, played=True), charged)
+
+
 def _why_not(
     option: Supported, tried: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
 ) -> str:
@@ -320,7 +344,9 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
     return [None if cost is None else float(cost[0]) for cost in priced]
 
 
-def _option(problem: Problem, history: History, found: Supported, charged: Sequence[float | None]) -> Option:
+def _option(
+    problem: Problem, history: History, found: Supported, charged: Sequence[float | None] | Mapping[int, float | None]
+) -> Option:
     index, expected = found.control_set, sign(problem) * found.mean
     half = half_width(found.sd)
     return Option(

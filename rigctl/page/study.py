@@ -16,7 +16,7 @@ from rigctl.core.aftermath import told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, outstanding, shown
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
 from rigctl.core.explain import sentences
@@ -102,10 +102,21 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     return Study(len(history), decision, found, slices, bands, supplies, flips, came, foreseen, response, notes)
 
 
-def recommended(loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None) -> Recommendation:
+def recommended(
+    loaded: LoadedConfig,
+    history: History,
+    state: JsonState,
+    least: float | None = None,
+    now: Look | None = None,
+) -> Recommendation:
     """Recommend by any history, with the hyper-parameters that the policy remembers (if it does).
 
-    `least` is what a trial costs whatever it controls, currency units, if known.
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's.
+        least: what a trial costs whatever it controls, currency units, if known.
+        now: what was read just now, if it is asked what is best at that.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -123,6 +134,7 @@ def recommended(loaded: LoadedConfig, history: History, state: JsonState, least:
         today=loaded.today,
         price=loaded.worth,
         floor_cost=least,
+        now=None if now is None else now.x,
     )
 
 

@@ -82,6 +82,8 @@ def test_a_rule_is_recommended_where_readings_were_told(bench):
     done(bench, suggested(bench, "--now", "ph=6.1,ca=3.3"))
     assert bench.rigctl("recommend", "bench.yaml", "--json").json["rule"]["lines"]
     assert "No reading calls for anything else" in bench.rigctl("recommend", "bench.yaml").out
+    assert "At these readings: what is recommended without any" in bench.rigctl("recommend", "--now", "ph=6,ca=3").out
+    assert '--now: "pp"' in bench.rigctl("recommend", "--now", "pp=6", code=2).err.replace("got ", "")
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,25 @@ def test_the_terminal_shows_the_rule(width):
     assert "ooking" not in said(plain)
 
 
+def test_what_is_best_at_what_was_read_now_stands_first():
+    """What to control, where, and what that gives; only that nothing changes where the readings tell nothing."""
+    plain = recommendation()
+    other = replace(plain.choice, control_set=("ph",), setpoints={"ph": 5.6}, expected=12.5, low=12.1, high=12.9)
+    for now, told_of in (
+        (other, "At these readings: control ph at ph = 5.6 pH expect growth 12.5 cm2/day (95% interval 12.1 to 12.9)"),
+        (
+            plain.choice,
+            "At these readings: what is recommended without any, as they tell nothing, or one that tells is",
+        ),
+    ):
+        console = screen(80)
+        shown.show(replace(plain, now=now), Labels.of(loaded()), console)
+        text = re.sub(r"\s+", " ", said(console)).strip()
+        assert text.startswith(told_of)
+        assert "Recommendation: control" in text
+        assert told(shown.to_json(replace(plain, now=now)))["now"]["setpoints"] == dict(now.setpoints)
+
+
 def test_programs_are_given_the_rule():
     """With every number that it takes to follow it."""
     answer = json.loads(json.dumps(told(shown.to_json(with_rule(recommendation())))))["rule"]

@@ -105,14 +105,11 @@ def in_full(
     if not settings or problem.look is None:
         return None
     worst = value_floor(usual, then)
-    planner = Planner.of(usual, then, posterior, settings, worst=worst, tolerance=tolerance)
-    read = [v.marginal.mean if x is None else x for v, x in zip(usual.space.variables, problem.look.x, strict=True)]
-    if not planner.telling or any(problem.look.x[i] is None for i in planner.telling):
+    found = Planner.of(usual, then, posterior, settings, worst=worst, tolerance=tolerance).on(problem.look.x)
+    if found is None:
         return None
-    sets, points = planner.best_at(np.array([read]))
-    index = int(sets[0])
-    setting = tuple(points[0, list(space.control_sets[index].indices)].tolist())
-    return Played(index, setting, "it is best at just these readings, of what trials speak for: the full rule is run")
+    why = "it is best at just these readings, of what trials speak for: the full rule is run"
+    return Played(found.control_set, found.setting, why)
 
 
 def readings(problem: Problem) -> dict[str, float]:

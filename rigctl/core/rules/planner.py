@@ -6,7 +6,7 @@ not on those that were seen, which chose the data, nor on those they were sought
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,17 @@ class Found:
     """Those it was sought on."""
     leaves: tuple[Leaf, ...]
     formulas: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the full rule plays on one day; values in outcome units, larger is better."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    mean: float
+    sd: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +112,21 @@ class Planner:
         """
         full = self.full(Readings.given(self.problem.space, self.trusted, read))[1]
         return full.chosen, full.points
+
+    def on(self, read: Sequence[float | None]) -> Chosen | None:
+        """Return what the full rule plays on a day that reads this, (d,), unit cube.
+
+        None where a reading is missing that tells something of the trial, or where none does: the fixed setting stands.
+        """
+        if not self.telling or any(read[i] is None for i in self.telling):
+            return None
+        space, h = self.problem.space, self.posterior.hyperparameters
+        row = [v.marginal.mean if x is None else x for v, x in zip(space.variables, read, strict=True)]
+        full = self.full(Readings.given(space, self.trusted, np.array([row])))[1]
+        index = int(full.chosen[0])
+        setting = tuple(full.points[0, list(space.control_sets[index].indices)].tolist())
+        mean, sd = float(full.mean[0]), float(full.best.sd[0, index])
+        return Chosen(index, setting, h.y_shift + h.y_scale * mean, h.y_scale * sd)
 
     def full(self, readings: Readings) -> tuple[Days, Full]:
         """Return what is believed on these days, and the full rule on them."""

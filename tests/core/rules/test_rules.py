@@ -104,6 +104,37 @@ def test_the_full_rule_is_as_good_as_brute_force():
     assert best - fixed > 0.25
 
 
+def test_what_is_best_at_what_was_read_is_as_good_as_all_that_was_tried():
+    """By plain arithmetic on the posterior: what stays uncontrolled is as it was read, so every setting is a point."""
+    problem = problem_of()
+    history = history_of(problem)
+    posterior, tried = fit_history(problem, history).posterior, np.array([o.x for o in history.observations])
+    for read in np.random.default_rng(2).random((6, 3)):
+        now = recommend(problem, history, trial_rng(0, 1), 0.0, now=tuple(read)).now
+        point = np.array([now.setpoints.get(n, 2.0 + 10.0 * r) for n, r in zip("abc", read, strict=True)]) / 10 - 0.2
+        assert now.expected == pytest.approx(believed(posterior, point)[0], abs=1e-3)
+        others = np.repeat(read[None], 2 * len(tried), axis=0)
+        others[: len(tried), 0], others[len(tried) :, 1] = tried[:, 0], tried[:, 1]
+        best = max(mean - sd for mean, sd in (believed(posterior, other) for other in others))
+        assert np.subtract(*believed(posterior, point)) >= best - 1e-3
+
+
+def believed(posterior, point):
+    """Mean and standard deviation at a point (d,), outcome units."""
+    h = posterior.hyperparameters
+    white = posterior.whiten(posterior.covariance(point[None]))
+    variance = h.signal_variance - float(np.vecdot(white, white)[0])
+    return float(posterior.mean(point[None])[0]), h.y_scale * np.sqrt(max(variance, 0.0))
+
+
+@pytest.mark.parametrize(("rho", "read"), [(1.0, (None, 0.5, 0.5)), (0.0, (0.1, 0.5, 0.5))])
+def test_where_what_was_read_tells_nothing_the_recommended_setting_stands(rho, read):
+    """A reading is missing, or none persists."""
+    problem = problem_of(rho)
+    answer = recommend(problem, history_of(problem), trial_rng(0, 1), 0.0, now=read)
+    assert answer.now == answer.choice
+
+
 @pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (1.0, 1)])
 def test_knowing_more_is_never_worse(rho, seed):
     """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting.
