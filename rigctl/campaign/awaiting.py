@@ -8,6 +8,7 @@ campaign time, and across a boot by the wall clock if that says it is later.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
+from rigctl.campaign.frozen import SENSOR, judged_late
 from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -23,9 +25,9 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceError, UsageError, counted
+from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.spec import LateSpec
+from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def _awaited_names(journal: Journal, row: TrialRow) -> tuple[str, ...]:
 class Awaiting:
     """Waits for outcomes beside the trials of one process; mutable, used in the event loop only."""
 
-    late: LateSpec | None
+    spec: RigSpec
     rig: CampaignRig
     journal: JournalThread
     clock: Clock
@@ -130,6 +132,10 @@ class Awaiting:
     _again_s: dict[int, float] = field(default_factory=dict)
     """When sensors that gave nothing are read again, by trial, rig time."""
     _warned: set[int] = field(default_factory=set)
+
+    @property
+    def late(self) -> LateSpec | None:
+        return self.spec.late
 
     async def look(self) -> None:
         """Read what is due, give up what is overdue, and tell people of what soon will be."""
@@ -188,26 +194,41 @@ class Awaiting:
         measured: Mapping[str, Measurement] = {}
         try:
             measured = await self.rig.measure(late=True)
-            wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
-        except DeviceError as error:
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake, too, costs this reading, not the campaign
             wrong = f"{type(error).__name__}: {error}"
+            detail = "" if isinstance(error, RigctlError) else "".join(traceback.format_exception(error))
+        else:
+            detail = ""
+            measured = await self.journal.call(judged_late, self.spec, trial, measured)
+            wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
         if wrong:
             self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s
             if not tried:
                 message = f"its outcome could not be read, and is tried again: {wrong}"
-                self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message))
+                self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message, detail))
             return
         note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
-        await self._came(trial, {name: measured[name].value for name in late.names}, "sensor", note)
+        await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note)
 
     async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
-        await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why)
-        message = f"given up without an outcome, its cost stays spent: {why}; `rigctl outcome --force` takes one still"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial}", message))
+        if await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why):
+            message = f"given up without an outcome, its cost stays spent: {why}"
+            self.desk.alarm(
+                Alarm(Severity.MAJOR, f"trial {trial}", f"{message}; `rigctl outcome --force` takes one still")
+            )
 
-    async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> None:
-        await self.journal.call(lambda j: j.awaited.come(trial, outcomes, who, why))
-        await self.tell(trial)
+    async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> bool:
+        """Record it and tell of it, unless a person has said meanwhile what came; return whether it was recorded."""
+
+        def come(journal: Journal) -> bool:
+            awaited = journal.read.trial(trial).state is State.AWAITING
+            if awaited:
+                journal.awaited.come(trial, outcomes, who, why)
+            return awaited
+
+        if recorded := await self.journal.call(come):
+            await self.tell(trial)
+        return recorded
 
     async def tell(self, trial: int) -> None:
         """Tell of an outcome that has come, or was given up; the next decision will know."""

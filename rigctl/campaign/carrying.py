@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.awaiting import Awaiting
@@ -16,8 +16,8 @@ from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
-from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
+from rigctl.campaign.frozen import judged_by_past
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.looking import Looking, all_hold, outdated
@@ -34,7 +34,6 @@ from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
-from rigctl.rig.spec import RigSpec, SensorRules
 from rigctl.rig.values import Alarm, Measurement
 
 
@@ -286,13 +285,7 @@ class TrialRun:
         await all_hold(self.rig)
         rig = self.spec.rig
 
-        def judge(journal: Journal) -> dict[str, Measurement]:
-            looked_back = max(_frozen_after(rig).values(), default=1) - 1
-            trials = range(max(number - looked_back, 1), number)
-            past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
-            return _judged_by_past(rig, measurements, past)
-
-        judged = await self.journal.call(judge)
+        judged = await self.journal.call(judged_by_past, rig, number, measurements)
         self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
         return judged
 
@@ -338,44 +331,3 @@ async def _whole(history: History, trials: TrialRun) -> History:
         return history
     space = trials.spec.problem.space
     return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
-
-
-# Sensors that say the same trial after trial, while everything else changes -------------------------------------
-
-
-def _judged_by_past(
-    spec: RigSpec, now: Mapping[str, Measurement], past: Sequence[Mapping[str, MeasurementRow]]
-) -> dict[str, Measurement]:
-    """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
-
-    Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
-    different in those trials, for the same setting may give the same reading. `past`: what was measured in the trials
-    before, by name, the last one last.
-    """
-    judged = dict(now)
-    for name, trials in _frozen_after(spec).items():
-        before = past[max(len(past) - (trials - 1), 0) :]
-        if trials > 1 and len(before) == trials - 1 and name in now and _is_frozen(now, name, before):
-            detail = f"reads {now[name].value!r} to the last digit in {trials} trials in a row: the sensor is frozen"
-            judged[name] = replace(now[name], severity=Severity.INVALID, detail=detail)
-    return judged
-
-
-def _is_frozen(now: Mapping[str, Measurement], name: str, before: Sequence[Mapping[str, MeasurementRow]]) -> bool:
-    measured, rows = now[name], [trial.get(name) for trial in before]
-    if measured.severity >= Severity.INVALID or measured.spread != 0:
-        return False
-    same = all(row is not None and row.value == measured.value and not row.spread for row in rows)
-    return same and any(
-        other != name and (row := trial.get(other)) is not None and row.value is not None and row.value != m.value
-        for trial in before
-        for other, m in now.items()
-    )
-
-
-def _frozen_after(spec: RigSpec) -> Mapping[str, int]:
-    """Return after how many trials each sensor counts as frozen; those that never do are not there."""
-    probes = {v.name for v in spec.variables if any(name in spec.dosing for name in v.actuators)}
-    names = (*spec.outcome_names, *sorted(probes | set(spec.watch.rules)))
-    rules = {name: spec.watch.rules.get(name, SensorRules()).frozen_after_trials for name in names}
-    return {name: trials for name, trials in rules.items() if trials is not None}

@@ -194,7 +194,7 @@ class Session:
         self._decider = decider
         self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self.runner))
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        awaiting = Awaiting(spec.rig.late, rig, journal, clock, desk, self.stop)
+        awaiting = Awaiting(spec.rig, rig, journal, clock, desk, self.stop)
         self.acts = Acts(
             journal, desk, self.stop, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting
         )

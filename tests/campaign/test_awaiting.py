@@ -21,6 +21,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import UsageError
 from rigctl.rig.spec import LateSpec
+from rigctl.rig.values import Measurement
 from tests.campaign.fakes import INVALID, RestingClock, TenLines, charged, make_rig_spec, make_spec, metered
 from tests.campaign.records import SetClock
 
@@ -184,6 +185,53 @@ async def test_a_sensor_is_read_when_it_is_due(stage):
     assert [a.message for a in stage.alarms()] == ["its outcome could not be read, and is tried again: y: no answer"]
     assert any(o.corrections for o in rows)
     assert history.awaited.size == 0
+
+
+async def test_who_says_it_while_the_sensor_is_read_is_first(stage):
+    """What a person has said meanwhile stands, what the sensor read is dropped, and the campaign goes on."""
+    spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
+    stage.clock = lambda: Patient(stage.world)
+    said = []
+
+    async def say():
+        if not said:
+            with stage.journal() as read:
+                said.extend(row.trial for row in read.trials() if row.state is State.AWAITING)
+            for number in said:
+                arguments = {"trial": number, "outcomes": {"y": 1.0}}
+                await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)
+
+    assert (await stage.run(spec, fail={"measure late": say})).recorded == 4
+    rows, _, _ = sound(stage, spec)
+    assert said
+    assert [row.came.who == "Ada" for row in rows] == [row.trial in said for row in rows]
+
+
+async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaign(stage):
+    """It is read again, as a sensor is that gave nothing."""
+    spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=3)
+    stage.clock = lambda: Patient(stage.world)
+
+    def mistake():
+        if stage.rig.calls.count("measure late") == 1:
+            raise KeyError("oops")
+
+    assert (await stage.run(spec, fail={"measure late": mistake})).recorded == 3
+    assert [a.message for a in stage.alarms()] == [
+        "its outcome could not be read, and is tried again: KeyError: 'oops'"
+    ]
+    assert 'raise KeyError("oops")' in stage.alarms()[0].detail
+    sound(stage, spec)
+
+
+async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage):
+    """The third outcome to the last digit, while all else changes, is none: read again, then given up."""
+    spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
+    stage.clock = lambda: Patient(stage.world)
+    await stage.run(spec, measured={"y": Measurement(3.25, 0.0, 5)})
+    rows, _, _ = sound(stage, spec)
+    assert [row.state for row in rows] == [*[State.RECORDED] * 2, *[State.FAILED] * 2]
+    assert "y: reads 3.25 to the last digit in 3 trials in a row" in stage.alarms()[0].message
 
 
 async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):

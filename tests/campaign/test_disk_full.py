@@ -165,7 +165,7 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         )
         patience = Patience(thread, stage.clock(), desk, watchman, 0.0, lambda: stop.finish is not None)
         care = Caretaker(spec, made, thread, stage.clock(), desk)
-        awaiting = Awaiting(spec.rig.late, made, thread, stage.clock(), desk, stop)
+        awaiting = Awaiting(spec.rig, made, thread, stage.clock(), desk, stop)
         room = Room(spec.rig, thread, patience)
         trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience, care, awaiting, room)
         ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
