@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted |
     if fitted is not None:
         found += _response(problem, history, fitted, memory)
     before = {(d.source, d.noticed): d for d in memory.drifts}
-    fresh = (d for d in found if d.noticed >= memory.begun)
+    fresh = (replace(d, batch=len(history) + 1) for d in found if d.noticed >= memory.begun)
     return tuple(before.get((d.source, d.noticed), d) for d in fresh)
 
 
@@ -76,6 +77,7 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
     times = np.maximum.accumulate(np.array([o.trial for o in history.complete], dtype=float))
     record = Record(history.x, values(problem, history), times, float(len(history)), history.noise)
     found = noticed(record, h, (), every=False)
-    if found is not None:
+    # what had begun by then is the same change: made anew, the rule takes it in, and the model goes on erring
+    if found is not None and times[found.begins] > max((d.noticed for d in before), default=0):
         began, at = int(times[found.begins]), int(times[found.noticed])
         yield Drift(RESPONSE, at, f"the response has changed at trial {began} (noticed at trial {at})")

@@ -35,17 +35,17 @@ class Batch:
 
 
 def settled(memory: Memory, history: History) -> Memory:
-    """Count the last batch: its loss in any case, its gain only if it has given an outcome, or still may."""
-    pending = memory.pending
-    if pending is None:
-        return memory
-    ended = next((o for o in reversed(history.observations) if o.trial == pending.trial), None)
-    gained = ended is not None and (ended.y is not None or ended.awaited)
+    """Count the last batch's loss, and the gains of those whose outcome has come; one that gives none gains none."""
+    last = () if memory.pending is None else (memory.pending,)
+    owed = (*memory.owed, *last)
+    known = {o.trial: o for o in (history.observations if owed else ())}
+    came = [p for p in owed if p.trial in known and known[p.trial].y is not None]
     return replace(
         memory,
         pending=None,
-        gained=memory.gained + (pending.gain if gained else 0.0),
-        lost=memory.lost + pending.loss,
+        owed=tuple(p for p in owed if p.trial in known and known[p.trial].awaited),
+        gained=memory.gained + sum(p.gain for p in came),
+        lost=memory.lost + sum(p.loss for p in last),
     )
 
 
@@ -67,7 +67,7 @@ def explored(
     problem, posterior = batch.problem, batch.posterior
     mean, sd = expected(posterior, problem.space, rule.control_set, rule.setting)
     gain = max(0.0, mean - left_alone(posterior, problem.space))
-    within = share * (memory.gained + gain) - memory.lost
+    within = share * memory.gained - memory.lost  # whether this batch gains anything is not known yet
     trial = len(batch.history) + 1
     prices = Prices.of(problem, batch.history)
     most = prices.at(rule.control_set, np.array([rule.setting]))

@@ -35,6 +35,8 @@ class Drift:
     """The trial at which the evidence sufficed."""
     told: str
     """In a sentence, without the last full stop; as it was told first."""
+    batch: int = 0
+    """The batch at whose decision that was: what is run was made before it was known, or anew since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,14 @@ class Memory:
     lost: float = 0.0
     """By exploring, against the rule, expected."""
     pending: Pending | None = None
+    """The last batch."""
+    owed: tuple[Pending, ...] = ()
+    """Batches before it whose outcome is awaited; their losses are counted."""
 
     @property
     def standing(self) -> tuple[Drift, ...]:
         """Return the changes that what is run does not know of."""
-        return tuple(d for d in self.drifts if d.noticed > self.since)
+        return tuple(d for d in self.drifts if d.batch > self.since)
 
 
 def remembered(state: JsonState | None) -> Memory | None:

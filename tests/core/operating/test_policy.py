@@ -228,6 +228,39 @@ def test_what_exploring_loses_is_within_its_budget_recounted_by_plain_formulas()
     assert memory.lost + memory.pending.loss == pytest.approx(lost, rel=0.03)
 
 
+def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budget_all_the_same():
+    """Batches that explore fail, every other one's outcome is awaited and then given up; counted after each batch."""
+    for seed in (5, 7):
+        world = World(hill, seed)
+        known, state, gave = campaign(world, 9), None, 0.0
+        for _ in range(14):
+            proposal, state = decide(known, PROBLEM, None, state, learn=0.3)
+            memory = remembered(state)
+            assert memory.gained == pytest.approx(gave)
+            world.look()
+            seen = world.observe(proposal)
+            known = History.of(replace(o, awaited=False) for o in known.observations)
+            if proposal.phase == "learn" or proposal.trial % 2:
+                seen = replace(seen, y=None, awaited=proposal.phase == "operate")
+            else:
+                gave += memory.pending.gain
+            known = known.append(seen)
+            assert memory.lost + memory.pending.loss <= 0.3 * gave
+    assert memory.lost > 0
+
+
+@pytest.mark.parametrize("model", [FIXED, ModelOptions()])
+def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
+    """Also one that is noticed as the rule is made; the next one that is made knows of it, however the model errs."""
+    for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40}):
+        world = World(hill, 3, **changed)
+        done = operated(world, campaign(world), changed["after"] + 10, problem=replace(PROBLEM, model=model), learn=0.0)
+        told = [remembered(d.state).standing for d in done.decisions]
+        ever = {(d.source, d.noticed) for standing in told for d in standing}
+        assert len(ever) == 1
+        assert not told[-1]
+
+
 def sources(done):
     """What had drifted by the end, and when it was noticed."""
     return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
