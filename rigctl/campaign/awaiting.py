@@ -1,8 +1,8 @@
 """Outcomes that come after the rig has done its part of a trial: read when it is time, waited for, given up.
 
 The trial is charged by then and is never charged again. A person's outcome comes by `give`, whoever asks for it; a
-sensor's is read between trials, or while another one settles: reading moves nothing. What is due is counted in
-campaign time, and across a boot by the wall clock if that says it is later.
+sensor's is read between trials, in whatever wait, or while another one settles: reading moves nothing. What is due is
+counted in campaign time, and across a boot by the wall clock if that says it is later.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.errors import JournalUnwritable, RigctlError, UsageError, counted
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
@@ -150,6 +151,11 @@ class Awaiting:
             elif left_s <= SOON * late.within_s:
                 await self._warn(trial, late)
 
+    async def meanwhile(self) -> None:
+        """Do as `look` beside a wait; whoever waits finds out as well that the journal cannot be written."""
+        with suppress(JournalUnwritable):
+            await self.look()
+
     async def next_s(self) -> float:
         """Return the rig time at which `look` will have something to do, as far as is known; infinity: never."""
         if self.late is None:
@@ -201,8 +207,8 @@ class Awaiting:
             detail = ""
             measured = await self.journal.call(judged_late, self.spec, trial, measured)
             wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
+        self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s  # also if it cannot be recorded
         if wrong:
-            self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s
             if not tried:
                 message = f"its outcome could not be read, and is tried again: {wrong}"
                 self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message, detail))

@@ -207,6 +207,7 @@ class Session:
             lambda: self.stop.finish is not None,
             lambda: self.stop.pause,
             lambda: self.care.changed,
+            awaiting.meanwhile,
         )
         waits = awaiting, Room(spec.rig, journal, patience)
         trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, *waits)

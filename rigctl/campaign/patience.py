@@ -63,6 +63,8 @@ class Patience:
     """Who has paused the campaign, and why; empty: nobody."""
     changed: Callable[[], bool] = lambda: False
     """Whether a person has done something to an instrument that was not looked at yet."""
+    beside: Callable[[], Awaitable[object]] | None = None
+    """What has to be done meanwhile, and moves nothing: outcomes of earlier trials are due."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
     phase: CampaignPhase = "RUNNING"
@@ -109,7 +111,16 @@ class Patience:
                 return
             if self.watchman.demanding("safe"):
                 return
+            await self._moment()
+
+    async def _moment(self, rest_s: float | None = None) -> None:
+        """Let so much rig time pass, or until the watch has looked again; then do what is due meanwhile."""
+        if rest_s is None:
             await meanwhile(self.clock, self.watchman.next_look())
+        else:
+            await rest(self.clock, rest_s)
+        if self.beside is not None:
+            await self.beside()
 
     async def until_resumed(self) -> None:
         """Keep everything safe while a person has paused the campaign, until one resumes it.
@@ -121,7 +132,7 @@ class Patience:
             self.refuse_if_tripping()
             if self.phase != "PAUSED":
                 await self.enter("PAUSED", why)
-            await meanwhile(self.clock, self.watchman.next_look())
+            await self._moment()
         if self.phase == "PAUSED":
             await self.enter("RUNNING", "a person has resumed it" if not why else "it ends")
 
@@ -135,7 +146,7 @@ class Patience:
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "fail", "safe"):
                 return
-            await meanwhile(self.clock, self.watchman.next_look())
+            await self._moment()
             pause_s += self.watchman.period_s
             if self.changed() or pause_s >= AGAIN_S:
                 pause_s = 0.0
@@ -162,7 +173,7 @@ class Patience:
         self.desk.alarm(Alarm(Severity.MAJOR, source, f"{waits}: {listing} {STANDS}"))
         while found and not self.enough():
             self.refuse_if_tripping()
-            await rest(self.clock, pause_s * self.clock.speedup)
+            await self._moment(pause_s * self.clock.speedup)
             pause_s = min(2 * pause_s, LONGEST_CALL_S)
             found = await wrong()
         if not found:
@@ -179,7 +190,7 @@ class Patience:
         steady_s = self.clear_for_s / self.clock.speedup
         while not self.enough() and (time.monotonic() - since_s < steady_s or calls < STEADY_CALLS):
             self.refuse_if_tripping()
-            await rest(self.clock, FIRST_CALL_S * self.clock.speedup)
+            await self._moment(FIRST_CALL_S * self.clock.speedup)
             calls += 1
             if await wrong():
                 since_s, calls = time.monotonic(), 0
@@ -204,7 +215,7 @@ class Patience:
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
                 break
-            await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
+            await self._moment(min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
             await self.enter("RUNNING", "the wait is over")
 

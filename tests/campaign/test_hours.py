@@ -14,7 +14,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.civil import Civil
-from rigctl.rig.spec import ActuatorLimits, CapSpec, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, CapSpec, LateSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import Glance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
@@ -60,6 +60,15 @@ async def test_a_trial_that_cannot_end_within_its_hours_waits_for_the_next_ones(
     waits = [e.why for e in restful.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
     assert any("the next may begin on Mon 2026-10-26 08:00 CET" in why for why in waits) == bool(waits)
     assert "safe" in restful.rig.calls
+
+
+async def test_an_outcome_is_read_when_it_is_due_though_trials_wait(restful):
+    """On Saturday, while the rig rests over the weekend; on Monday it would be too late."""
+    restful.clock().speedup = 1800.0
+    late = LateSpec(("y",), "sensor", within_s=30 * 3600.0, after_s=20 * 3600.0)
+    result = await restful.run(office(late=late), fail=takes(restful, 40))
+    assert result.recorded == 2
+    assert began(restful, Event.RECORD)[0].startswith("Sat 2026-10-24 11:")
 
 
 async def test_a_restart_goes_on_in_the_same_civil_time(restful):
