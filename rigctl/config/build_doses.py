@@ -41,7 +41,7 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
     unit = served.unit
     what = f"a change of {name} per volume such as 0.05 {unit}/mL"
     effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", what)
-    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.to, section.tolerance, unit, f"in {unit}")
+    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.span, section.tolerance, unit, f"in {unit}")
     if effect == 0:
         findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
     if tolerance <= 0:

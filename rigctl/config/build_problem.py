@@ -159,7 +159,7 @@ def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tup
     if section.step is None:
         return None
     findings, unit, path = context.findings, section.unit, (*path, "step")
-    step = findings.attempt(path, None, context.units.to, section.step, unit, f"in {unit}, like the variable")
+    step = findings.attempt(path, None, context.units.span, section.step, unit, f"in {unit}, like the variable")
     if step is None:
         return None
     low, high = bounds
@@ -333,8 +333,11 @@ def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges:
             what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
             context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
             return None
-    attempt, to = context.findings.attempt, context.units.to
-    values = {k: attempt((*path, k), None, to, v, unit, f"in {unit}") for k, v in given.items()}
+    attempt, units = context.findings.attempt, context.units
+    values = {
+        k: attempt((*path, k), None, units.span if k in ("sd", "scale") else units.to, v, unit, f"in {unit}")
+        for k, v in given.items()
+    }
     whole = {k: v for k, v in values.items() if v is not None}
     if len(whole) < len(values) or (kind == "empirical" and not whole):
         return None

@@ -233,7 +233,9 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
     tolerance = READ_BACK_SHARE * (high - low)
     if section.read_back_tolerance is not None:
         given = section.read_back_tolerance
-        tolerance = findings.attempt(path, 1.0, units.to, given, section.unit, f"in {section.unit}, like the variable")
+        tolerance = findings.attempt(
+            path, 1.0, units.span, given, section.unit, f"in {section.unit}, like the variable"
+        )
     if tolerance < 0 and section.read_back_tolerance is not None:
         findings.add(path, f"got {tolerance:g}, must not be negative")
     first, second = [*section.actuators, None, None][:2]

@@ -127,7 +127,7 @@ def _slew(context: Context, name: str, section: LimitSection, unit: str | None) 
         return None
     step = rate = math.inf
     if section.max_step is not None:
-        step = findings.attempt((*path, "max_step"), 1.0, context.units.to, section.max_step, unit, f"in {unit}")
+        step = findings.attempt((*path, "max_step"), 1.0, context.units.span, section.max_step, unit, f"in {unit}")
         if not step > 0:
             findings.add((*path, "max_step"), f"got {step:g}, must be > 0")
     if section.max_rate is not None:
@@ -314,13 +314,10 @@ def _rate_per_s(context: Context, text: str, unit: str) -> float:
     if found is None:
         raise ValueError(f'got "{text}", must be {what}')
     try:
-        amount = context.units.to(found[1], unit, what)
-        shifted = context.units.to(re.sub(r"^\s*[-+]?[\d.]+([eE][-+]?\d+)?", "0", found[1]), unit, what)
+        amount = context.units.span(found[1], unit, what)
         seconds = context.units.factor(found[2], "s")
     except ValueError as error:
         raise ValueError(f'got "{text}", must be {what}') from error
-    if shifted != 0:  # degF on a variable in degC: a difference has no zero point
-        raise ValueError(f'got "{text}", must be {what}, in the unit of the reading')
     if not amount / seconds > 0:
         raise ValueError(f'got "{text}", must be more than nothing')
     return amount / seconds

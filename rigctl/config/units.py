@@ -118,6 +118,14 @@ class Units:
         amount, given = _split(value, what)
         return _finite(self._part(value, amount, given, unit, what) if given else amount, value)
 
+    def span(self, value: str | float, unit: str, what: str) -> float:
+        """Convert a difference, such as a tolerance or a spread: 1 degC is 1 K then, wherever their zeros are."""
+        if not isinstance(value, str):
+            return float(value)
+        amount, given = _split(value, what)
+        nothing = self._part(value, Decimal(0), given, unit, what) if given else Decimal(0)
+        return _finite(self._part(value, amount, given, unit, what) - nothing if given else amount, value)
+
     def quantity(self, value: str, kind: Kind) -> float:
         """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))

@@ -58,6 +58,29 @@ def test_units_of_the_same_dimension_may_be_mixed():
     assert config.problem.space.variables[1].high == pytest.approx(7.7)
 
 
+@pytest.mark.parametrize(
+    ("unit", "given", "is_"), [("K", "2 degC", 2.0), ("degF", "1 degC", 1.8), ("degC", "2 K", 2.0)]
+)
+def test_a_difference_has_no_zero_point(unit, given, is_):
+    """A tolerance of 2 degC is 2 K, not the 275 K within which every read-back is right; so are all differences."""
+    text = SMALL.replace("mM", unit).replace("pH", unit).replace(f"model: {unit}", "model: pH")
+    text = text.replace(
+        "actuator: ca_valve,", f"actuator: ca_valve, read_back_tolerance: {given}, max_rate: {given}/s,"
+    )
+    text = text.replace(f"tolerance: 0.04 {unit}", f"tolerance: {given}").replace("sd: 0.3", f"sd: {given}")
+    text = text.replace("range: [5.2, 6.8]", "range: [2, 12]").replace("mean: 6.1", "mean: 7")
+    text = text.replace("limits: {", f"limits: {{ca_valve: {{max_step: {given}}}, ").replace("[0, 7.7]", "[0, 18]")
+    text = text.replace("[0, 18],", f"[0, 18], step: {given},")
+    config = loaded(text)
+    rig, (ph, ca) = config.rig, config.problem.space.variables
+    assert rig.variables[1].read_back_tolerance == pytest.approx(is_)
+    assert rig.watch.rules["ca"].max_rate_per_s == pytest.approx(is_)
+    assert rig.dosing["doser"].tolerance == pytest.approx(is_)
+    assert rig.limits["ca_valve"].slew.max_step == pytest.approx(is_)
+    assert ca.step == pytest.approx(is_)
+    assert ph.marginal.scale == pytest.approx(TruncatedNormal.from_moments(0.5, is_ / 10).scale)
+
+
 def test_marginals_are_on_the_unit_cube():
     """Declared in engineering units, kept on the unit cube."""
     first, second = (v.marginal for v in loaded(SMALL).problem.space.variables)

@@ -128,11 +128,10 @@ def test_a_rule_that_cannot_be_kept_is_refused(given, key, what):
     assert what in found[f"rig.yaml:5: variables.ph.{key}"]
 
 
-def test_a_rate_of_a_scale_with_another_zero_is_refused():
-    """5 degF/min is no 5 degC/min, nor -15."""
+def test_a_rate_has_no_zero_point():
+    """5 degF/min is neither 5 degC/min nor -15."""
     text = BY_HAND.replace("ca: {unit: mM", "ca: {unit: degC, max_rate: 5 degF/min")
-    assert "in the unit of the reading" in problems(text)["rig.yaml:6: variables.ca.max_rate"]
-    assert loaded(text.replace("degF", "degC")).rig.watch.rules["ca"].max_rate_per_s == pytest.approx(5 / 60)
+    assert loaded(text).rig.watch.rules["ca"].max_rate_per_s == pytest.approx(5 / 1.8 / 60)
 
 
 def test_the_watch_itself_can_be_set():
