@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +20,7 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
 from rigctl.campaign.frozen import SENSOR, judged_late
 from rigctl.campaign.journal.later import CAMPAIGN
+from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -51,11 +52,7 @@ def give(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, 
     Raises:
         UsageError: it does not await this, or a value cannot have been.
     """
-    row = journal.read.trial(trial)
-    missing = _awaited_names(journal, row)
-    if set(outcomes) != set(missing):
-        got = ", ".join(outcomes) or "nothing"
-        raise UsageError(f"outcome: trial {trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+    awaits(journal.read, journal.read.trial(trial), outcomes)
     for name, value in outcomes.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
             raise UsageError(f"outcome: trial {trial}: {name}: got {value!r:.40}, must be a finite number")
@@ -71,7 +68,7 @@ def give_up(journal: Journal, trial: int, who: str, why: str) -> str:
     Raises:
         UsageError: it awaits none, or no reason is given.
     """
-    missing = _awaited_names(journal, journal.read.trial(trial))
+    missing = _awaited_names(journal.read, journal.read.trial(trial))
     if not why.strip():
         raise UsageError(f"outcome: trial {trial}: say why none comes, with --why: it is read by others later")
     journal.awaited.come(trial, dict.fromkeys(missing), who, why, act="outcome")
@@ -85,13 +82,26 @@ def give_all_the_same(journal: Journal, trial: int, outcomes: Mapping[str, float
         UsageError: it was not given up, or the outcome could not have been.
     """
     row = journal.read.trial(trial)
-    if row.awaited is None or row.state is not State.FAILED:
+    if not given_up(row):
         return give(journal, trial, outcomes, who, why)
     because = why or "its outcome came after it was given up"
     return amend(journal, trial, Amendment(outcomes=dict(outcomes)), who, because)
 
 
-def _awaited_names(journal: Journal, row: TrialRow) -> tuple[str, ...]:
+def given_up(row: TrialRow) -> bool:
+    """Tell whether a trial ended without the outcome it awaited."""
+    return row.awaited is not None and row.state is State.FAILED
+
+
+def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
+    """Raise `UsageError` unless these are the outcomes that a trial awaits, all of them."""
+    said, missing = tuple(outcomes), _awaited_names(reader, row)
+    if set(said) != set(missing):
+        got = ", ".join(said) or "nothing"
+        raise UsageError(f"outcome: trial {row.trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+
+
+def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
     """Return the outcomes that a trial awaits.
 
     Raises:
@@ -99,7 +109,7 @@ def _awaited_names(journal: Journal, row: TrialRow) -> tuple[str, ...]:
     """
     number = row.trial
     if row.state is State.AWAITING:
-        first, *further = names_of(journal.read.campaign())[1]
+        first, *further = names_of(reader.campaign())[1]
         known = {first: row.outcome, **{name: row.further.get(name) for name in further}}
         return tuple(name for name, value in known.items() if value is None)
     if row.awaited is not None and row.came is not None and row.state is State.FAILED:
@@ -113,7 +123,7 @@ def _awaited_names(journal: Journal, row: TrialRow) -> tuple[str, ...]:
             f"outcome: trial {number}: has its outcome already, {row.outcome:g}{by}; "
             f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
         )
-    raise UsageError(f"outcome: trial {number}: is {row.state} and awaits none; `rigctl status` names those that do")
+    raise UsageError(f"outcome: trial {number}: is {row.state} and awaits none; `rigctl outcome` lists those that do")
 
 
 # What the campaign does -----------------------------------------------------------------------------------------------

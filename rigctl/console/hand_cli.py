@@ -116,7 +116,7 @@ def import_(
     config = Path(which[0]) if len(which) > 1 else None
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
-    reading = importing.Reading(_maps(maps or []), _decimals(decimal), _tab(separator), controlled)
+    reading = importing.Reading(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
     plan = importing.planned(loaded, Path(which[-1]), reading)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
@@ -180,7 +180,8 @@ def _maps(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _decimals(given: str | None) -> Any:
+def decimals_said(given: str | None) -> Any:
+    """Return the mark that a person says numbers have before their fraction."""
     if given not in (None, "comma", "point"):
         raise UsageError(f'--decimal: got "{given}", must be comma or point')
     return given

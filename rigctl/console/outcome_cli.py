@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rigctl.console.hand_cli import made_sure
+from rigctl.console.hand_cli import decimals_said, made_sure
 from rigctl.console.options import AsJson, State
 from rigctl.console.output import print_json
 
@@ -28,6 +28,9 @@ def outcome(
     source: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="CSV with the columns trial, the outcomes, and unit.")
     ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(metavar="comma|point", help="Of the file; default: as its numbers say.")
+    ] = None,
     values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
     lost: Annotated[bool, typer.Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="For whoever reads it later.")] = "",
@@ -40,7 +43,7 @@ def outcome(
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
     from rigctl.console import outcomes
 
-    asked = outcomes.asked_of(which or [], source, values, lost=lost)
+    asked = outcomes.asked_of(which or [], source, values, decimals_said(decimal), lost=lost)
     directory = outcomes.directory_of(asked.config, state)
     if asked.nothing:
         waiting = outcomes.waiting(directory)

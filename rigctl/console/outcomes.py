@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from rigctl.campaign import control
-from rigctl.campaign.awaiting import give, give_all_the_same, give_up, told_utc
+from rigctl.campaign.awaiting import awaits, give, give_all_the_same, give_up, given_up, told_utc
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
@@ -23,6 +22,8 @@ from rigctl.config.units import Units
 from rigctl.console.assemble import find_state, open_campaign, own_journal
 from rigctl.console.by_hand import ManualRow, by_name
 from rigctl.console.doubts import doubts
+from rigctl.console.outcome_file import Said, given_in
+from rigctl.console.spreadsheet import Decimals
 from rigctl.core.aftermath import forecast
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
@@ -34,19 +35,6 @@ FEWEST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Holds what is said of one trial, as it was written."""
-
-    trial: int
-    value: str = ""
-    """Of the first outcome, with or without a unit."""
-    further: Mapping[str, str] = field(default_factory=dict)
-    why: str = ""
-    where: str = ""
-    """File and line, for people."""
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """Holds what the command line says."""
 
@@ -54,6 +42,8 @@ class Asked:
     said: tuple[Said, ...] = ()
     source: Path | None = None
     lost: bool = False
+    decimals: Decimals | None = None
+    """Of the file's numbers; None: as they say."""
 
     @property
     def nothing(self) -> bool:
@@ -61,7 +51,9 @@ class Asked:
         return not self.said and self.source is None
 
 
-def asked_of(which: Sequence[str], source: Path | None, values: str, *, lost: bool) -> Asked:
+def asked_of(
+    which: Sequence[str], source: Path | None, values: str, decimals: Decimals | None = None, *, lost: bool
+) -> Asked:
     """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it.
 
     Raises:
@@ -73,7 +65,9 @@ def asked_of(which: Sequence[str], source: Path | None, values: str, *, lost: bo
     if source is not None:
         if words or values or lost:
             raise UsageError(f"outcome: got {got} and --from {source}; give either a file or one trial")
-        return Asked(config, source=source)
+        return Asked(config, source=source, decimals=decimals)
+    if decimals is not None:
+        raise UsageError("--decimal: says how a file is to be read; give --from FILE, too, or leave it out")
     if not words:
         if values or lost:
             raise UsageError("outcome: give the trial's number, too: rigctl outcome TRIAL VALUE [UNIT]")
@@ -127,31 +121,60 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
 def record(
     directory: Path, asked: Asked, sure: Callable[[Sequence[str]], None], *, force: bool, why: str
 ) -> list[Mapping[str, Any]]:
-    """Record outcomes; return what came of it, trial by trial. What a file says twice is recorded once.
+    """Record outcomes; return what came of it, trial by trial. Of a file all or nothing; what it says twice once.
 
     Raises:
         UsageError: a trial awaits none, or what is said looks mistyped and nobody is sure.
-        ConfigError: the file cannot be read or does not hold.
+        ConfigError: the file does not hold.
         RigctlError: the campaign that runs here refuses, or does not answer.
     """
     if asked.lost:
         return [_tell(directory, asked.said[0].trial, None, why, force=False)]
+    known: list[Mapping[str, Any]] = []
     with open_campaign(None, directory) as campaign:
-        loaded, reader = campaign.loaded, campaign.reader
-        said = asked.said if asked.source is None else _rows(loaded, asked.source)
+        loaded, reader, said = campaign.loaded, campaign.reader, asked.said
+        if asked.source is not None:
+            given = given_in(loaded, asked.source, asked.decimals)
+            said, so = _all_awaited(loaded, reader, given.said, force=force)
+            known += [{"trial": n, "outcome": f"trial {n}: is recorded so already"} for n in so]
+            known += [{"trial": n, "outcome": f"trial {n}: nothing is said of it here yet"} for n in given.empty]
+            if given.unread:
+                note = f"{asked.source}: not read: {', '.join(given.unread)}"
+                known.insert(0, {"trial": None, "outcome": note})
         outcomes = {one.trial: _numbers(loaded, one) for one in said}
-        rows = {number: reader.trial(number) for number in outcomes}
-        here = [one for one in said if not _is_so(loaded, rows[one.trial], outcomes[one.trial])]
-        found = [doubt for one in here for doubt in _doubts(loaded, reader, rows[one.trial], outcomes[one.trial], one)]
+        found = [
+            doubt
+            for one in said
+            for doubt in _doubts(loaded, reader, reader.trial(one.trial), outcomes[one.trial], one)
+        ]
     if found:
         sure(found)
-    known = [
-        {"trial": one.trial, "outcome": f"trial {one.trial}: is recorded so already"}
-        for one in said
-        if one not in here and asked.source is not None
-    ]
-    told = here if asked.source is not None else said
-    return [*known, *(_tell(directory, one.trial, outcomes[one.trial], one.why or why, force=force) for one in told)]
+    return [*known, *(_tell(directory, one.trial, outcomes[one.trial], one.why or why, force=force) for one in said)]
+
+
+def _all_awaited(
+    loaded: LoadedConfig, reader: Reader, said: Sequence[Said], *, force: bool
+) -> tuple[tuple[Said, ...], tuple[int, ...]]:
+    """Return what a file says that is new, and the trials of which it says what is recorded already.
+
+    Raises:
+        ConfigError: what it says cannot be recorded; every line of it, and nothing was.
+    """
+    new, so, mistakes = [], [], []
+    for one in said:
+        try:
+            row, outcomes = reader.trial(one.trial), _numbers(loaded, one)
+            if _is_so(loaded, row, outcomes):
+                so.append(one.trial)
+                continue
+            if not (force and given_up(row)):
+                awaits(reader, row, outcomes)
+            new.append(one)
+        except UsageError as error:
+            mistakes.append(Mistake(one.where, str(error).removeprefix(f"{one.where}: ").removeprefix("outcome: ")))
+    if mistakes:
+        raise ConfigError(mistakes)
+    return tuple(new), tuple(so)
 
 
 def judged(directory: Path, trial: int, said: Mapping[str, str]) -> tuple[Mapping[str, float], tuple[str, ...]]:
@@ -188,37 +211,6 @@ def _tell(
         reader.campaign()
     with own_journal(directory) as journal:
         return {"trial": trial, "outcome": work(journal)}
-
-
-def _rows(loaded: LoadedConfig, path: Path) -> tuple[Said, ...]:
-    """Read a CSV of outcomes: the columns trial, the first outcome's name, and perhaps unit, further outcomes, why."""
-    first, *further = loaded.rig.outcome_names
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            header = [name.strip() for name in reader.fieldnames or []]
-            table = [(reader.line_num, {k.strip(): (v or "").strip() for k, v in row.items() if k}) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError([Mistake(str(path), f"cannot be read as CSV: {error}")]) from error
-    missing = [name for name in ("trial", first) if name not in header]
-    mistakes = [Mistake(f"{path}:1", f"column {name} is missing, got {', '.join(header)}") for name in missing]
-    said: dict[int, Said] = {}
-    for line, cells in table if not missing else ():
-        where = f"{path}:{line}"
-        if not any(cells.values()):
-            continue
-        if not cells["trial"].isdecimal():
-            mistakes.append(Mistake(where, f'trial: got "{cells["trial"]}", must be a number of a trial'))
-            continue
-        number = int(cells["trial"])
-        if number in said:
-            mistakes.append(Mistake(where, f"trial {number}: stands here twice, first in {said[number].where}"))
-        value = " ".join(filter(None, (cells[first], cells.get("unit", ""))))
-        given = {name: cells[name] for name in further if cells.get(name)}
-        said.setdefault(number, Said(number, value, given, cells.get("why", ""), where))
-    if mistakes:
-        raise ConfigError(mistakes)
-    return tuple(said.values())
 
 
 def _numbers(loaded: LoadedConfig, said: Said) -> Mapping[str, float]:

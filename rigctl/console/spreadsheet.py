@@ -69,7 +69,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     for magic, what in NOT_CSV:
         if data.startswith(magic):
-            raise UsageError(f"{path}: is {what}, must be text; save it as CSV in your spreadsheet, and import that")
+            raise UsageError(f"{path}: is {what}, must be text; save it as CSV in your spreadsheet, and give that")
     text, encoding = _decoded(data)
     lines = text.split("\n", 1)
     told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
@@ -99,7 +99,7 @@ def _sheet(
         if any(cell.strip() for cell in row[len(header) :]):
             raise UsageError(
                 f"{path}:{number}: got {len(row)} columns, the header in line {line} has {len(header)}; "
-                "a comma in a number may have been taken for a separator: quote it, or give --separator"
+                "a comma in a number may have been taken for a separator: quote it, or save with semicolons"
             )
         rows.append((number, tuple(cell.strip() for cell in (row + [""] * len(header))[: len(header)])))
     if len(rows) > MOST_ROWS:

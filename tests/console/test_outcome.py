@@ -158,3 +158,53 @@ def test_a_file_is_taken_whole_and_may_be_given_again(awaited):
     second = awaited.rigctl("outcome", "2", "1.7", "--values", "taste=3", code=2).err
     assert "has its outcome already, 1.5" in second
     assert "`rigctl amend 2" in second
+
+
+SHEETS = {
+    "Excel on the continent": "Trial;Growth [m2/day];Unit;Taste;Datum\r\n2;0,00015;;3,5;1.12.2026\r\n",
+    "tabs": "trial\tgrowth\ttaste\n2\t1.5\t3.5\n",
+    "unit of the cell": 'trial,growth,taste\n2,"1,5 cm2/day","3,5"\n',
+    "a title above": "Lab 17;;\ntrial;growth;taste\n2;1,5;3,5\n",
+}
+
+
+@pytest.mark.parametrize("text", SHEETS.values(), ids=SHEETS)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding):
+    """Separator, decimal comma, mark at the head, capitals and units in the header: as `rigctl import` reads them."""
+    (awaited.folder / "lab.csv").write_bytes(text.encode(encoding))
+    said = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
+    assert said[-1] == "trial 2: growth 1.5, taste 3.5; 3 outcomes still awaited"
+    assert (said[0] == "lab.csv: not read: Datum") is ("Datum" in text)
+
+
+def test_of_a_file_that_does_not_hold_nothing_is_recorded(awaited):
+    """Every line of it is told, also of trials that await nothing; what is right is not recorded beside it."""
+    awaited.rigctl("outcome", "1", "1.5", "--values", "taste=3")
+    before = trials()
+    awaited.write("lab.csv", "trial,growth,taste\n2,1.5,3\n1,1.7,3\n9,1,1\n3,1 kg,1\n4,1,\n")
+    told = awaited.rigctl("outcome", "--from", "lab.csv", code=2).err
+    assert "lab.csv:3: trial 1: has its outcome already, 1.5" in told
+    assert "lab.csv:4: trial 9: not in this journal" in told
+    assert "lab.csv:5: trial 3: growth: " in told
+    assert "lab.csv:6: trial 4: got growth, must be all that it awaits: growth, taste" in told
+    assert trials() == before
+
+
+def test_a_line_without_an_outcome_is_left_for_later(awaited):
+    """A sheet of all trials is filled in as they come in."""
+    awaited.write("lab.csv", "trial,growth,taste\n2,,\n3,1.5,3\n")
+    assert awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines() == [
+        "trial 2: nothing is said of it here yet",
+        "trial 3: growth 1.5, taste 3; 3 outcomes still awaited",
+    ]
+
+
+def test_a_number_that_may_be_read_in_two_ways_is_not_guessed(awaited):
+    """Until somebody says which it is."""
+    awaited.write("lab.csv", "trial;growth;taste\n2;1,234;3\n")
+    assert "say --decimal comma" in awaited.rigctl("outcome", "--from", "lab.csv", code=2).err
+    said = awaited.rigctl("outcome", "--from", "lab.csv", "--decimal", "comma").out
+    assert said.startswith("trial 2: growth 1.23")
+    awaited.write("point.csv", "trial,growth,taste\n3,1.234,3\n")
+    assert awaited.rigctl("outcome", "--from", "point.csv").out.startswith("trial 3: growth 1.23")
