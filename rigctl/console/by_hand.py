@@ -147,8 +147,11 @@ def by_name(option: str, given: str) -> Mapping[str, str]:
         UsageError: it is nothing of the kind, or a name stands twice.
     """
     found: dict[str, str] = {}
+    last = ""
     for part in filter(None, (p.strip() for p in given.split(","))):
-        name, equals, text = (p.strip() for p in part.partition("="))
+        last, (name, equals, text) = part if "=" in part else last, (p.strip() for p in part.partition("="))
+        if not equals and last[-1:].isdigit() and part[:1].isdigit():
+            raise UsageError(f'{option}: got "{last},{part}", must have a decimal point; write "{last}.{part}"')
         if not equals:
             raise UsageError(f'{option}: got "{part}", must be name=value, separated by commas')
         if name in found:

@@ -91,6 +91,7 @@ def test_a_rule_is_recommended_where_readings_were_told(bench):
     [
         ("phh=6.1", 'got "phh", must be a variable: one of ph, ca; did you mean "ph"?'),
         ("ph=acid", '--now: ph: got "acid", must be a number in'),
+        ("ca=3.3,ph=6,1", '--now: got "ph=6,1", must have a decimal point; write "ph=6.1"'),
         ("ph=61", "far outside its range of"),
     ],
 )
