@@ -136,7 +136,8 @@ class Board:
             case events.AlarmRaised():
                 self.alarms.append(event.alarm)
             case events.CampaignEnded():
-                self.result = event.result
+                # one that ends while it starts has told nothing before
+                self.result, self.spent, self.budget = event.result, event.result.spent, event.result.budget
             case _:
                 pass
 

@@ -93,6 +93,11 @@ def test_a_pipe_gets_one_line_per_event():
     assert len(lines) == 7
 
 
+def test_what_is_stopped_while_it_starts_says_what_was_spent():
+    """Nothing was told of it before; it is not 0.00."""
+    assert told(terminal=False, story=STORY[-1:]) == "ended (budget): all spent; 3 trials, 0.75 of 20.00 EUR spent\n"
+
+
 def test_the_best_is_the_least_when_minimising():
     """Best so far follows the direction of the outcome."""
     lines = told(terminal=False, config=BENCH.replace("floor: 0", "direction: minimise")).splitlines()
