@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.events import Batches
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.under_way import UnderWay
@@ -52,9 +53,17 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
     if "upkeep" in status:
         words |= _instruments(status["upkeep"])
         del words["upkeep"]
+    if "acts" in status:
+        words["acts"] = "; ".join(map(_act, status["acts"]))
     if "readings" in status:
         words["readings"] = progress.readings_words(_seen(status["readings"])) or None
     return words
+
+
+def _act(act: Mapping[str, Any]) -> str:
+    """Say what somebody did, e.g. `2026-03-01 12:00 Anna: stop (enough), ends after the trial under way`."""
+    did = f"{told_utc(act['utc'])} {act['who']}: {act['verb']} {act['argument']}".rstrip()
+    return did + (f" ({act['why']})" if act["why"] else "") + (f", {act['outcome']}" if act["outcome"] else "")
 
 
 def _instruments(upkeep: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
 from rigctl.console import alarms as listing
@@ -69,6 +70,11 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed):
     assert listed(alarmed, code=1)[0]
     acts = alarmed.rigctl("status", "--json").json["acts"]
     assert [(a["verb"], a["argument"]) for a in acts] == [("shelve", "alarm 2 for 7200 s"), ("unshelve", "alarm 2")]
+    (line,) = (line for line in alarmed.rigctl("status").out.splitlines() if line.startswith("acts: "))
+    who = acts[0]["who"]
+    first, second = line.removeprefix("acts: ").split("; ")
+    assert first == f"{told_utc(acts[0]['utc'])} {who}: shelve alarm 2 for 7200 s (new probe is on order)"
+    assert second.endswith(f"{who}: unshelve alarm 2")
 
 
 @pytest.mark.parametrize(
