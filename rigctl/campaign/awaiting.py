@@ -184,9 +184,10 @@ class Awaiting:
             return ""
         waiting = await self.journal.call(lambda j: j.awaited.waiting())
         if waiting and self.late.hold:
-            return f"the outcome of {_listed(waiting)} is awaited before the next trial"
+            return f"the outcome of {_listed(waiting)} is awaited before the next trial{self._how(self.late)}"
         if len(waiting) >= self.late.pending:
-            return f"the outcomes of {counted(len(waiting), 'trial')} are awaited, no more may be under way"
+            many = counted(len(waiting), "trial")
+            return f"the outcomes of {many} are awaited, no more may be under way{self._how(self.late)}"
         return ""
 
     async def outstanding(self) -> str:
@@ -194,7 +195,12 @@ class Awaiting:
         if self.late is None or not self.late.wait_at_end:
             return ""
         waiting = await self.journal.call(lambda j: j.awaited.waiting())
-        return f"the outcome of {_listed(waiting)} is awaited" if waiting else ""
+        return f"the outcome of {_listed(waiting)} is awaited{self._how(self.late)}" if waiting else ""
+
+    @staticmethod
+    def _how(late: LateSpec) -> str:
+        """Say how a person ends that; nothing where sensors do."""
+        return ": `rigctl outcome TRIAL VALUE` records it" if late.how == "hand" else ""
 
     # one trial ------------------------------------------------------------------------------------------------------
 

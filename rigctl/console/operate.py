@@ -73,7 +73,7 @@ def prepared(
     """
     loaded = load(config, Overrides(buses), to_run=True)
     directory = state_directory(state, loaded.name)
-    known = trials = 0
+    known = trials = awaited = 0
     if (directory / FILE_NAME).exists():
         with open_reader(directory) as reader:
             campaign = None
@@ -81,7 +81,7 @@ def prepared(
                 campaign = reader.campaign()
             if campaign is not None:
                 loaded = configured(campaign, directory, buses, config, to_run=True)
-                trials, known = _counts(loaded, reader)
+                trials, known, awaited = _counts(loaded, reader)
     fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
     if fixed and (learn is not None or wish.anew or wish.full):
         other = "--learn" if learn is not None else "--anew" if wish.anew else "--full"
@@ -90,9 +90,10 @@ def prepared(
         raise UsageError(needs_look("operate", config))
     if not known and not fixed:
         there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
+        first = "`rigctl outcome TRIAL VALUE` says one that is awaited" if awaited else f"`rigctl run {config}` first"
         raise UsageError(
-            f"{directory}: got {there}, must be at least one trial with an outcome; `rigctl run {config}` "
-            "first, or say what to run with --set NAME=X,..."
+            f"{directory}: got {there}, must be at least one trial with an outcome; {first}, "
+            "or say what to run with --set NAME=X,..."
         )
     at_least = trials if wish.anew else 0
     return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least, wish.full), directory
@@ -106,10 +107,10 @@ def needs_look(verb: str, config: Path) -> str:
     )
 
 
-def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int]:
-    """Return how many trials there are, and how many gave an outcome."""
+def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int, int]:
+    """Return how many trials there are, how many gave an outcome, and how many still may."""
     history = reader.history(loaded.problem.space)
-    return len(history), len(history.complete)
+    return len(history), len(history.complete), len(history.awaited)
 
 
 def share(text: str) -> float | None:

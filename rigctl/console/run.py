@@ -17,6 +17,7 @@ from rigctl.campaign.events import CampaignEvent, CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
 from rigctl.console.assemble import rig_factory
@@ -51,6 +52,8 @@ class Ended:
     """None: no trial has given an outcome."""
     ledger: int
     """Sum of all ledger lines, idle ones among them, micro-units."""
+    awaited: int = 0
+    """Trials whose outcome is still to come."""
 
     @property
     def exit_code(self) -> int:
@@ -87,7 +90,8 @@ def run_campaign(
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:
             recommendation = None
-    return Ended(result, recommendation, ledger)
+        awaited = sum(row.state is State.AWAITING for row in reader.trials())
+    return Ended(result, recommendation, ledger, awaited)
 
 
 def conducted(
@@ -147,6 +151,7 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "")
     for actuator, why in result.safe.failed.items():
         console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")
     if outcome.recommendation is None:
-        console.print("No recommendation: no trial has given an outcome.")
+        to_come = f" yet; those of {counted(outcome.awaited, 'trial')} are awaited" if outcome.awaited else ""
+        console.print(f"No recommendation: no trial has given an outcome{to_come}.")
     else:
         report.show(outcome.recommendation, labels, console, note)

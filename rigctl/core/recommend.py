@@ -27,7 +27,7 @@ from rigctl.core.natural import present
 from rigctl.core.rules.planner import Planner
 from rigctl.core.rules.stating import Fixed, state
 from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
-from rigctl.errors import PolicyError
+from rigctl.errors import PolicyError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -253,7 +253,9 @@ def recommend(
         PolicyError: no trial has given an outcome yet.
     """
     if not history.complete:
-        raise PolicyError("recommend: no trial has given an outcome yet; run some first")
+        waiting = len(history.awaited)
+        remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
+        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
     problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)

@@ -26,6 +26,7 @@ from tests.campaign.fakes import INVALID, RestingClock, TenLines, charged, make_
 from tests.campaign.records import SetClock
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
+SAY = ": `rigctl outcome TRIAL VALUE` records it"
 BY_SENSOR = LateSpec(("y",), "sensor", within_s=7200.0, after_s=3600.0)
 
 
@@ -157,8 +158,8 @@ async def test_the_next_trial_waits_where_it_is_told_to(stage):
     await stage.run(spec)
     await asking
     rows, _, _ = sound(stage, spec)
-    assert given[:2] == [f"the outcome of trial {n} is awaited before the next trial" for n in (1, 2)]
-    assert given[2] == "the outcome of trial 3 is awaited"
+    assert given[:2] == [f"the outcome of trial {n} is awaited before the next trial{SAY}" for n in (1, 2)]
+    assert given[2] == f"the outcome of trial 3 is awaited{SAY}"
     assert [row.corrections for row in rows] == [0, 1, 2]
     came = [event for event in stage.told if isinstance(event, OutcomeCame)]
     assert [(event.row.trial, event.row.outcome, event.awaited) for event in came] == [

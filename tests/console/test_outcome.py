@@ -138,6 +138,12 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).look())
 
 
+def test_who_asks_too_early_is_told_what_is_awaited(awaited):
+    """Not to run more trials, while there are some whose outcome only has to be said."""
+    assert "those of 4 trials are awaited" in awaited.rigctl("recommend", "tank.yaml", code=1).err
+    assert "`rigctl outcome TRIAL VALUE` says one" in awaited.rigctl("operate", "tank.yaml", code=2).err
+
+
 def test_a_file_is_taken_whole_and_may_be_given_again(awaited):
     """Every mistake of it with its line; what was recorded of it before is left as it is."""
     awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
