@@ -253,9 +253,7 @@ def recommend(
         PolicyError: no trial has given an outcome yet.
     """
     if not history.complete:
-        waiting = len(history.awaited)
-        remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
-        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
+        raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)
@@ -278,6 +276,11 @@ def recommend(
         rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
     )
+
+
+def _remedy(history: History) -> str:
+    waiting = len(history.awaited)
+    return f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
 
 
 def _alternatives(
