@@ -133,7 +133,7 @@ def _now(recommendation: Recommendation) -> str:
     """Say what to control at what was read just now."""
     now = recommendation.now
     if now is None or now == recommendation.choice:
-        return "At these readings: what is recommended without any, as they tell nothing, or one that tells is missing"
+        return "At these readings: what is recommended without any, for they tell nothing of the trial"
     return f"At these readings: control {'+'.join(now.control_set)}"
 
 

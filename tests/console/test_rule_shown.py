@@ -103,7 +103,7 @@ def test_what_is_best_at_what_was_read_now_stands_first():
         (other, "At these readings: control ph at ph = 5.6 pH expect growth 12.5 cm2/day (95% interval 12.1 to 12.9)"),
         (
             plain.choice,
-            "At these readings: what is recommended without any, as they tell nothing, or one that tells is",
+            "At these readings: what is recommended without any, for they tell nothing of the trial",
         ),
     ):
         console = screen(80)

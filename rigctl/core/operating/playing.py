@@ -87,7 +87,7 @@ def asked_for(memory: Memory, problem: Problem) -> Played:
 def in_full(
     memory: Memory, problem: Problem, history: History, posterior: Posterior, tolerance: float
 ) -> Played | None:
-    """Return what the full rule runs at what was read; None: a reading that it takes is missing, or it takes none.
+    """Return what the full rule runs at what was read; None: nothing that was read tells of the batch.
 
     The full rule is by the trials that what is run was made of. Of control sets that cannot be played it takes the best
     that can.

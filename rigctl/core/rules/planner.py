@@ -116,13 +116,15 @@ class Planner:
     def on(self, read: Sequence[float | None]) -> Chosen | None:
         """Return what the full rule plays on a day that reads this, (d,), unit cube.
 
-        None where a reading is missing that tells something of the trial, or where none does: the fixed setting stands.
+        Of what was not read the usual is expected. None where nothing that was read tells of the trial: the fixed
+        setting stands.
         """
-        if not self.telling or any(read[i] is None for i in self.telling):
-            return None
         space, h = self.problem.space, self.posterior.hyperparameters
+        trusted = [None if x is None else kept for x, kept in zip(read, self.trusted, strict=True)]
+        if not telling(space, trusted):
+            return None
         row = [v.marginal.mean if x is None else x for v, x in zip(space.variables, read, strict=True)]
-        full = self.full(Readings.given(space, self.trusted, np.array([row])))[1]
+        full = self.full(Readings.given(space, trusted, np.array([row])))[1]
         index = int(full.chosen[0])
         setting = tuple(full.points[0, list(space.control_sets[index].indices)].tolist())
         mean, sd = float(full.mean[0]), float(full.best.sd[0, index])

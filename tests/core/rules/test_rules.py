@@ -127,9 +127,19 @@ def believed(posterior, point):
     return float(posterior.mean(point[None])[0]), h.y_scale * np.sqrt(max(variance, 0.0))
 
 
-@pytest.mark.parametrize(("rho", "read"), [(1.0, (None, 0.5, 0.5)), (0.0, (0.1, 0.5, 0.5))])
+def test_of_what_was_not_read_the_usual_is_expected():
+    """As if that variable's readings were worth nothing; the others still count."""
+    problem, read = problem_of(), (0.1, 0.5, 0.9)
+    other = replace(problem, persistence=(1.0, 0.0, 1.0))
+    history = history_of(problem)
+    missing = recommend(problem, history, trial_rng(0, 1), 0.0, now=(0.1, None, 0.9)).now
+    assert missing == recommend(other, history, trial_rng(0, 1), 0.0, now=read).now
+    assert missing != recommend(problem, history, trial_rng(0, 1), 0.0, now=read).now
+
+
+@pytest.mark.parametrize(("rho", "read"), [(1.0, (None, None, None)), (0.0, (0.1, 0.5, 0.5))])
 def test_where_what_was_read_tells_nothing_the_recommended_setting_stands(rho, read):
-    """A reading is missing, or none persists."""
+    """Nothing was read, or nothing persists."""
     problem = problem_of(rho)
     answer = recommend(problem, history_of(problem), trial_rng(0, 1), 0.0, now=read)
     assert answer.now == answer.choice
