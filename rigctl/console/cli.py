@@ -312,7 +312,7 @@ def recommend(
     else:
         report.show(found, Labels.of(loaded), console(), technical=technical)
         if history is None:
-            typer.echo(next_steps.after_recommend(config, state))
+            typer.echo(next_steps.after_recommend(config, state, found.rule))
 
 
 @app.command()

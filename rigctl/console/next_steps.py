@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rigctl.config.load import LoadedConfig
+from rigctl.core.rule import Rule
 
 HEAD = "Next: "
 
@@ -45,10 +46,14 @@ def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> st
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
 
 
-def after_recommend(config: Path | None, state: Path | None) -> str:
-    """Write it all down for others."""
-    which = "" if config is None else f" {_word(config)}"
-    return f"{HEAD}rigctl report{which}{_where(state)}   (one page to read, mail and print)"
+def after_recommend(config: Path | None, state: Path | None, rule: Rule | None) -> str:
+    """Write it all down for others; where readings count, ask what is best at just what was read."""
+    which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"
+    report = f"{HEAD}rigctl report{which}   (one page to read, mail and print)"
+    if rule is None or not rule.follows:
+        return report
+    read = ",".join(f"{trust.variable}=READ" for trust in rule.trust if trust.rho > 0)
+    return f"On a day: rigctl recommend{which} --now {read}   (what is best at just that)\n{report}"
 
 
 def _word(path: Path) -> str:

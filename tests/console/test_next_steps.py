@@ -10,6 +10,7 @@ import pytest
 
 from rigctl.config.load import load
 from rigctl.console import next_steps
+from tests.console.test_rule_shown import RULE
 
 
 @pytest.fixture
@@ -58,3 +59,10 @@ def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded):
 def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded):
     """No further trial is suggested that nothing is left for."""
     assert next_steps.after_ingest(loaded, None, spent=True).startswith("Next: rigctl recommend ")
+
+
+def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one():
+    """With the variables whose readings tell something; else only the report follows."""
+    day, report = next_steps.after_recommend(Path("rig.yaml"), Path("my state"), RULE).split("\n")
+    assert day.startswith("On a day: rigctl recommend rig.yaml --state 'my state' --now ph=READ ")
+    assert next_steps.after_recommend(Path("rig.yaml"), Path("my state"), None) == report
