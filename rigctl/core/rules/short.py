@@ -94,6 +94,8 @@ class Pool:
 
     def improved(self, formula: Formula, rows: IntArray, used: BoolArray | None = None) -> Formula:
         """Climb to the formula that supports these days best; `used` (k, d) says which slopes it may have."""
+        if not len(rows):
+            return formula
         from scipy.optimize import minimize  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         s, rows = formula.control_set, rows[:: max(1, len(rows) // CLIMBED)]
@@ -179,7 +181,8 @@ def short_rule(
         arranging, lines = _lines(pool, levels)
         for i in range(len(lines)):
             rows = np.flatnonzero(arranging.routed(lines) == i)
-            for s in filter(pool.follows, _rivals(pool, rows)):
+            # where the lines above hold on every day the last one is left with none, and nothing can be learned of it
+            for s in filter(pool.follows, _rivals(pool, rows) if len(rows) else ()):
                 pool.add(pool.improved(pool.imitating(s, rows), rows))
                 pool.add(pool.improved(_best_of(pool, s, rows), rows))
     arranging, lines = _lines(pool, levels)
