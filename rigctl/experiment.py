@@ -251,19 +251,23 @@ class Experiment:
             errors.append(error / (v.high - v.low))
         return Look(tuple(x), tuple(errors))
 
-    def recommend(self, tolerance: float | None = None) -> Recommendation:
-        """Say what to run from now on.
+    def recommend(self, tolerance: float | None = None, look: Readings | None = None) -> Recommendation:
+        """Say what to run from now on, and, in `now`, what is best at what variables read now.
 
         Args:
             tolerance: how much worse than the best is good enough, as a share; None: the policy's own.
+            look: what variables read now, as for `suggest`.
 
         Raises:
             PolicyError: no trial has given an outcome yet.
+            UsageError: a reading cannot be one.
         """
+        read = self._look(look)
         share = getattr(self.policy, "tolerance", TOLERANCE) if tolerance is None else tolerance
         looked = any(o.look is not None for o in self.history.observations)
         problem = replace(self.problem, looks=True) if looked else self.problem
-        return recommend(problem, self.history, trial_rng(self.seed, len(self.history) + 1), share)
+        rng, now = trial_rng(self.seed, len(self.history) + 1), None if read is None else read.x
+        return recommend(problem, self.history, rng, share, now=now)
 
     def play(
         self,

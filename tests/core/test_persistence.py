@@ -214,6 +214,19 @@ def test_an_explanation_says_how_far_a_reading_is_trusted():
     assert not [line for line in lines if unreadable(line)]
 
 
+def test_an_experiment_says_what_is_best_at_what_is_read_now():
+    """What is set follows what the other variable reads; without a reading nobody asked."""
+    e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3)), variable("ca", 5.0, 7.0)], [["ca"]], 1e6)
+    rng = np.random.default_rng(0)
+    for _ in range(24):
+        ph, ca = np.clip(rng.normal(6.0, 0.3), 5.0, 7.0), 5.0 + 2.0 * rng.random()
+        e.tell("ca", [ph, ca], -((ca - ph) ** 2), 1.0, look={"ph": ph})
+    assert e.recommend().now is None
+    low, high = (e.recommend(0.0, look={"ph": ph}).now.setpoints["ca"] for ph in (5.7, 6.3))
+    assert low < 5.9
+    assert high > 6.1
+
+
 def test_a_suggestion_hands_its_look_to_the_trial_that_is_told():
     """What it was decided by need not be said twice; looks of nothing, or of what is not there, are refused."""
     e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3))], [["ph"]], 10.0)
