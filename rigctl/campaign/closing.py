@@ -25,7 +25,7 @@ from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
 
 DIED = "while no process was in charge"
-SLEPT = "while the machine slept"
+SLEPT = "while the machine slept, or the journal could not be written"
 REMEDY = "look at its unit and wiring, and at `rated` in the configuration; what was charged meanwhile is estimated"
 
 
@@ -206,8 +206,10 @@ def _anew(before: Mapping[str, Reading]) -> Mapping[str, Reading]:
 def _broken_off(
     journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float | None
 ) -> Consumption:
-    ended_s = journal.time.now_s() if ended_s is None else ended_s
-    return _attended(journal, rig, number, _in_campaign_time(journal, after), ended_s)
+    now_s = journal.time.now_s()
+    ended_s = now_s if ended_s is None else ended_s
+    used = _attended(journal, rig, number, _in_campaign_time(journal, after), ended_s)
+    return replace(used, unattended_s=used.unattended_s + max(0.0, now_s - ended_s))
 
 
 def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:

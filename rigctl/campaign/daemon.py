@@ -339,7 +339,7 @@ class Session:
         recovered = await recover(self.spec, self.rig, self.journal)
         self.past_is_settled = True
         self.desk.tell(await started(self.journal, self.spec, recovered.lost))
-        self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
+        self.desk.keep_phase("RUNNING", "started")
         self._manager.ready()
         return await self.runner.run()
 

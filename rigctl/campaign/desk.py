@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded, batched
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.rig.protocols import Severity
@@ -61,6 +61,12 @@ class Desk:
                 self._log.error("not kept in the journal", what=what, error=str(error))
 
         self._journal.submit(work).add_done_callback(written)
+
+    def keep_phase(
+        self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None
+    ) -> None:
+        """Keep what the campaign is in: what it costs while it holds or waits is told by that; see `Journal.phase`."""
+        self.keep("phase", lambda j: j.phase(phase, why, until_s, since_s))
 
 
 class ServiceManager:

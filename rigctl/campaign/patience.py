@@ -80,7 +80,7 @@ class Patience:
             return
         if before == "RUNNING" and self.make_safe is not None:
             await self.make_safe()
-        self.desk.keep("phase", lambda j: j.phase(phase, why, until_s))
+        self.desk.keep_phase(phase, why, until_s)
         self.desk.tell(PhaseChanged(phase, why, until_s))
 
     async def until_clear(self) -> None:

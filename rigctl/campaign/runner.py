@@ -228,9 +228,11 @@ class Runner:
         """Let no trial begin before everything is confirmed safe."""
         self.trials.apart = self.trials.apart or not report.ok
         if not report.ok:
+            self.desk.keep_phase("HOLDING", standing(report))
             self.desk.tell(PhaseChanged("HOLDING", standing(report)))
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
         if not report.ok:
+            self.desk.keep_phase("RUNNING", standing(self._report))
             self.desk.tell(PhaseChanged(self.patience.phase, standing(self._report)))
 
     async def _believe_meters(self, row: TrialRow) -> None:
@@ -317,18 +319,19 @@ class Runner:
     async def _wait_until_writable(self, error: JournalUnwritable) -> None:
         """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
         self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
-        self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written
+        self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written yet
         ended_s = await self._make_safe()
         while self.stop.finish is None:
             try:
                 await self.journal.call(lambda j: j.beat())
-                row = await close_open_trial(
-                    self.spec, self.rig, self.journal, Event.ABANDON, str(error), ended_s=ended_s
-                )
+                closing = (self.spec, self.rig, self.journal, Event.ABANDON, str(error))
+                row = await close_open_trial(*closing, ended_s=ended_s)
             except JournalUnwritable:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
             self.desk.alarm(Alarm(Severity.MINOR, "journal", f"can be written again; the campaign goes on {OVER}"))
+            self.desk.keep_phase("HOLDING", str(error), since_s=ended_s)
+            self.desk.keep_phase("RUNNING", "the journal can be written again")
             self.desk.tell(PhaseChanged(self.patience.phase, "the journal can be written again"))
             if row is not None:
                 await self.desk.tell_of_end(row)

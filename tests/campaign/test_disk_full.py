@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import resource
 
 import pytest
@@ -9,16 +10,18 @@ from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import PhaseChanged
+from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
+from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.replay import replay
 from rigctl.campaign.room import Room
 from rigctl.campaign.runner import StopRequest
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watchman import Surroundings, Watchman
-from rigctl.errors import JournalUnwritable
-from tests.campaign.fakes import ThreadDecider, make_spec, open_journal
+from rigctl.errors import DeviceTimeout, JournalUnwritable
+from tests.campaign.fakes import ThreadDecider, charged, make_spec, open_journal
+from tests.campaign.test_acts import soon
 
 
 class Disk:
@@ -113,6 +116,42 @@ async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_d
     assert ("HOLDING", "NOT CONFIRMED SAFE: valve: no answer") in told
     assert any(phase == "HOLDING" and "cannot be written" in why for phase, why in told)
     assert told[-1][0] == "RUNNING"
+
+
+@pytest.mark.parametrize("at", ["between", "within", "unsafe"])
+async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, monkeypatch, at):
+    """On a full disk between trials or in one, and while something is not confirmed safe; none is paid twice."""
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.01)
+
+    def measured():
+        if stage.rig.calls.count("measure") == 2 and at == "within":
+            disk.fill()
+        elif stage.rig.calls.count("measure") == 2 and at == "unsafe":
+            stage.rig.unsafe[:] = [{"valve": "no answer"}] * 2
+            raise DeviceTimeout("a_probe: no answer")
+
+    class Told(list):
+        def append(self, event):
+            super().append(event)
+            if isinstance(event, TrialEnded) and event.row.trial == 2 and at == "between":
+                disk.fill()
+
+    async def two_hours():
+        await soon(lambda: any(isinstance(e, PhaseChanged) and e.phase == "HOLDING" for e in stage.told))
+        await asyncio.sleep(0.005)
+        stage.world.do("time", s=7200.0)
+        disk.free()
+
+    stage.told = Told()
+    passing = asyncio.create_task(two_hours())
+    await stage.run(make_spec(max_trials=4), fail={"measure": measured})
+    await passing
+    with stage.journal() as journal:
+        assert violations(journal) == ()
+        steps = [e.at_s for row in journal.trials() for e in journal.events(row.trial) if e.event is not Event.PROPOSE]
+        assert charged(journal, "labour") == pytest.approx((steps[-1] - steps[0]) / 3600)
+        idle = [line.quantity for line in journal.idle.rows() if line.meter == "labour"]
+        assert sum(idle) == pytest.approx(2.0)
 
 
 def test_fault_32_a_journal_that_could_not_be_written_is_told_until_it_is(stage, disk):

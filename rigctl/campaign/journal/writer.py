@@ -165,14 +165,21 @@ class Journal:
         with self._change():
             self._do.insert("alarms", values)
 
-    def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None) -> None:
-        """Keep a change of the campaign's own state; `until_s` is rig time, where it is known how long it lasts."""
+    def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None) -> None:
+        """Keep a change of the campaign's own state.
+
+        Args:
+            phase: what it is from now on.
+            why: for people.
+            until_s: rig time, where it is known how long it lasts.
+            since_s: campaign time from which on it was so, where it could not be kept then.
+        """
         values = {
             "phase": phase,
             "why": why,
             "until_s": None if until_s is None else until_s + self.time.offset_s,
             "utc": self.time.utc(),
-            "at_s": self.time.now_s(),
+            "at_s": self.time.now_s() if since_s is None else since_s,
             "start": self._start,
         }
         with self._change():
