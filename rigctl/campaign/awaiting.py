@@ -27,7 +27,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import JournalUnwritable, RigctlError, UsageError, counted
+from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
@@ -143,6 +143,8 @@ class Awaiting:
     _again_s: dict[int, float] = field(default_factory=dict)
     """When sensors that gave nothing are read again, by trial, rig time."""
     _warned: set[int] = field(default_factory=set)
+    _given_up: list[str] = field(default_factory=list)
+    """Since the last outcome that came: trials of this process's that were given up, and why."""
 
     @property
     def late(self) -> LateSpec | None:
@@ -190,6 +192,16 @@ class Awaiting:
             return f"the outcomes of {many} are awaited, no more may be under way{self._how(self.late)}"
         return ""
 
+    def refuse_blind(self, most: int) -> None:
+        """Let no trial be paid for whose outcome will hardly come.
+
+        Raises:
+            DeviceError: so many in a row were given up.
+        """
+        if len(self._given_up) >= most:
+            lost = f"{counted(len(self._given_up), 'outcome')} in a row did not come, the last one, of"
+            raise DeviceError(f"{lost} {self._given_up[-1]}; see to it that they do, then run again")
+
     async def outstanding(self) -> str:
         """Say whose outcomes a campaign that is over waits for; empty: none's."""
         if self.late is None or not self.late.wait_at_end:
@@ -234,6 +246,7 @@ class Awaiting:
 
     async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
         if await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why):
+            self._given_up.append(f"trial {trial}: {why}")
             message = f"given up without an outcome, its cost stays spent: {why}"
             self.desk.alarm(
                 Alarm(Severity.MAJOR, f"trial {trial}", f"{message}; `rigctl outcome --force` takes one still")
@@ -256,6 +269,8 @@ class Awaiting:
         """Tell of an outcome that has come, or was given up; the next decision will know."""
         self.stop.corrected = True
         row = await self.journal.call(lambda j: j.read.trial(trial))
+        if row.outcome is not None:
+            self._given_up.clear()
         left = len(await self.journal.call(lambda j: j.awaited.waiting()))
         self.desk.tell(OutcomeCame(row, left))
 

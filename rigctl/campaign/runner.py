@@ -360,6 +360,7 @@ async def _caught_up(runner: Runner, history: History) -> History:
 
 async def _not_yet(runner: Runner) -> bool:
     """Tell whether something has to be looked at again before a trial may begin."""
+    runner.trials.awaiting.refuse_blind(runner.spec.max_failures)
     # since it was ready; nobody would break it off
     if runner.watchman.demanding("hold", "fail", "trip"):
         return True

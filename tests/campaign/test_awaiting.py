@@ -19,7 +19,7 @@ from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.salvage import salvage
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.errors import UsageError
+from rigctl.errors import DeviceError, UsageError
 from rigctl.rig.spec import LateSpec
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import INVALID, RestingClock, TenLines, charged, make_rig_spec, make_spec, metered
@@ -233,6 +233,23 @@ async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage):
     rows, _, _ = sound(stage, spec)
     assert [row.state for row in rows] == [*[State.RECORDED] * 2, *[State.FAILED] * 2]
     assert "y: reads 3.25 to the last digit in 3 trials in a row" in stage.alarms()[0].message
+
+
+@pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
+async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late):
+    """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""
+    spec = spec_with(replace(late, after_s=late.after_s / 36, within_s=150.0), max_trials=40)
+    stage.clock = lambda: Patient(stage.world)
+    bad = {"y": INVALID}
+
+    def once():
+        (bad.clear if stage.rig.calls.count("measure") == 4 else lambda: bad.update(y=INVALID))()
+
+    with pytest.raises(DeviceError, match=r"5 outcomes in a row did not come, the last one, of trial \d+: "):
+        await stage.run(spec, measured=bad, fail={"measure": once})
+    rows, _, _ = sound(stage, spec)
+    assert 5 <= sum(row.state is State.FAILED for row in rows) <= len(rows) < 14
+    assert any(row.outcome for row in rows) is (late.how == "sensor")
 
 
 async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
