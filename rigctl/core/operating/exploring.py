@@ -82,7 +82,7 @@ def explored(
             continue
         own, own_sd = expected(posterior, problem.space, found.control_set, found.upper_at)
         cost = prices.at(found.control_set, np.array([found.upper_at])) if found.control_set in priced else None
-        affordable = most is None or (cost is not None and cost[0] <= most[0])
+        affordable = most is not None and cost is not None and cost[0] <= most[0]
         upper, loss = own + beta * own_sd, max(0.0, mean - own)
         if affordable and loss <= within and upper > to_beat:
             best, to_beat = (found.control_set, found.upper_at, loss), upper

@@ -261,6 +261,13 @@ def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(mo
         assert not told[-1]
 
 
+def test_nothing_is_tried_while_nobody_knows_what_a_batch_costs():
+    """All trials are from before the campaign, without their costs; a set that never was metered may be the dearest."""
+    rows = campaign(World(hill, 10), 9).observations
+    known = History.of(replace(o, cost=0, cost_known=False, charged=False) for o in rows)
+    assert decide(known, PROBLEM, None, learn=0.3)[0].phase == "operate"
+
+
 def sources(done):
     """What had drifted by the end, and when it was noticed."""
     return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
