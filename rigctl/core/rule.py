@@ -6,7 +6,7 @@ units, costs in currency.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rigctl.core.worth import Gain
@@ -207,9 +207,14 @@ class Rule:
 
         Then the fixed setting is to be run.
         """
-        for line in self.lines:
-            if not {c.reading for c in line.when} <= readings.keys():
-                return None
-            if all(c.holds(readings[c.reading]) for c in line.when):
-                return line if line.holds(readings) else None
-        return None
+        return line_for(self.lines, readings)
+
+
+def line_for(lines: Sequence[Line], readings: Mapping[str, float]) -> Line | None:
+    """Return the first of a rule's lines that holds; None where one down to it takes a reading that is missing."""
+    for line in lines:
+        if not {c.reading for c in line.when} <= readings.keys():
+            return None
+        if all(c.holds(readings[c.reading]) for c in line.when):
+            return line if line.holds(readings) else None
+    return None

@@ -17,7 +17,7 @@ from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.memory import Memory, Way
 from rigctl.core.policy import NotWorthIt
 from rigctl.core.recommend import recommend
-from rigctl.core.rule import Between, Line
+from rigctl.core.rule import Between, Line, line_for
 from rigctl.core.rules.planner import Planner
 
 
@@ -69,7 +69,7 @@ def asked_for(memory: Memory, problem: Problem) -> Played:
         NotWorthIt: nothing of it can be played now.
     """
     read = readings(problem)
-    line = next((found for found in memory.lines if found.holds(read)), None)
+    line = line_for(memory.lines, read)
     if line is None:
         return _fixed(memory, problem, missing=bool(memory.lines))
     space, number = problem.space, memory.lines.index(line) + 1

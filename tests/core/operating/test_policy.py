@@ -15,12 +15,13 @@ from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.natural import present
 from rigctl.core.operating.drifts import RESPONSE
-from rigctl.core.operating.memory import remembered
+from rigctl.core.operating.memory import kept, remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import NotWorthIt, next_proposal, trial_rng
 from rigctl.core.recommend import planner_of, recommend
+from rigctl.core.rule import Between, Setting
 from tests.core.plain import PlainProcess
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
@@ -132,6 +133,24 @@ def test_without_the_reading_the_best_fixed_setting_is_run(seen, problem):
     assert SPACE.control_sets[proposal.control_set].names == choice.control_set
     assert SPACE.setpoints(proposal.control_set, proposal.setting) == pytest.approx(choice.setpoints)
     assert "reading" in proposal.reason or not problem.looks
+
+
+def test_with_half_of_the_readings_a_line_is_run_only_if_none_above_it_takes_the_other_half(seen):
+    """What stands further down is for other days: the fixed setting is run then."""
+    known, state = seen
+    memory = remembered(state)
+    low, rest = (
+        replace(memory.lines[0], when=when, control_set=("b",), settings=(Setting("b", at, (), 0.0, 1.0),))
+        for when, at in (((Between("a", None, 0.5),), 0.25), ((), 0.75))
+    )
+    for made, x, is_line in (
+        ((low, rest), (None, 0.2), False),
+        ((low, rest), (0.6, None), True),
+        ((rest, low), (None, 0.2), True),
+    ):
+        proposal, _ = decide(known, x=x, state=kept(replace(memory, lines=made), state))
+        assert ("so the best fixed setting is run" in proposal.reason) is not is_line
+        assert ("of the rule holds" in proposal.reason) is is_line
 
 
 def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen):
