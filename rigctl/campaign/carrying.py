@@ -24,6 +24,7 @@ from rigctl.campaign.looking import Looking, all_hold, outdated
 from rigctl.campaign.operating import Drifts
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
+from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
 from rigctl.campaign.spec import CampaignSpec
@@ -32,6 +33,7 @@ from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError
+from rigctl.rig.metering import KnowsSuspend
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
 from rigctl.rig.values import Alarm, Measurement
@@ -207,6 +209,7 @@ class TrialRun:
 
         Once it looks nothing but its end ends it: what came up meanwhile closes it, charged.
         """
+        asleep_s = _asleep_s(self.clock)
         if await self.journal.call(lambda j: j.read.open_trial()) is None:
             if self.care.changed or await self.had_to_wait():
                 return None
@@ -214,6 +217,7 @@ class TrialRun:
             before = await self._metered_before()
             if self.patience.paused():
                 return None
+            asleep_s = _asleep_s(self.clock)
             await Looking(self.spec.rig, self.rig, self.journal, self.clock, self.desk).begin(begun, before)
             await self.care.look()
             if why := self.care.nothing_left():
@@ -223,8 +227,9 @@ class TrialRun:
         if (trial := await self._propose(history)) is None:
             raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
         volumes_ml = await self.room.needed_ml(trial)
-        if why := await self.room.lacks(volumes_ml):
-            row = await self._give_up(f"decided, but it has to wait: {why}")
+        slept = slept_through(_asleep_s(self.clock) - asleep_s, self.spec.rig.timing.settle_s)
+        if why := slept or await self.room.lacks(volumes_ml):  # what was read is no longer so, or it cannot go on
+            row = await self._give_up(f"decided, but {slept or f'it has to wait: {why}'}")
             await self.room.until(volumes_ml)
             return row
         return await self._carry_out(trial)
@@ -298,6 +303,10 @@ class TrialRun:
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
+
+
+def _asleep_s(clock: Clock) -> float:
+    return clock.suspended_s() if isinstance(clock, KnowsSuspend) else 0.0
 
 
 def kept(history: History, decider: Decider) -> History:

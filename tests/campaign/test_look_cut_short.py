@@ -18,7 +18,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import CapReached, DeviceTimeout, Tripped
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from tests.campaign.fakes import Stage, charged, metered, open_journal
+from tests.campaign.fakes import Stage, ThreadDecider, charged, metered, open_journal
 from tests.campaign.looking import looking_spec
 from tests.campaign.test_acts import ask
 from tests.campaign.test_awaiting import BY_HAND
@@ -210,3 +210,27 @@ def test_looks_and_awaited_outcomes_are_recovered_as_far_as_they_can_be_read(wai
         assert violations(journal.read) == ()
         if not sql:
             assert [found.differences for found in replay(journal.read, spec) if not found.agrees] == []
+
+
+@pytest.mark.parametrize("at", ["look", "decision"])
+async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage, at):
+    """Charged, and given up before anything is controlled; the next one is read anew."""
+
+    def sleeps():
+        if not stage.world.count("asleep"):
+            stage.world.do("asleep", s=1800.0)
+            stage.world.do("time", s=1800.0)
+
+    class Slow(ThreadDecider):
+        async def decide(self, question, limit_s):
+            if at == "decision" and not question.looks:
+                sleeps()
+            return await super().decide(question, limit_s)
+
+    await stage.run(looking_spec(max_trials=2), decider=Slow(), fail={"look": sleeps} if at == "look" else {})
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        assert (first.state, second.state) == (State.ABANDONED, State.RECORDED)
+        assert first.because == "decided, but the machine slept 30 min in mid-trial"
+        assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [second.setpoints]
+        assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
