@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, Reader, open_reader
+from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.protocols import RigFactory
@@ -77,7 +78,11 @@ def own_journal(directory: Path, speedup: float = 1.0) -> Iterator[Journal]:
         Locked: a campaign is running here.
         JournalError: it cannot be used.
     """
-    with state_lock(directory), closing(Journal(directory, RealClock(speedup), boot_id())) as journal:
+    with (
+        state_lock(directory),
+        closing(Journal(directory, RealClock(speedup), boot_id())) as journal,
+        guarded(journal.path),  # not every book of it says what SQLite found in words
+    ):
         yield journal
 
 

@@ -47,13 +47,19 @@ def report(
         raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
     with open_campaign(config, state) as campaign:
         found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC))
-    target.write_text(reporting.document(found), encoding="utf-8")
     written: dict[str, Any] = {"report": str(target)}
-    if pdf:
-        report_files.write_pdf(target, target.with_suffix(".pdf"))
-        written["pdf"] = str(target.with_suffix(".pdf"))
-    if figures is not None:
-        written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
+    now = target
+    try:
+        target.write_text(reporting.document(found), encoding="utf-8")
+        if pdf:
+            now = target.with_suffix(".pdf")
+            report_files.write_pdf(target, now)
+            written["pdf"] = str(now)
+        if figures is not None:
+            now = figures
+            written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
+    except OSError as error:
+        raise UsageError(f"{now}: cannot be written: {error.strerror or error}; choose another place") from error
     tell(written, json)
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.campaign.awaiting import told_utc
+from rigctl.campaign.awaiting import give, told_utc
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
+from rigctl.console import outcomes
 from rigctl.console.outcomes import judged
 from rigctl.notify.chores import Looker, summary_of
 from rigctl.page.campaign import campaign_spec
@@ -214,3 +215,18 @@ def test_a_number_that_may_be_read_in_two_ways_is_not_guessed(awaited):
     assert said.startswith("trial 2: growth 1.23")
     awaited.write("point.csv", "trial,growth,taste\n3,1.234,3\n")
     assert awaited.rigctl("outcome", "--from", "point.csv").out.startswith("trial 3: growth 1.23")
+
+
+def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch):
+    """Not with a traceback: what SQLite finds is told as the journal's own trouble is."""
+
+    def filled(journal, *said):
+        (pages,) = journal.past.connection.execute("PRAGMA page_count").fetchone()
+        journal.past.connection.execute(f"PRAGMA max_page_count = {pages}")
+        return give(journal, *said)
+
+    monkeypatch.setattr(outcomes, "give", filled)
+    before = trials()
+    told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", code=1).err
+    assert "journal.sqlite: cannot be written (database or disk is full)" in told
+    assert trials() == before
