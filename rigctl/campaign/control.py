@@ -107,7 +107,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         ) from error
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):
-        raise RigctlError(f"{verb}: {answer.get('error', 'the daemon ended before it answered')}")
+        why = str(answer.get("error", "the daemon ended before it answered"))
+        raise RigctlError(why if why.startswith(f"{verb}: ") else f"{verb}: {why}")
     return answer
 
 

@@ -13,7 +13,7 @@ import pytest
 from rigctl.campaign import control
 from rigctl.campaign.control import ask, serving
 from rigctl.campaign.people import person
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, UsageError
 from tests.campaign.test_acts import once, watched
 
 STRANGER = 65534
@@ -101,6 +101,18 @@ async def test_a_line_that_is_too_long_is_refused_in_words(tmp_path):
     async with serving(tmp_path, {"pause": lambda _: {}}):
         with pytest.raises(RigctlError, match="pause: got more than 4096 bytes on one line"):
             await asyncio.to_thread(ask, tmp_path, "pause", why="x" * 5000)
+
+
+async def test_a_refusal_names_the_verb_once(tmp_path):
+    """Also where the reason does so already."""
+    for reason in ("outcome: trial 1: has one", "trial 1: has one"):
+
+        def refuse(_, reason=reason):
+            raise UsageError(reason)
+
+        async with serving(tmp_path, {"outcome": refuse}):
+            with pytest.raises(RigctlError, match="^outcome: trial 1: has one$"):
+                await asyncio.to_thread(ask, tmp_path, "outcome")
 
 
 @pytest.mark.parametrize("kind", BROKEN)
