@@ -29,6 +29,8 @@ from rigctl.errors import UsageError
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
+STRAYED = 0.1
+"""The same of what was measured of it: what a hand sets is not held as closely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def _manuals(
         names = problem.space.control_sets[o.control_set].names
         beside, setpoints, looks = replace(row.known, who=who), row.setpoints, row.looks
         if suggested is not None:
-            departed = departure(problem.space, suggested, names, row.setpoints)
+            departed = departure(problem.space, suggested, names, row.setpoints, row.values)
             beside = replace(beside, suggestion=suggested.suggestion, departed=departed)
             looks = looks or suggested.looks  # what was read is the same, whatever was done then
             # who followed it has set what it said; else only the person knows
@@ -200,13 +202,23 @@ def _manuals(
         yield manual_trial(loaded, o.trial, done, known.corrections, after)
 
 
-def departure(space: Space, suggested: Decision, control_set: Sequence[str], setpoints: Mapping[str, float]) -> str:
-    """Say in what a trial was not as suggested; empty if it was, or may have been."""
+def departure(
+    space: Space,
+    suggested: Decision,
+    control_set: Sequence[str],
+    setpoints: Mapping[str, float],
+    values: Mapping[str, float],
+) -> str:
+    """Say in what a trial was not as suggested; empty if it was, or may have been.
+
+    Where nobody says what was set, what was measured of it tells whether it can have been that.
+    """
     if tuple(control_set) != suggested.control_set:
         return f"controlled {'+'.join(control_set)} instead of {'+'.join(suggested.control_set)}"
-    near = {v.name: ROUNDED * (v.high - v.low) for v in space.variables}
-    return ", ".join(
-        f"{name} set to {value:g} instead of {suggested.setpoints[name]:g}"
-        for name, value in setpoints.items()
-        if abs(value - suggested.setpoints[name]) > near[name]
-    )
+    wide, told = {v.name: v.high - v.low for v in space.variables}, []
+    for name, wanted in suggested.setpoints.items():
+        if name in setpoints and abs(setpoints[name] - wanted) > ROUNDED * wide[name]:
+            told.append(f"{name} set to {setpoints[name]:g} instead of {wanted:g}")
+        elif name not in setpoints and abs(values.get(name, wanted) - wanted) > STRAYED * wide[name]:
+            told.append(f"{name} was at {values[name]:g} instead of {wanted:g}")
+    return ", ".join(told)

@@ -20,7 +20,8 @@ def suggested(bench, *more):
 
 def done(bench, answer, *, control_set=None, setpoints=None, **more):
     """Do the suggested trial, or another one."""
-    row = {"control_set": control_set or answer["control_set"], "values": {"ph": 6.0, "ca": 3.3}, "outcome": 1.2}
+    values = {"ph": 6.0, "ca": 3.3, **({} if control_set or setpoints else answer.get("setpoints", {}))}
+    row = {"control_set": control_set or answer["control_set"], "values": values, "outcome": 1.2}
     row |= {"cost": 0.1} | more | ({} if setpoints is None else {"setpoints": setpoints})
     return bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row))
 
@@ -137,6 +138,20 @@ def test_setpoints_are_what_was_suggested_or_what_the_person_says(bench):
     assert [fourth["setpoint.ph"], fourth["setpoint.ca"], fourth["hand.suggested"]] == [None, None, ""]
     with open_reader(Path("state/bench")) as reader:
         assert dict(reader.trial(2).setpoints) == pytest.approx(reader.people.suggestions()[2].setpoints)
+
+
+def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
+    """Nobody said what was set, but it cannot have been that; a little beside it is what hands do."""
+    for away, told in ((0.05, ""), (0.2, " was at ")):
+        answer = suggested(bench)
+        (name, value), *_ = answer["setpoints"].items()
+        low, high = {"ph": (5.2, 6.8), "ca": (0.0, 7.7)}[name]
+        beside = value + away * (high - low) * (1 if value < (low + high) / 2 else -1)
+        values = {"ph": 6.0, "ca": 3.3, **answer["setpoints"], name: beside}
+        row = {"control_set": answer["control_set"], "values": values, "outcome": 1.2, "cost": 0.1}
+        said = bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row)).err
+        assert (name + told in said) is bool(told)
+        assert ("not following the suggestion" in said) is bool(told)
 
 
 def test_what_was_set_comes_from_options_csv_and_json(bench):
