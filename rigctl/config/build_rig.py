@@ -297,10 +297,6 @@ def _look(context: Context, section: LookSection, statistic: Statistic) -> LookS
     valid_s = context.quantity((*path, "valid_for"), section.valid_for, DURATION, usual_s, or_nothing=False)
     if all(variable.doses is not None for variable in context.config.variables.values()):
         context.findings.add(path, "no variable has a sensor that could be read before a trial: leave it out")
-    for name, dosing in context.config.dosing.items():
-        if dosing.treatment is not None and dosing.treat == "0 s":
-            what = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
-            context.findings.warn(("dosing", name, "treat"), f"{what}; say how long it takes before {name} doses")
     return LookSpec(after_s, window, valid_s)
 
 

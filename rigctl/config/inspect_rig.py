@@ -49,6 +49,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     _hearts(context, spec, devices)
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
+    _treatments(context)
     if problem is not None:
         check_caps(context, spec, problem)
         for variable in problem.space.variables:
@@ -214,6 +215,17 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
     else:
         side = "below" if raises else "above"
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
+
+
+def _treatments(context: Context) -> None:
+    """Check that a treatment which no step of the preparation follows is given time."""
+    if context.config.trial is None or context.config.trial.look is None:
+        return
+    for pump, dosing in context.config.dosing.items():
+        if dosing.treatment is not None and dosing.treat is None:
+            what = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
+            remedy = f'say how long it is on before {pump} doses, such as "2 min", or "0 s" if it takes none'
+            context.findings.add(("dosing", pump, "treat"), f"{what}; {remedy}")
 
 
 # what may not share a line, a register or a coil -------------------------------------------------------------------

@@ -217,8 +217,9 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
-    treat: Duration = "0 s"
-    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count."""
+    treat: Duration | None = None
+    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count. Default: no
+    time; with a look, which prepares before it, it must be given."""
     with_: dict[str, float] = Field(default_factory=dict, alias="with")
     """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 

@@ -111,7 +111,7 @@ async def test_a_refusal_names_the_verb_once(tmp_path):
             raise UsageError(reason)
 
         async with serving(tmp_path, {"outcome": refuse}):
-            with pytest.raises(RigctlError, match="^outcome: trial 1: has one$"):
+            with pytest.raises(RigctlError, match=r"^outcome: trial 1: has one$"):
                 await asyncio.to_thread(ask, tmp_path, "outcome")
 
 

@@ -46,6 +46,7 @@ METERS = WHOLE[WHOLE.index("meters:") : WHOLE.index("buses:")]
 CALCIUM = "unit: mM, range: [0, 7.7], sensor: ca_probe, actuator: ca_valve,"
 CONDUCTIVITY = "unit: mS/cm, range: [0, 7.7], sensor: ca_probe,"
 VALVE = f"\n  ca_valve: {{{PLC}, unit: mM, write: {{at: 2, type: float32}}, enable: {{coil: 0}}}}"
+SETTLE, LOOK = "\n  settle: ", "\n  look: {for: 1 min, every: 15 s}"
 REFUSED = {
     "no meter": (changed((METERS, "")), ": meters", "trials would be free"),
     "EC in uS/cm": (
@@ -100,6 +101,7 @@ REFUSED = {
                "dosing.doser.effect", "doser only lowers ph, which starts at most at 5.9 pH: a setpoint of 6.8"),
     "effect upwards": (changed(*UNTREATED, ("-0.04 pH/mL", "0.04 pH/mL"), (NORMAL, "{empirical: [6.4, 6.5, 6.6]}")),
                        "dosing.doser.effect", "only raises ph, which starts at least at 6.4 pH: a setpoint of 5.2"),
+    "treat": (changed((SETTLE, LOOK + SETTLE)), "dosing.doser.treat", 'how long it is on before doser doses'),
     "plausible": (changed((" plausible: [3, 10],", "")), "variables.ph.plausible", "doser doses by them"),
     "speed": ("clock: {speedup: 2400}\n" + WHOLE, "1: clock.speedup", "a cap of 24 h would be one of 36 s"),
 }  # fmt: skip
@@ -151,6 +153,13 @@ DOUBTS = {
                            "more reads what ca_valve was sent, which is no measurement"),
     "untreated": (changed(*UNTREATED), "doser only lowers ph: a trial fails where the setpoint is above what it finds"),
 }  # fmt: skip
+
+
+def test_a_treatment_that_takes_no_time_may_be_said_to():
+    """Then a look is no reason to refuse it; and what was run without can still be looked at."""
+    text = changed((SETTLE, LOOK + SETTLE))
+    loaded(text)
+    loaded_to_run(text.replace("treatment: base", "treatment: base, treat: 0 s"))
 
 
 @pytest.mark.parametrize(("text", "what"), DOUBTS.values(), ids=DOUBTS)
