@@ -128,7 +128,7 @@ class Titration:
                 if turned:
                     self._give_up(reading, setpoint, "past it again, and the two pumps would chase each other")
                 side, doses, unanswered, turned = back, 0, 0, True
-        return self._accepted(reading, setpoint)
+        return self._accepted(reading, setpoint, dosed=doses > 0)
 
     @property
     def _sides(self) -> tuple[Side, ...]:
@@ -148,9 +148,11 @@ class Titration:
         )
         return answered
 
-    def _accepted(self, reading: float, setpoint: float) -> float:
+    def _accepted(self, reading: float, setpoint: float, *, dosed: bool) -> float:
         if abs(setpoint - reading) > OVERSHOOT * self.spec.tolerance:
-            self._give_up(reading, setpoint, "past the setpoint, and no dose brings it back")
+            treated = None if dosed or self.other is not None else self.spec.treatment
+            longer = "" if treated is None else f"; {treated} may have to be on for longer before it (treat)"
+            self._give_up(reading, setpoint, f"past the setpoint, and no dose brings it back{longer}")
         return reading
 
     def _give_up(self, reading: float, setpoint: float, why: str) -> NoReturn:

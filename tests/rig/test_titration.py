@@ -1,5 +1,6 @@
 import math
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,17 @@ async def test_far_too_far_is_a_mismatch():
     with pytest.raises(ReadBackMismatch, match=r"ca: ca_probe reads 1\.7 mM, wanted 1\.2 mM.*past the setpoint"):
         await world.bring_to(1.2)
     assert len(world.pump.started) == 1
+
+
+@pytest.mark.parametrize("treatment", [None, "softener"])
+async def test_what_is_past_the_setpoint_before_any_dose_names_the_treatment(treatment):
+    """It was to bring it to the other side, and had too little time; without one there is nothing to name."""
+    world = World(start=2.0)
+    world.titration = replace(world.titration, spec=replace(world.titration.spec, treatment=treatment))
+    with pytest.raises(ReadBackMismatch) as refused:
+        await world.bring_to(1.2)
+    assert ("softener may have to be on for longer" in str(refused.value)) is (treatment is not None)
+    assert world.pump.started == []
 
 
 async def test_the_number_of_doses_is_bounded():
