@@ -266,7 +266,8 @@ class Patience:
                 return device
             if count >= SUSPICIOUS and device not in self._suspects:
                 self._suspects.add(device)
-                message = f"failed {count} of the last {len(self._failed)} trials; read why, then look at its wiring and supply"
+                what = f"failed {count} of the last {len(self._failed)} trials"
+                message = f"{what}; read why, then look at its wiring and supply"
                 self.desk.alarm(Alarm(Severity.MAJOR, device, message))
         return ""
 
