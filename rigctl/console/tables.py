@@ -67,6 +67,7 @@ def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:
 
 def _stacked(columns: Sequence[Column], width: int) -> Iterator[str]:
     first, *others = columns
+    yield from wrapped(f"{INDENT}{first.name}:", width, INDENT * 2)  # it may say how the rows are to be read
     for row, name in enumerate(first.cells):
         yield from wrapped(f"{INDENT}{name}", width, INDENT * 2)
         told = "; ".join(f"{c.name} {c.cells[row]}" for c in others if c.cells[row])

@@ -58,9 +58,10 @@ RULE = Rule(
         ("ca", "ph"),
         0.41,
     ),
-    (Trust("ph", 0.97, 0.02, 36),),
+    (Trust("ph", 0.97, 0.02, 36), Trust("ca", 0.0, 0.1, 3)),
 )
 SAYS = (
+    "A name in a setting stands for what was read; what goes beyond the range is set to its end.",
     "ph below 5.8",
     "ph from 5.8",
     "nh4 1.9 + 0.1 x (ca - 2.6)",
@@ -73,7 +74,7 @@ SAYS = (
     "To expect as much without looking, control ca+ph: 0.41 EUR a trial more.",
     "would be better by 0.05",
     "20% of what looking gains",
-    "Still there in the trial, of a deviation read before: ph 97%.",
+    "Still there in the trial, of a deviation read before: ph 97%, ca not known yet.",
 )
 READ = Foreseen("ph", 61, 5.9, 5.7, 6.1)
 
@@ -89,6 +90,7 @@ def test_the_terminal_shows_the_rule(width):
     shown.show(with_rule(recommendation()), labels, console)
     text = re.sub(r"\s+", " ", said(console))
     assert [part for part in SAYS if part not in text] == []
+    assert "look first; the first that holds" in text
     assert max(map(len, said(console).split("\n"))) <= width
     plain = screen(width)
     shown.show(recommendation(), labels, plain)

@@ -66,9 +66,12 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
         yield say.value(looking.value)
     yield from say.loss()
     if rule.follows:
+        if any(setting.slopes for line in rule.lines for setting in line.settings):
+            yield "A name in a setting stands for what was read; what goes beyond the range is set to its end."
         yield "Where a reading is missing, run the recommended fixed setting."
         yield "What these lines set is backed by trials nearby, but need not have been set before."
-    kept = [f"{t.variable} {t.rho:.0%}" for t in rule.trust]
+    # 0 until enough trials have left it alone
+    kept = [f"{t.variable} {t.rho:.0%}" if t.rho else f"{t.variable} not known yet" for t in rule.trust]
     for i in range(0, len(kept), TOGETHER):
         yield f"Still there in the trial, of a deviation read before: {', '.join(kept[i : i + TOGETHER])}."
 
