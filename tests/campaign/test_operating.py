@@ -92,6 +92,21 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
     sound(stage, spec)
 
 
+async def test_what_is_used_after_a_batch_is_productions(stage):
+    """A campaign that goes on pays for no night in which production held: it would eat the rest of its budget."""
+    spec = campaign()
+    before = await stage.run(spec)
+    await stage.run(produced(spec, 1), idle_kwh=4.0)
+    result = await stage.run(replace(spec, max_trials=TRIALS + 1))
+    with stage.journal() as journal:
+        around = [line.amount for line in journal.idle.rows()]  # before and after the batch
+        night = sum(line.amount for line in journal.idle.rows() if line.before_trial == TRIALS + 2)
+        assert night > 0
+        assert result.spent == before.spent + journal.trials()[-1].cost
+        assert journal.campaign().operated == journal.trials()[TRIALS].cost + sum(around)
+    sound(stage, spec)
+
+
 async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
     """So does a process that is told to learn, after every batch while there are few."""
     spec = campaign()

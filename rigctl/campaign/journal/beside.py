@@ -38,12 +38,15 @@ class IdleRows:
         return self.spent_and_operated()[0]
 
     def spent_and_operated(self) -> tuple[Micros, Micros]:
-        """Return what was used beside the campaign's trials, and beside batches for production."""
+        """Return what was used beside the campaign's trials, and beside batches for production.
+
+        What was used between a batch and a trial is production's, whichever was first: it is in no campaign's budget.
+        """
         if not has_table(self._connection, "idle"):
             return 0, 0
-        which = operated(self._connection, "idle.before_trial")
+        which = " OR ".join(operated(self._connection, f"(idle.before_trial - {back})") for back in (0, 1))
         sql = (
-            f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT {which}), 0) AS trials, "  # noqa: S608 - ours
+            f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT ({which})), 0) AS trials, "  # noqa: S608 - ours
             f"coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches FROM idle"
         )
         (found,) = ask(self._connection, sql)
