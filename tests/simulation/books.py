@@ -154,14 +154,6 @@ class Books:
     def alarms(self, connection: sqlite3.Connection) -> set[tuple[str, str]]:
         return set(connection.execute("SELECT source, message FROM alarms"))
 
-    def spent(self, connection: sqlite3.Connection) -> int:
-        """Sum up every line of cost, in micro-units."""
-        (spent,) = connection.execute(
-            "SELECT (SELECT coalesce(sum(amount_micros), 0) FROM ledger)"
-            " + (SELECT coalesce(sum(amount_micros), 0) FROM idle)"
-        ).fetchone()
-        return int(spent)
-
 
 def intents_of(connection: sqlite3.Connection, pump: str) -> list[float]:
     """Return the volumes of all intents of a pump in their order, mL."""

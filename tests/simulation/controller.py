@@ -23,6 +23,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import assemble
 from rigctl.console.assemble import rig_factory
+from rigctl.console.operate import Wish
 from rigctl.console.safe import safe_first
 from rigctl.errors import RigctlError
 from rigctl.page.campaign import campaign_spec
@@ -34,6 +35,7 @@ from tests.simulation.disk import Disk, SimulatedCrash
 from tests.simulation.kernel import Kernel, Life
 from tests.simulation.plant import Plant
 from tests.simulation.policies import HereDecider, Wander
+from tests.simulation.production import producing
 
 Point = Callable[[str], None]
 """Told of every instant at which an end would make a difference; does not return if it is the end."""
@@ -75,6 +77,8 @@ class Running:
     """What it has told of, and when, true time."""
     safe_first_s: float | None = None
     """True time at which what was left driven had been made safe."""
+    wish: Wish | None = None
+    """What whoever started it has asked of production; None: it runs the campaign."""
 
 
 class Controller:
@@ -108,15 +112,15 @@ class Controller:
         self._pids: dict[int, Life] = {}
         self._descriptors: set[int] = set()
 
-    def start(self) -> Running:
-        """Begin a life; it goes on as the kernel runs."""
+    def start(self, wish: Wish | None = None) -> Running:
+        """Begin a life, for production if wished; it goes on as the kernel runs."""
         self.lives += 1
         life = Life(f"#{self.lives}", pid=1000 + self.lives)
         self._pids[life.pid] = life
-        self.running = running = Running(life, self.state)
+        self.running = running = Running(life, self.state, wish=wish)
         self._descriptors = _descriptors()
         asyncio._set_running_loop(None)
-        self.kernel.trace(f"{self.kernel.now_s:.6f} {life.name} starts")
+        self.kernel.trace(f"{self.kernel.now_s:.6f} {life.name} starts{f', {wish}' if wish else ''}")
         self.kernel.spawn(life, "main", lambda: self._main(running))
         return running
 
@@ -159,9 +163,11 @@ class Controller:
             safe_first(self.loaded.path, self.state)
             running.safe_first_s = kernel.now_s
             clock_ = RealClock(self.loaded.rig.speedup)
+            wish, spec = running.wish, self.spec
+            spec = spec if wish is None else producing(spec, self.loaded, self.state, wish)
             result = asyncio.run(
                 daemon.run_campaign(
-                    self.spec,
+                    spec,
                     self.state,
                     rig_factory(self.loaded, clock_),
                     clock_,

@@ -42,6 +42,7 @@ class Sum:
     recorded: int = 0
     ends: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -52,6 +53,7 @@ class Sum:
         self.recorded += outcome.recorded
         self.ends += outcome.ends
         self.faults += outcome.faults
+        self.met += outcome.met
         if outcome.violation:
             self.failed.append(outcome)
 
@@ -154,6 +156,8 @@ def told(total: Sum, seconds: float, first: int) -> None:
     print("ends: " + ", ".join(f"{kind} {count}" for kind, count in sorted(total.ends.items())))
     if total.faults:
         print("faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(total.faults.items())))
+    if total.met:
+        print("met: " + ", ".join(f"{kind} {count}" for kind, count in sorted(total.met.items())))
     print(f"{len(total.failed)} failed: {', '.join(str(o.seed) for o in total.failed) or 'none'}")
 
 

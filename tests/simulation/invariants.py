@@ -6,6 +6,7 @@ import functools
 import re
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from unittest.mock import patch
 from rigctl.campaign.events import CampaignEvent, OutcomeCame, TrialEnded
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.replay import replay
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.rig.rig import Rig
@@ -213,12 +215,17 @@ class Witness(Eyes):
     # what it says ---------------------------------------------------------------------------------------------------
 
     def _heard(self, running: Running, event: CampaignEvent) -> None:
+        self.promises.batches.heard(running, event)
         if isinstance(event, TrialEnded):
             self.recorded += event.row.state == "RECORDED"
             with self._open() as connection:
-                ledger = self.books.spent(connection)
-            if event.spent != ledger:
-                self.fail(f"{event.spent} is said to be spent after trial {event.row.trial}, the lines sum to {ledger}")
+                ledger, operated = self.promises.batches.spent(connection)
+            told = 0 if event.batches is None else event.batches.spent
+            if event.spent != ledger or (event.batches is not None) != event.row.operated or told not in (0, operated):
+                self.fail(
+                    f"{event.spent} and {told} are said to be spent after trial {event.row.trial}, the lines sum to "
+                    f"{ledger} and {operated}"
+                )
         elif isinstance(event, OutcomeCame):
             self.recorded += event.row.state == "RECORDED"
 
@@ -259,10 +266,17 @@ class Witness(Eyes):
             given = [(start_s + e.started_s, e.delivered_ml) for e in entries]
             check_caps(pump, given, limits.per_dose_ml, limits.per_day_ml)
 
+    def met(self) -> Counter[str]:
+        """Count what else has come to pass, that seeds might not meet."""
+        with self._open() as connection:
+            return self.promises.batches.met(connection)
+
     def replays(self) -> None:
-        """Recompute every decision by the program's own replay; raises `Violation`."""
+        """Recompute every decision by the program's own replay, and have it verify its journal; raises `Violation`."""
         if not self.books.there():
             return
+        if wrong := verified(self.controller.state / FILE_NAME).violations:
+            raise Violation(f"its own journal does not hold: {wrong}")
         with open_reader(self.controller.state) as reader:
             for trial in replay(reader, self.spec):
                 if not trial.agrees:

@@ -13,6 +13,7 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
+from tests.simulation.batches import Batches
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 from tests.simulation.exchanges import Exchanges
@@ -46,6 +47,7 @@ class Promises:
         self.exchanges = Exchanges(witness, self._trouble)
         self._shoulder = Shoulder(witness, self._trouble, self._said_driven)
         self.late = Late(witness, witness.mischief.draw)
+        self.batches = Batches(witness, witness.controller.loaded)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
@@ -140,6 +142,7 @@ class Promises:
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
         self.late.ended(connection)
+        self.batches.ended(running, connection)
         _check_times(connection)
         _check_pauses(connection)
         _check_holds(connection, self._rig.watch.clear_for_s)

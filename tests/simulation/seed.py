@@ -22,6 +22,7 @@ from tests.simulation.invariants import Witness
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
+from tests.simulation.production import Plan, produces
 from tests.simulation.reached import passed
 from tests.simulation.worlds import QUICK, World, drawn, world
 
@@ -54,6 +55,8 @@ class Outcome:
     ends: Counter[str] = field(default_factory=Counter)
     """How lives have ended, by kind."""
     faults: Counter[str] = field(default_factory=Counter)
+    met: Counter[str] = field(default_factory=Counter)
+    """What else has come to pass, and how often."""
     passed: Counter[int] = field(default_factory=Counter)
     """How often it came to what is planted."""
     violation: str = ""
@@ -73,7 +76,9 @@ class Doom:
 class Simulation:
     """One seed, from beginning to end."""
 
-    def __init__(self, seed: int, where: World, directory: Path, trace: Trace, *, cheap: bool = True) -> None:
+    def __init__(
+        self, seed: int, where: World, directory: Path, trace: Trace, *, cheap: bool = True, batches: bool = False
+    ) -> None:
         self.draw = random.Random(f"{seed} plan")
         self.kernel = Kernel(seed, trace)
         self.outcome = Outcome(seed, f"{where.scenario} {where.pace}{'' if cheap else ', its own policy'}")
@@ -87,11 +92,14 @@ class Simulation:
         self.mischief = Mischief(self.kernel, self.plant, self.disk, self.controller, trouble)
         self.witness = Witness(self.kernel, self.plant, spec, self.controller, self.mischief)
         self.doom = Doom("none")
+        draw = random.Random(f"{seed} production")
+        self.plan = Plan(draw, spec.problem.space, LIVES[where.pace], produces=batches)
+        self.outcome.world += ", production" if self.plan.produces else ""
 
     def run(self) -> Outcome:
         began_s = self.kernel.now_s
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-        with virtual(self.kernel), self.controller.installed(), self.witness.installed():
+        with virtual(self.kernel), self.controller.installed(), self.witness.installed(), self.plan.installed():
             try:
                 for _ in range(LIVES[self.world.pace]):
                     self._one_life()
@@ -104,7 +112,7 @@ class Simulation:
         outcome.events, outcome.digest = self.kernel.events, self.kernel.trace.digest
         outcome.starts, outcome.trials = self.controller.lives, len(self.witness.books.trials)
         outcome.recorded = self.witness.recorded
-        outcome.faults, outcome.passed = self.mischief.done, passed()
+        outcome.faults, outcome.passed, outcome.met = self.mischief.done, passed(), self.witness.met()
         return outcome
 
     # one life -------------------------------------------------------------------------------------------------------
@@ -128,7 +136,8 @@ class Simulation:
 
     def _started(self) -> Running:
         self.kernel.run(lambda: False, self.kernel.computer.asleep_until_s)  # nobody starts anything on one that sleeps
-        running = self.controller.start()
+        wish = self.plan.wish(self.controller.lives + 1, self.witness.recorded)
+        running = self.controller.start(wish)
         every_s, bound_s = GLANCES_S[self.world.pace], SAFE_S[self.world.pace]
 
         def glance() -> None:
@@ -224,8 +233,9 @@ def simulate(seed: int, listener: Callable[[str], object] | None = None) -> Outc
     draw = random.Random(f"{seed} world")
     directory = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     try:
-        where = world(*drawn(draw))
+        batches = produces(seed)
+        where = world(*drawn(draw, looking=batches))
         cheap = where.scenario != REAL or draw.random() < 0.9
-        return Simulation(seed, where, directory, Trace(listener, str(directory)), cheap=cheap).run()
+        return Simulation(seed, where, directory, Trace(listener, str(directory)), cheap=cheap, batches=batches).run()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -56,6 +56,8 @@ def world(scenario: str, pace: str) -> World:
     text = re.sub(r"settle: [^\n]+", f"settle: {times['settle']}", text)
     text = re.sub(r"measure: \{[^\n]+", f"measure: {times['measure']}", text)
     look = times.get("look", "{for: 1 min, every: 15 s}")
+    if pace == "looking" and "\n  look:" not in text:
+        text = text.replace("  settle:", "  look: {}\n  settle:")
     text = re.sub(r"(?m)^  look: .*$", f"  look: {look}" if look else "", text)
     outcome = times.get("outcome", "{}")
     text = re.sub(r"(?m)^(outcome: .*?)(sensor: \w+)", lambda found: found[1] + outcome.format(found[2]), text)
@@ -67,7 +69,12 @@ def world(scenario: str, pace: str) -> World:
     return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"))
 
 
-def drawn(draw: random.Random) -> tuple[str, str]:
-    """Draw a rig and a pace; where half days pass, mostly the rig that is the cheaper to simulate."""
-    pace = draw.choices((*QUICK, "plain", "long"), (8, 4, 2, 1, 1, 2))[0]
+def drawn(draw: random.Random, *, looking: bool = False) -> tuple[str, str]:
+    """Draw a rig and a pace; where half days pass, mostly the rig that is the cheaper to simulate.
+
+    Args:
+        draw: of the seed.
+        looking: whether somebody mostly looks before a trial is decided, as a rule for production has it.
+    """
+    pace = draw.choices((*QUICK, "plain", "long"), (4, 8, 1, 1, 1, 1) if looking else (8, 4, 2, 1, 1, 2))[0]
     return draw.choices(SCENARIOS, (1, 6) if pace == "long" else (1, 1))[0], pace
