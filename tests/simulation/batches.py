@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -113,11 +113,19 @@ class Batches:
         self._check_number(running, connection)
         self._check_told(connection, batches)
 
+    def phases(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, bool, str, frozenset[str]]]:
+        """Yield of every decision: its trial, phase, whether it is the campaign's policy's, what is played, barred."""
+        for row in self._decided(connection):
+            own = row.wish is None and row.origin == "policy"
+            yield row.trial, row.phase, own, "+".join(row.control_set), row.barred
+
     def met(self, connection: sqlite3.Connection) -> Counter[str]:
         """Count what of production has been come to."""
         found: Counter[str] = Counter()
         kept: Json = {"lines": (), "since": -1}
-        for row in (row for row in self._decided(connection) if row.wish is not None):
+        decided = self._decided(connection)
+        found["decided with something barred"] = sum(bool(row.barred) for row in decided)
+        for row in (row for row in decided if row.wish is not None):
             found["batches"] += 1
             found[f"batch: {row.phase}"] += 1
             found["batch recorded"] += row.state == "RECORDED"

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import alive, bus_lock, clock, daemon, operating
+from rigctl.campaign import alive, bus_lock, clock, daemon, operating, wall
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
@@ -247,22 +247,18 @@ class Controller:
         def physical_here(url: str) -> frozenset[str]:
             return frozenset(f"{place} of simulation {number}" for place in physical(url))
 
-        def boot() -> str:
-            return f"boot {kernel.computer.boot}"
-
         replaced: Mapping[tuple[Any, str], Any] = {
             (byte_line, "serial_opener"): self.plant.opener,
             (byte_line, "socket_opener"): self.plant.opener,
             (modbus_line, "serial_opener"): self.plant.opener,
             (modbus_line, "socket_opener"): self.plant.opener,
             (alive, "_started"): started,
-            (alive, "boot_id"): boot,
-            (clock, "boot_id"): boot,
-            (assemble, "boot_id"): boot,
+            **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (alive, clock, assemble)},
             (bus_lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
             (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
+            (wall, "Wall"): partial(wall.Wall, right=lambda: kernel.computer.synchronised),
             (journal_database, "SealingConnection"): Connection,
         }
         with ExitStack() as stack:

@@ -216,6 +216,7 @@ class Witness(Eyes):
 
     def _heard(self, running: Running, event: CampaignEvent) -> None:
         self.promises.batches.heard(running, event)
+        self.promises.besides.heard(event)
         if isinstance(event, TrialEnded):
             self.recorded += event.row.state == "RECORDED"
             with self._open() as connection:
@@ -269,7 +270,7 @@ class Witness(Eyes):
     def met(self) -> Counter[str]:
         """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
-            return self.promises.batches.met(connection)
+            return self.promises.batches.met(connection) + self.promises.besides.met
 
     def replays(self) -> None:
         """Recompute every decision by the program's own replay, and have it verify its journal; raises `Violation`."""

@@ -103,6 +103,8 @@ class Computer:
     asleep_until_s: float = 0.0
     civil_at_zero_s: float = 1_767_225_600.0
     """Civil time minus true time, seconds since 1970: jumps where somebody sets the clock."""
+    synchronised: bool = False
+    """Whether the system says that its clock is kept right, whoever sets it."""
 
     @property
     def ahead_s(self) -> float:

@@ -13,7 +13,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import BudgetSpent, Policy, Proposal
+from rigctl.core.policy import BudgetSpent, NotWorthIt, Policy, Proposal
 from rigctl.errors import NoAnswer
 
 LONGEST_S: Final = 60.0
@@ -34,7 +34,10 @@ class Wander:
     ) -> tuple[Proposal, JsonState]:
         if problem.budget <= history.spent:
             raise BudgetSpent("nothing is left")
-        chosen = int(rng.integers(len(problem.space.control_sets)))
+        playable = [i for i in range(len(problem.space.control_sets)) if i not in problem.unavailable]
+        if not playable:
+            raise NotWorthIt("nothing can be played")
+        chosen = playable[int(rng.integers(len(playable)))]
         dimension = len(problem.space.control_sets[chosen].indices)
         setting = problem.space.evenly(chosen, [float(u) for u in rng.random(dimension)])
         asked: Any = state["asked"]

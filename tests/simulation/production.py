@@ -56,7 +56,8 @@ class Plan:
         self.real = draw.random() < REAL
         self._first = draw.randrange(1, max(2, 2 * lives // 3))
         """Life from which on it does, if there is an outcome by then."""
-        self._learn = draw.choices(list(LEARNS), list(LEARNS.values()))[0]
+        learn = draw.choices(list(LEARNS), list(LEARNS.values()))[0]
+        self._learn = "" if self.real else learn  # else it would be made nearly as often as there are batches
 
     def wish(self, life: int, recorded: int) -> Wish | None:
         """Return what this life is told; None: it runs trials of the campaign.
@@ -73,7 +74,7 @@ class Plan:
         batches = self._draw.choice((None, None, None, 1, 2))
         if kind == "told":
             return Wish(at=self._setting(), batches=batches)
-        learn = self._learn if kind != "other" else self._draw.choice(list(LEARNS))
+        learn = self._learn if kind != "other" or self.real else self._draw.choice(list(LEARNS))
         return Wish(learn, batches=batches, anew=kind == "anew")
 
     def _setting(self) -> str:

@@ -14,6 +14,7 @@ from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from tests.simulation.batches import Batches
+from tests.simulation.besides import Besides
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 from tests.simulation.exchanges import Exchanges
@@ -48,6 +49,7 @@ class Promises:
         self._shoulder = Shoulder(witness, self._trouble, self._said_driven)
         self.late = Late(witness, witness.mischief.draw)
         self.batches = Batches(witness, witness.controller.loaded)
+        self.besides = Besides(witness, self._trouble)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
@@ -69,6 +71,7 @@ class Promises:
         self._trouble.glance()
         self._heeds(running)
         self.late.glance(running)
+        self.besides.glance(running)
 
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
@@ -143,10 +146,12 @@ class Promises:
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
         self.late.ended(connection)
         self.batches.ended(running, connection)
+        self.besides.ended(connection)
+        self.besides.check_reference(self.batches.phases(connection))
         _check_times(connection)
         _check_pauses(connection)
         _check_holds(connection, self._rig.watch.clear_for_s)
-        _check_prices(connection, {m.name: m.price for m in self._rig.meters})
+        _check_prices(connection, {m.name: m.price for m in self._rig.meters if m.tariff is None})
         latched = connection.execute("SELECT 1 FROM trips WHERE reset_utc IS NULL").fetchone()
         if running.ending.startswith("Tripped") and not latched:
             raise Violation(f"it ended ({running.ending}), and the trip is not latched")

@@ -24,7 +24,7 @@ from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
 from tests.simulation.production import Plan, produces
 from tests.simulation.reached import passed
-from tests.simulation.worlds import QUICK, World, drawn, world
+from tests.simulation.worlds import QUICK, World, besides, drawn, world
 
 LIVES = {**dict.fromkeys(QUICK, 24), "plain": 8, "long": 5}
 """Ends of a controller under one seed."""
@@ -94,7 +94,8 @@ class Simulation:
         self.doom = Doom("none")
         draw = random.Random(f"{seed} production")
         self.plan = Plan(draw, spec.problem.space, LIVES[where.pace], produces=batches)
-        self.outcome.world += ", production" if self.plan.produces else ""
+        self.outcome.world = ", ".join((self.outcome.world, *["production"] * batches, *sorted(where.extras)))
+        self.kernel.computer.synchronised = seed % 2 == 0
 
     def run(self) -> Outcome:
         began_s = self.kernel.now_s
@@ -234,7 +235,8 @@ def simulate(seed: int, listener: Callable[[str], object] | None = None) -> Outc
     directory = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     try:
         batches = produces(seed)
-        where = world(*drawn(draw, looking=batches))
+        scenario, pace = drawn(draw, looking=batches)
+        where = world(scenario, pace, besides(random.Random(f"{seed} besides"), scenario, pace))
         cheap = where.scenario != REAL or draw.random() < 0.9
         return Simulation(seed, where, directory, Trace(listener, str(directory)), cheap=cheap, batches=batches).run()
     finally:

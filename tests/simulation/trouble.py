@@ -83,6 +83,11 @@ class Trouble:
         """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
         return self._kernel.now_s - max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s) > QUIET_S
 
+    @property
+    def quiet_all(self) -> bool:
+        """Tell whether nothing has been wrong on any bus, or with the computer, for a while."""
+        return all(map(self.quiet, self._bus_of))
+
     def believed(self, device: str) -> bool:
         """Tell whether what this device seems to say is what it says, and nobody else has touched it."""
         told_s = self._kernel.now_s - self._lie_s.get(self._bus_of[device], NEVER_S)

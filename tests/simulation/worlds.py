@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from rigctl.config.load import LoadedConfig, load_text
@@ -22,6 +24,8 @@ class World:
     pace: str
     """A trial takes a minute, for ends at every instant; with `plain` as long as it is, with `long` half a day."""
     loaded: LoadedConfig
+    extras: frozenset[str] = frozenset()
+    """What it has besides, of `EXTRAS`."""
 
 
 MINUTE: Final = {
@@ -40,14 +44,33 @@ PACES: Final = {
     "plain": {"settle": "8 min", "measure": "{for: 2 min, every: 30 s, statistic: median}", "wait": "90 s"},
     "long": {"settle": "12 h", "measure": "{for: 10 min, every: 2 min, statistic: median}", "wait": "2 min"},
 }
+BESIDES: Final = 1 / 6
+"""How many seeds have each of what a rig may have besides."""
 QUICK: Final = ("dense", "looking", "by hand", "read later")
 """Paces at which a trial takes a minute."""
 SCENARIOS: Final = ("greenhouse", "lathe")
 WATCH_EVERY: Final = {**dict.fromkeys(QUICK, "1 s"), "plain": "2 s", "long": "60 s"}
 
 
+EXTRAS: Final = {"calendar": SCENARIOS, "inventory": SCENARIOS[:1], "heartbeat": SCENARIOS[:1], "reference": SCENARIOS}
+"""What a rig may have besides, and which has what it takes."""
+OPEN_MIN: Final = ((45, 72), (20, 40))
+"""Minutes of every hour in which trials may run, the first beyond its end."""
+VALVE_MIN: Final = ((30, 75),)
+"""Those in which one actuator may be driven."""
+TIMED: Final = {"greenhouse": "k_valve", "lathe": "coolant_valve"}
+"""That actuator."""
+BOTTLE_ML: Final = {"ca_doser": 500.0, "ph_doser": 150.0}
+EVERY: Final = 5
+"""Each of so many trials is the reference."""
+REFERENCES: Final = {
+    "greenhouse": "control: [k, ph], at: {k: 6, ph: 6.1}",
+    "lathe": "control: [speed, feed], at: {speed: 200, feed: 0.2}",
+}
+
+
 @cache  # what is forked has them ready
-def world(scenario: str, pace: str) -> World:
+def world(scenario: str, pace: str, extras: frozenset[str] = frozenset()) -> World:
     """Return a rig whose trials go at this pace; the watch looks as often as suits it."""
     text = (CONFIGURATIONS / f"{scenario}.yaml").read_text(encoding="utf-8")
     times = PACES[pace]
@@ -66,7 +89,63 @@ def world(scenario: str, pace: str) -> World:
     text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)
     text += f"  watch: {{every: {WATCH_EVERY[pace]}}}\n"
     text += "  starts: {at_most: 1000000}\n"  # nobody is there to let it go on
-    return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"))
+    for name in sorted(extras):
+        text = _ADDED[name](text, scenario)
+    return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"), extras)
+
+
+def _with_calendar(text: str, scenario: str) -> str:
+    """Trials, and one valve, may be driven in some minutes of every hour; by day and night power costs differently."""
+    text = f"zone: Europe/Berlin\nallowed: {_hourly(OPEN_MIN)}\n{text}"
+    night = f"{{name: night, price: 0.19 EUR/kWh, during: {_hourly(((0, 7), (30, 50)))}}}"
+    text = text.replace("price: 0.31 EUR/kWh", f"price: [{night}, {{name: day, price: 0.34 EUR/kWh}}]")
+    valve = f"    {TIMED[scenario]}: {{allowed: {_hourly(VALVE_MIN)}}}\n"
+    return text.replace("  limits:\n", f"  limits:\n{valve}") if "  limits:\n" in text else f"{text}  limits:\n{valve}"
+
+
+def _hourly(minutes: Iterable[tuple[int, int]]) -> str:
+    return repr(
+        [
+            f"{hour:02}:{begins:02}-{(hour + ends // 60) % 24:02}:{ends % 60:02}"
+            for hour in range(24)
+            for begins, ends in minutes
+        ]
+    ).replace("'", '"')
+
+
+def _with_inventory(text: str, _: str) -> str:
+    """Bottles hold what some trials take; then somebody has to say that they are full again."""
+    for pump, volume_ml in BOTTLE_ML.items():
+        own = f"inventory: {{volume: {volume_ml:g} mL, warn_at: 2 doses}}, tubing: {{replace_after: 1 L}}"
+        text = re.sub(rf"(?m)^(  {pump}: +{{driver: ezo-pmp.*)}}$", rf"\1, {own}}}", text)
+    return text
+
+
+def _with_heartbeat(text: str, _: str) -> str:
+    """The PLC lets everything go where nobody has written its register for 4 s."""
+    beat = "heartbeat: {at: 100, every_s: 1, timeout_at: 101, timeout_scale_s: 0.1}"
+    return text.replace("enable: {coil: 2}}", f"enable: {{coil: 2}}, {beat}}}")
+
+
+def _with_reference(text: str, scenario: str) -> str:
+    """Now and then one setting is played whatever the policy would do."""
+    return f"reference: {{every: {EVERY} trials, {REFERENCES[scenario]}}}\n{text}"
+
+
+_ADDED: Final[Mapping[str, Callable[[str, str], str]]] = MappingProxyType(
+    {
+        "calendar": _with_calendar,
+        "inventory": _with_inventory,
+        "heartbeat": _with_heartbeat,
+        "reference": _with_reference,
+    }
+)
+
+
+def besides(draw: random.Random, scenario: str, pace: str) -> frozenset[str]:
+    """Draw what a rig has besides; where a trial takes longer than hours or a watchdog allow, it has none of it."""
+    drawn = [name for name in EXTRAS if draw.random() < BESIDES and scenario in EXTRAS[name]]
+    return frozenset(name for name in drawn if pace in QUICK or name == "reference")
 
 
 def drawn(draw: random.Random, *, looking: bool = False) -> tuple[str, str]:
