@@ -120,9 +120,10 @@ class Computer:
         return self.kernel.now_s + self.civil_at_zero_s
 
     def suspend(self, seconds: float) -> None:
-        """Let it sleep from now on, while the rig goes on."""
-        self.asleep_until_s = self.kernel.now_s + seconds
-        self.suspended_s += seconds
+        """Let it sleep from now on, while the rig goes on; one that sleeps already sleeps on."""
+        asleep_s = max(self.asleep_until_s, self.kernel.now_s)
+        self.asleep_until_s = max(asleep_s, self.kernel.now_s + seconds)
+        self.suspended_s += self.asleep_until_s - asleep_s
 
     def reboot(self) -> None:
         """Start it anew; whatever ran on it is dead already."""

@@ -19,6 +19,7 @@ from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.late import Late
+from tests.simulation.trouble import Trouble
 
 
 def test_a_seed_is_replayed_bit_for_bit(monkeypatch):
@@ -133,6 +134,30 @@ def test_a_dead_life_never_goes_on():
     kernel.wake(life.strands[0])
     kernel.run(lambda: False, kernel.now_s + 10.0)
     assert done == ["went on"]
+
+
+def test_a_computer_that_sleeps_already_sleeps_on():
+    """Its clock stands still for as long as it sleeps, not for the sum of what kept it asleep."""
+    kernel = Kernel(1, Trace())
+    computer, begun_s = kernel.computer, kernel.now_s
+    computer.suspend(100.0)
+    kernel.now_s += 50.0
+    computer.suspend(10.0)
+    assert (computer.suspended_s, computer.asleep_until_s) == (100.0, begun_s + 100.0)
+    computer.suspend(80.0)
+    assert (computer.suspended_s, computer.asleep_until_s) == (130.0, begun_s + 130.0)
+
+
+def test_a_bus_is_not_quiet_whose_cable_was_pulled_since_anybody_looked():
+    """Nothing is demanded of it, however seldom somebody looks in passing."""
+    cable, trouble = SimpleNamespace(plugged=True), object.__new__(Trouble)
+    trouble._kernel = SimpleNamespace(now_s=500.0)
+    trouble._plant = SimpleNamespace(cables={"bus": cable}, assembly=SimpleNamespace(wire_faults={}, sensors={}))
+    trouble._mischief = SimpleNamespace(disk_until_s=0.0)
+    trouble._bus_of, trouble._bus_s, trouble._computer_s = {"pump": "bus"}, {}, 0.0
+    assert trouble.quiet("pump")
+    cable.plugged = False
+    assert not trouble.quiet("pump")
 
 
 @pytest.fixture

@@ -50,7 +50,8 @@ class Trouble:
     def _begins(self, what: str, more: dict[str, object]) -> None:
         now_s = self._kernel.now_s
         if what in COMPUTER:
-            self._computer_s = now_s + (float(str(more["seconds"])) if what == "suspended" else 0.0)
+            until_s = now_s + (float(str(more["seconds"])) if what == "suspended" else 0.0)
+            self._computer_s = max(self._computer_s, until_s)
         elif what in NETWORK:
             self._bus_s[PLC] = now_s
         elif "bus" in more:
@@ -81,6 +82,7 @@ class Trouble:
 
     def quiet(self, device: str) -> bool:
         """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
+        self.glance()  # where trials take days somebody looks in every other minute only
         return self._kernel.now_s - max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s) > QUIET_S
 
     @property
