@@ -129,6 +129,8 @@ class Batches:
             found["batches"] += 1
             found[f"batch: {row.phase}"] += 1
             found["batch recorded"] += row.state == "RECORDED"
+            pending = None if row.memory is None else row.memory["pending"]
+            found["batch that may lose"] += pending is not None and pending["loss"] > 0.0
             found["batch as told"] += bool(row.wish is not None and row.wish.at)
             found["made, or anew"] += row.memory is not None and row.memory["since"] != kept["since"]
             kept = row.memory or kept
@@ -187,9 +189,10 @@ class Batches:
                 f"and {operated}"
             )
         told = production(reader)
-        memory = next((row.memory for row in reversed(batches) if row.memory is not None), None)
+        over = [row for row in batches if row.state in CHARGED]  # the first one of another production may be under way
+        memory = next((row.memory for row in reversed(over) if row.memory is not None), None)
         since = 0 if memory is None else memory["begun"]
-        over = [row for row in batches if row.state in CHARGED and row.trial >= since]
+        over = [row for row in over if row.trial >= since]
         learned = sum(row.phase == "learn" for row in over)
         if told is not None and (told.explored, told.spent) != (learned, operated):
             raise Violation(
