@@ -276,12 +276,13 @@ def _check_campaign(decided: Sequence[Decided]) -> None:
 def _check_kept(last: Decided, row: Decided) -> None:
     """What is run stays as it is until somebody asks for something else, or learning has enough that is new."""
     was, now, wish = last.memory or {}, row.memory or {}, row.wish
-    if wish is None or was["asked"] != now["asked"] or all(was[name] == now[name] for name in KEPT):
+    changed = [name for name in KEPT if was.get(name) != now.get(name)]
+    if wish is None or was["asked"] != now["asked"] or not changed:
         return
     grown = now["outcomes"] - was["outcomes"] >= max(1, was["outcomes"] // GROWTH)
     learned = bool(wish.learn) and not wish.at and grown
     if was["begun"] != now["begun"] or not (learned or (wish.anew and now["since"] > was["since"])):
-        raise Violation(f"batch {row.trial}: what is run has changed by itself, {wish}: was {was}, is {now}")
+        raise Violation(f"batch {row.trial}: {', '.join(changed)} of what is run changed by itself, {wish}")
 
 
 def _check_account(last: Decided, row: Decided, decided: Sequence[Decided]) -> None:

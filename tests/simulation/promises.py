@@ -33,6 +33,11 @@ LOST_PROBE_S = 10.0
 """A probe that has said nothing for so long: no dose can still go by its last word,"""
 LATE_DOSE_S = 30.0
 """nor, with trouble at the pump itself, after so long."""
+BEGUN = """
+SELECT a.trial, coalesce(l.at_s, a.at_s) FROM events a
+LEFT JOIN events l ON l.trial = a.trial AND l.event = 'LOOK' AND l.start = a.start
+WHERE a.event = 'ARM' ORDER BY a.id"""
+"""When trials began to move; one that looks goes on to its end, whoever pauses, but not in another process."""
 DEMANDS = ("(hold)", "(fail)", "(safe)", "(trip)")
 
 
@@ -169,7 +174,7 @@ def _check_times(connection: sqlite3.Connection) -> None:
 def _check_pauses(connection: sqlite3.Connection) -> None:
     """No trial begins while the campaign is paused, whoever has started it since."""
     acts = connection.execute("SELECT at_s, verb FROM acts WHERE verb IN ('pause', 'resume') ORDER BY id").fetchall()
-    for trial, armed_s in connection.execute("SELECT trial, at_s FROM events WHERE event = 'ARM' ORDER BY id"):
+    for trial, armed_s in connection.execute(BEGUN):
         before = [(at_s, verb) for at_s, verb in acts if at_s < armed_s]
         if before and before[-1][1] == "pause" and armed_s - before[-1][0] > PAUSED_S:
             raise Violation(f"trial {trial} is armed {armed_s - before[-1][0]:.0f} s after a pause")

@@ -99,7 +99,7 @@ def test_learning_beyond_what_may_be_lost_is_found_out(row, wrong):
 
 KEPT = {
     "the same": (decided(4), ""),
-    "changes by itself": (decided(4, Wish(), ways=[]), "by itself"),
+    "changes by itself": (decided(4, Wish(), ways=[]), "ways of what is run changed by itself"),
     "told otherwise": (decided(4, Wish(at="k=4"), ways=[], asked="0.05 {'k': 4.0}"), ""),
     "made anew": (decided(4, Wish(anew=True), ways=[], since=3), ""),
     "made anew of the same": (decided(4, Wish(anew=True), ways=[]), "by itself"),

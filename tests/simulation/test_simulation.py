@@ -19,6 +19,7 @@ from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.late import Late
+from tests.simulation.promises import _check_pauses
 from tests.simulation.trouble import Trouble
 
 
@@ -259,6 +260,22 @@ def test_an_outcome_that_is_lost_or_given_up_early_is_found_out(doctored, clocks
         journal.executescript(doctored)
         with pytest.raises(Violation, match=said) if said else nullcontext():
             late.ended(journal)
+
+
+@pytest.mark.parametrize(
+    ("looked_s", "start", "fits"), [(None, 1, False), (95.0, 1, True), (95.0, 2, False), (140.0, 1, False)]
+)
+def test_a_trial_that_begins_in_a_pause_is_found_out(looked_s, start, fits):
+    """Paused at 100 s, armed at 150 s: only one that looked before that, in the same process, goes on."""
+    with closing(sqlite3.connect(":memory:")) as journal:
+        journal.executescript(
+            "CREATE TABLE acts (id, at_s, verb); INSERT INTO acts VALUES (1, 100, 'pause');"
+            "CREATE TABLE events (id, trial, event, at_s, start); INSERT INTO events VALUES (2, 7, 'ARM', 150, 1);"
+        )
+        if looked_s is not None:
+            journal.execute("INSERT INTO events VALUES (1, 7, 'LOOK', ?, ?)", (looked_s, start))
+        with nullcontext() if fits else pytest.raises(Violation):
+            _check_pauses(journal)
 
 
 def test_what_trouble_waits_for_is_told_apart():
