@@ -159,7 +159,8 @@ def test_a_treatment_that_takes_no_time_may_be_said_to():
     """Then a look is no reason to refuse it; and what was run without can still be looked at."""
     text = changed((SETTLE, LOOK + SETTLE))
     loaded(text)
-    assert loaded_to_run(text.replace("treatment: base", "treatment: base, treat: 0 s")).wired
+    made = loaded_to_run(text.replace("treatment: base", "treatment: base, treat: 0 s"))
+    assert made.rig.dosing["doser"].treat_s == 0
 
 
 @pytest.mark.parametrize(("text", "what"), DOUBTS.values(), ids=DOUBTS)
