@@ -84,11 +84,11 @@ class Batches:
         first = "SELECT trial, start FROM events WHERE event IN ('LOOK', 'PROPOSE') ORDER BY id DESC"
         began = dict(connection.execute(first).fetchall())
         sums = [0, 0]
-        lines = connection.execute(
-            "SELECT trial, amount_micros FROM ledger UNION ALL SELECT before_trial, amount_micros FROM idle"
-        )
-        for trial, amount in lines:
+        for trial, amount in connection.execute("SELECT trial, amount_micros FROM ledger"):
             sums[self._wishes.get(began.get(trial, 0)) is not None] += amount
+        for trial, amount in connection.execute("SELECT before_trial, amount_micros FROM idle"):
+            # what was used between a batch and a trial is production's
+            sums[any(self._wishes.get(began.get(n, 0)) is not None for n in (trial - 1, trial))] += amount
         return sums[0], sums[1]
 
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
