@@ -286,17 +286,18 @@ def _check_kept(last: Decided, row: Decided) -> None:
 
 
 def _check_account(last: Decided, row: Decided, decided: Sequence[Decided]) -> None:
-    """What a batch was expected to lose counts whatever became of it, what it was to gain only with an outcome."""
+    """What a batch was expected to lose counts whatever became of it, what it was to gain only once its outcome came."""
     was, now = last.memory or {}, row.memory or {}
     pending = was["pending"] or {"trial": 0, "gain": 0.0, "loss": 0.0}
-    state = next((other.state for other in decided if other.trial == pending["trial"]), "")
-    gain = pending["gain"] if state in ("RECORDED", "AWAITING", "FAILED") else 0.0  # it may have been awaited
-    lost, most = was["lost"] + pending["loss"], was["gained"] + gain
+    state = {other.trial: other.state for other in decided}
+    # an outcome that was given up may have been said all the same
+    came = [p for p in (*was["owed"], pending) if state.get(p["trial"]) in ("RECORDED", "FAILED")]
+    lost, most = was["lost"] + pending["loss"], was["gained"] + sum(p["gain"] for p in came)
     near = NEAR * (1.0 + abs(lost) + abs(most))
     if abs(now["lost"] - lost) > near or not was["gained"] - near <= now["gained"] <= most + near:
         raise Violation(
             f"batch {row.trial}: {now['lost']} lost of {now['gained']} gained, after {was['lost']} of {was['gained']} "
-            f"and batch {pending['trial']}, {state}: {pending}"
+            f"and batch {pending['trial']}, {state.get(pending['trial'])}: {pending}"
         )
 
 
@@ -310,7 +311,7 @@ def _check_learning(row: Decided) -> None:
     if row.memory is None or pending is None:
         return
     share, loss = operate.share(row.wish.learn) or 0.0, pending["loss"]
-    most = share * (row.memory["gained"] + pending["gain"])
+    most = share * row.memory["gained"]
     if loss < 0.0 or pending["gain"] < 0.0 or (row.phase != "learn" and loss):
         raise Violation(f"batch {row.trial}: {row.phase}, {pending}")
     if loss and row.memory["lost"] + loss > most + NEAR * (1.0 + most):
