@@ -79,12 +79,15 @@ def test_hyper_parameters_are_learned_again_when_the_data_have_grown_by_a_quarte
 
 
 def test_the_first_trial_of_all_is_a_quarter_more_than_none(problem):
-    """Hyper-parameters from before any trial hold until there are two, and are fitted again then."""
+    """Hyper-parameters from before any trial know no scale, so they are fitted again with the first outcome."""
     problem = replace(problem, model=LEARNED)
     nothing = fit_history(problem, History())
     assert nothing.fitted_at == 0
-    assert fit_history(problem, grown(1), nothing.hyperparameters, 0).fitted_at == 0
-    assert fit_history(problem, grown(2), nothing.hyperparameters, 0).fitted_at == 2
+    assert fit_history(problem, History(), nothing.hyperparameters, 0).fitted_at == 0
+    first = fit_history(problem, grown(1), nothing.hyperparameters, 0)
+    assert first.fitted_at == 1
+    assert first.hyperparameters.y_shift == grown(1).complete[0].y
+    assert fit_history(problem, grown(2), first.hyperparameters, 1).fitted_at == 2
 
 
 def test_fixed_hyper_parameters_are_never_fitted(problem):

@@ -62,7 +62,7 @@ def fit_history(
     y = values(problem, history)
     n = len(y)
     x = history.x if n else np.empty((0, problem.space.dimension))
-    due = previous is None or n >= REFIT_GROWTH * max(fitted_at, 1)
+    due = previous is None or (n > fitted_at and n >= REFIT_GROWTH * fitted_at)
     refit = problem.model.hyperparameters == "learned" and due
     if problem.model.hyperparameters == "learned":
         record = Record(x, y, *_times(history), history.noise)
