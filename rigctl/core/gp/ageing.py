@@ -31,6 +31,10 @@ PROVEN = 4.5
 without it: `docs/decisions/0017-ageing.md` has what that was measured to do."""
 
 
+YOUNG = 10
+"""Outcomes for which what was noticed is put to the test again with each of them; later whenever a refit is due."""
+
+
 def fit_ageing(
     record: Record,
     options: ModelOptions,
@@ -59,8 +63,10 @@ def fit_ageing(
     else:
         h = previous
     found = noticed(record, h, terms, every=previous is None, factor=whole)
-    if found is None and refit:
-        looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
+    if found is None and (refit or _young(record, terms)):
+        looked = terms
+        if refit:
+            looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
         if terms or looked:
             terms, h, notes = _judged(record, h, ((), looked), options)
     for _ in range(MOST_TERMS):
@@ -82,6 +88,11 @@ def fit_ageing(
 
 def _of(previous: Hyperparameters | None) -> tuple[Term, ...]:
     return () if previous is None else previous.ageing
+
+
+def _young(record: Record, terms: Sequence[Term]) -> bool:
+    """Tell whether the last change was noticed a few outcomes ago: most that are none do not outlive the next ones."""
+    return bool(terms) and int((record.times > max(t.noticed for t in terms)).sum()) <= YOUNG
 
 
 def condition(
