@@ -286,7 +286,7 @@ def _check_kept(last: Decided, row: Decided) -> None:
 
 
 def _check_account(last: Decided, row: Decided, decided: Sequence[Decided]) -> None:
-    """What a batch was expected to lose counts whatever became of it, what it was to gain only once its outcome came."""
+    """What a batch was expected to lose counts whatever became of it, its gain only once its outcome has come."""
     was, now = last.memory or {}, row.memory or {}
     pending = was["pending"] or {"trial": 0, "gain": 0.0, "loss": 0.0}
     state = {other.trial: other.state for other in decided}

@@ -29,8 +29,6 @@ MOST_TERMS = 6
 PROVEN = 4.5
 """What a term must add to the log marginal likelihood for each of its parameters, hyper-parameters learned with and
 without it: `docs/decisions/0017-ageing.md` has what that was measured to do."""
-
-
 YOUNG = 10
 """Outcomes for which what was noticed is put to the test again with each of them; later whenever a refit is due."""
 
@@ -63,12 +61,9 @@ def fit_ageing(
     else:
         h = previous
     found = noticed(record, h, terms, every=previous is None, factor=whole)
-    if found is None and (refit or _young(record, terms)):
-        looked = terms
-        if refit:
-            looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
-        if terms or looked:
-            terms, h, notes = _judged(record, h, ((), looked), options)
+    looked = _looked_at(record, h, terms, refit=refit) if found is None else ()
+    if found is None and (looked or (refit and terms)):
+        terms, h, notes = _judged(record, h, ((), looked), options)
     for _ in range(MOST_TERMS):
         if found is None or len(terms) >= MOST_TERMS:
             break
@@ -90,9 +85,13 @@ def _of(previous: Hyperparameters | None) -> tuple[Term, ...]:
     return () if previous is None else previous.ageing
 
 
-def _young(record: Record, terms: Sequence[Term]) -> bool:
-    """Tell whether the last change was noticed a few outcomes ago: most that are none do not outlive the next ones."""
-    return bool(terms) and int((record.times > max(t.noticed for t in terms)).sum()) <= YOUNG
+def _looked_at(record: Record, h: Hyperparameters, terms: tuple[Term, ...], *, refit: bool) -> tuple[Term, ...]:
+    """Return what is to be put to the test although nothing was noticed now; nothing while there is no occasion."""
+    if refit:
+        return reconsidered(record, h, terms) if terms else asked_for(record, h)
+    # most that is no change does not outlive the next few outcomes
+    since = int((record.times > max((t.noticed for t in terms), default=0)).sum())
+    return terms if since <= YOUNG else ()
 
 
 def condition(
