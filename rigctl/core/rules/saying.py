@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigctl.core.explain import decimals_for, ends, written
+from rigctl.core.natural import ENOUGH
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
 
@@ -70,8 +71,9 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
             yield "A name in a setting stands for what was read; what goes beyond the range is set to its end."
         yield "Where a reading is missing, run the recommended fixed setting."
         yield "What these lines set is backed by trials nearby, but need not have been set before."
-    # 0 until enough trials have left it alone
-    kept = [f"{t.variable} {t.rho:.0%}" if t.rho else f"{t.variable} not known yet" for t in rule.trust]
+    kept = [
+        f"{t.variable} {t.rho:.0%}" if t.rho or t.pairs >= ENOUGH else f"{t.variable} not known yet" for t in rule.trust
+    ]
     for i in range(0, len(kept), TOGETHER):
         yield f"Still there in the trial, of a deviation read before: {', '.join(kept[i : i + TOGETHER])}."
 
