@@ -256,7 +256,7 @@ class Experiment:
 
         Args:
             tolerance: how much worse than the best is good enough, as a share; None: the policy's own.
-            look: what variables read now, as for `suggest`.
+            look: what variables read now, as for `suggest`; how exact readings are is known from those before trials.
 
         Raises:
             PolicyError: no trial has given an outcome yet.

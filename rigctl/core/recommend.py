@@ -260,7 +260,7 @@ def recommend(
     charged = _charged(problem, history, weighing.options)
     good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
-    choice = _option(problem, history, chosen, charged)
+    choice = _option(problem, history, chosen, charged[chosen.control_set])
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     at = [s.setting for s in weighing.options]
     return Recommendation(
@@ -289,7 +289,7 @@ def _alternatives(
     """Yield all other sets, best expected outcome first, and why it is not them."""
     charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
     for option in sorted(weighing.options, key=lambda s: -s.mean):
-        beside = _compared(problem, _option(problem, history, option, charged), choice)
+        beside = _compared(problem, _option(problem, history, option, charged[option.control_set]), choice)
         if beside.control_set != choice.control_set:
             yield replace(beside, why_not=_why_not(option, weighing.tried, good, threshold, tolerance))
 
@@ -328,8 +328,8 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
         return choice
     index = found.control_set
     cost = Prices.of(problem, history).at(index, np.array([found.setting]))
-    charged = {index: None if cost is None else float(cost[0])}
-    return _option(problem, history, Supported(index, found.setting, found.mean, found.sd, played=True), charged)
+    best = Supported(index, found.setting, found.mean, found.sd, played=True)
+    return _option(problem, history, best, None if cost is None else float(cost[0]))
 
 
 def _why_not(
@@ -349,9 +349,7 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
     return [None if cost is None else float(cost[0]) for cost in priced]
 
 
-def _option(
-    problem: Problem, history: History, found: Supported, charged: Sequence[float | None] | Mapping[int, float | None]
-) -> Option:
+def _option(problem: Problem, history: History, found: Supported, cost: float | None) -> Option:
     index, expected = found.control_set, sign(problem) * found.mean
     half = half_width(found.sd)
     return Option(
@@ -360,7 +358,7 @@ def _option(
         expected=expected,
         low=expected - half,
         high=expected + half,
-        cost_per_trial=charged[index],
+        cost_per_trial=cost,
         trials=history.trials_of(index),
     )
 

@@ -61,9 +61,9 @@ def fit_ageing(
     else:
         h = previous
     found = noticed(record, h, terms, every=previous is None, factor=whole)
-    looked = _looked_at(record, h, terms, refit=refit) if found is None else ()
-    if found is None and (looked or (refit and terms)):
-        terms, h, notes = _judged(record, h, ((), looked), options)
+    explanations = _reasons(record, h, terms, refit=refit) if found is None else ()
+    if explanations:
+        terms, h, notes = _judged(record, h, explanations, options)
     for _ in range(MOST_TERMS):
         if found is None or len(terms) >= MOST_TERMS:
             break
@@ -85,13 +85,17 @@ def _of(previous: Hyperparameters | None) -> tuple[Term, ...]:
     return () if previous is None else previous.ageing
 
 
-def _looked_at(record: Record, h: Hyperparameters, terms: tuple[Term, ...], *, refit: bool) -> tuple[Term, ...]:
-    """Return what is to be put to the test although nothing was noticed now; nothing while there is no occasion."""
+def _reasons(
+    record: Record, h: Hyperparameters, terms: tuple[Term, ...], *, refit: bool
+) -> tuple[tuple[Term, ...], ...]:
+    """Return the explanations to choose from although nothing was noticed now; none while there is no occasion."""
     if refit:
-        return reconsidered(record, h, terms) if terms else asked_for(record, h)
+        looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
+        return ((), looked) if terms or looked else ()
     # most that is no change does not outlive the next few outcomes
-    since = int((record.times > max((t.noticed for t in terms), default=0)).sum())
-    return terms if since <= YOUNG else ()
+    last = max((t.noticed for t in terms), default=0)
+    young = bool(terms) and int((record.times > last).sum()) <= YOUNG
+    return (tuple(t for t in terms if t.noticed < last), terms) if young else ()
 
 
 def condition(

@@ -13,7 +13,7 @@ from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.ageing import condition
+from rigctl.core.gp.ageing import _reasons, condition
 from rigctl.core.gp.answers import evidence
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted, fit_again
@@ -220,3 +220,13 @@ def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned(
 def test_a_false_alarm_does_not_outlive_the_next_outcomes(seed):
     """It is put to the test again with each of them; it used to stand until a refit, for 12 to 87 trials."""
     assert 1 <= len(believed(World(), "step", 0.0, seed=seed, trials=120, begins=120)) <= 3
+
+
+def test_a_young_change_is_tested_beside_the_changes_that_stand():
+    """What has stood for long carries nothing along, and is not dropped with it; between refits it is left alone."""
+    old, young = Term("step", 20, 22, 1.0), Term("step", 60, 64, 1.0)
+    h = Hyperparameters((0.5,), 1.0, 0.1)
+    record = Record(np.zeros((70, 1)), np.zeros(70), np.arange(1.0, 71.0), 70.0)
+    assert _reasons(record, h, (old, young), refit=False) == ((old,), (old, young))
+    assert _reasons(record, h, (old,), refit=False) == ()
+    assert _reasons(record, h, (), refit=False) == ()
