@@ -107,13 +107,13 @@ def old_table(file: Path, rows: int = 60) -> None:
     file.write_bytes("\r\n".join(lines).encode("latin-1"))
 
 
-def path(newcomer: Newcomer, *, demo: str) -> None:
-    """Walk it, from the demo to a report."""
+def path(newcomer: Newcomer, *, demo: str, by_hand: int = 10) -> None:
+    """Walk it, from the demo over so many trials by hand to a report."""
     config = newcomer.initialise(newcomer.next_of(newcomer.run(demo)))
     assert config.startswith("rigctl check ")
     checked = newcomer.run(config)
     past = newcomer.aside(checked, "import")
-    after = newcomer.trials(newcomer.next_of(checked), 10, growth)
+    after = newcomer.trials(newcomer.next_of(checked), by_hand, growth)
     old_table(newcomer.folder / "old.csv")
     said = newcomer.run(past.replace("OLD.csv", "old.csv"))
     assert "60 trials" in said

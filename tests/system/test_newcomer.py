@@ -12,10 +12,10 @@ pytestmark = pytest.mark.system
 
 
 def test_each_step_names_the_next(tmp_path):
-    """Demo, init, check, ten trials by hand, 60 of the past, recommend, report; all but the first were printed."""
+    """Demo, init, check, three trials by hand, 60 of the past, recommend, report; all but the first were printed."""
     newcomer = Newcomer(tmp_path, (sys.executable, "-m", "rigctl"))
     demo = readme_demo()[-1].replace(".venv/bin/", "")
-    path(newcomer, demo=f"{demo} --max-trials 2")
+    path(newcomer, demo=f"{demo} --max-trials 2", by_hand=3)
     commands = [said.splitlines()[0] for said in newcomer.said]
-    assert sum(" ingest " in command for command in commands) == 10
+    assert sum(" ingest " in command for command in commands) == 3
     assert (tmp_path / "rig.yaml").exists()
