@@ -89,19 +89,26 @@ def measured(*, runs: int, trials: int, begins: int) -> tuple[float, float]:
     return rate, float(np.median(found))
 
 
-def believed(world: World, kind: str, size: float, *, seed: int, trials: int, begins: int) -> list[int]:
-    """Return after which trials a campaign that learns its hyper-parameters believes that the response has aged."""
+def believed(
+    world: World, kind: str, size: float, *, seed: int, trials: int, begins: int, advice: bool = False
+) -> list[int]:
+    """Return after which trials a campaign that learns its hyper-parameters believes that the response has aged.
+
+    With `advice`, after which ones what it recommends would count on that.
+    """
     rng = np.random.default_rng(seed)
     x = world.played(trials, rng)
     L = world.factor_at(x)
     y = L @ rng.standard_normal(trials) + (-1) ** (seed + 1) * shift(L, kind, size, begins)
     h, fitted_at, memo, aged = None, 0, Memo(), []
+    options = ModelOptions(kernel="matern-5/2")
     for n in range(FIRST, trials + 1):
         record = Record(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
         refit = n >= REFIT_GROWTH * fitted_at and (h is None or not puzzled(record, h))
-        h = fit_ageing(record, ModelOptions(kernel="matern-5/2"), h, refit=refit, memo=memo).hyperparameters
+        h = fit_ageing(record, options, h, refit=refit, memo=memo).hyperparameters
         fitted_at = n if refit else fitted_at
-        aged += [n] if h.ageing else []
+        counted = fit_ageing(record, options, h, refit=False, memo=memo, advice=True).hyperparameters if advice else h
+        aged += [n] if counted.ageing else []
     return aged
 
 

@@ -31,6 +31,8 @@ PROVEN = 4.5
 without it: `docs/decisions/0017-ageing.md` has what that was measured to do."""
 YOUNG = 10
 """Outcomes for which what was noticed is put to the test again with each of them; later whenever a refit is due."""
+FRESH, SURE = 3, 7.0
+"""Outcomes for which advice counts on it only if it adds so much: nobody will see what comes of it if it is none."""
 
 
 def fit_ageing(
@@ -40,6 +42,7 @@ def fit_ageing(
     *,
     refit: bool,
     memo: Memo,
+    advice: bool = False,
 ) -> Posterior:
     """Return the posterior of the response of now; as `surrogate.fit` does, to the bit, while it has not aged.
 
@@ -51,6 +54,7 @@ def fit_ageing(
         previous: of the last fit, with what was noticed until then.
         refit: whether hyper-parameters are learned anew, and what was noticed is looked at again.
         memo: of the history.
+        advice: whether it is asked for what to run from now on, not for what to try next.
     """
     terms = _of(previous)
     notes: tuple[str, ...] = ()
@@ -72,6 +76,8 @@ def fit_ageing(
             terms, h, notes = verdict
         since = found.noticed + 1
         found = noticed(record, h, terms, every=True, begin=since) if previous is None else None
+    if advice and _young(record, terms, FRESH):
+        terms, h, notes = _judged(record, h, (_older(terms), terms), options, proof=SURE)
     if terms:
         if terms != _of(previous):
             terms = tuple(_estimated(record, h, terms, k) for k in range(len(terms)))
@@ -93,9 +99,17 @@ def _reasons(
         looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
         return ((), looked) if terms or looked else ()
     # most that is no change does not outlive the next few outcomes
+    return (_older(terms), terms) if _young(record, terms, YOUNG) else ()
+
+
+def _young(record: Record, terms: Sequence[Term], outcomes: int) -> bool:
     last = max((t.noticed for t in terms), default=0)
-    young = bool(terms) and int((record.times > last).sum()) <= YOUNG
-    return (tuple(t for t in terms if t.noticed < last), terms) if young else ()
+    return bool(terms) and int((record.times > last).sum()) <= outcomes
+
+
+def _older(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Return what was noticed before the last of them."""
+    return tuple(t for t in terms if t.noticed < max(t.noticed for t in terms))
 
 
 def condition(
@@ -127,7 +141,12 @@ def condition(
 
 
 def _judged(
-    record: Record, h: Hyperparameters, explanations: Collection[tuple[Term, ...]], options: ModelOptions
+    record: Record,
+    h: Hyperparameters,
+    explanations: Collection[tuple[Term, ...]],
+    options: ModelOptions,
+    *,
+    proof: float = PROVEN,
 ) -> tuple[tuple[Term, ...], Hyperparameters, tuple[str, ...]]:
     """Return the explanation that the outcomes bear out best, each with hyper-parameters of its own, and those.
 
@@ -138,7 +157,7 @@ def _judged(
     for terms in dict.fromkeys(explanations):
         learned, notes = _relearned(record, h, terms, options)
         own_units = evidence(rows, learned, terms) - len(rows.y) * float(np.log(learned.y_scale))
-        ranked.append((own_units - PROVEN * sum(map(parameters, terms)), terms, learned, notes))
+        ranked.append((own_units - proof * sum(map(parameters, terms)), terms, learned, notes))
     return max(ranked, key=lambda one: one[0])[1:]
 
 

@@ -56,7 +56,8 @@ def fit_history(
 
     Trials whose outcome is awaited shrink the variance where they stand, unless `under_way` is false: who asks what to
     try next wants to go elsewhere, who asks what is known by now counts no outcome that has not come. They never move
-    the mean, and nothing is learned from them.
+    the mean, and nothing is learned from them. Who asks what is known counts no change of the response either that the
+    last few outcomes alone speak for, unless they do so clearly.
     """
     _keep_freed_memory()
     y = values(problem, history)
@@ -67,7 +68,7 @@ def fit_history(
     if problem.model.hyperparameters == "learned":
         record = Record(x, y, *_times(history), history.noise)
         refit = refit and (previous is None or not puzzled(record, previous))
-        posterior = fit_ageing(record, _turned(problem), previous, refit=refit, memo=history.memo)
+        posterior = fit_ageing(record, _turned(problem), previous, refit=refit, memo=history.memo, advice=not under_way)
     else:
         posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
     if posterior.hyperparameters.ageing:

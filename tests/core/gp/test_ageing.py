@@ -222,6 +222,16 @@ def test_a_false_alarm_does_not_outlive_the_next_outcomes(seed):
     assert 1 <= len(believed(World(), "step", 0.0, seed=seed, trials=120, begins=120)) <= 3
 
 
+@pytest.mark.parametrize(
+    ("size", "seed", "trials", "first"), [(0.0, 200, 120, []), (0.0, 225, 120, []), (2.0, 1, 60, [53])]
+)
+def test_advice_counts_on_a_fresh_change_only_if_it_is_clear(size, seed, trials, first):
+    """Nobody sees what comes of it if it is none; a step of two spreads is clear two outcomes later."""
+    case = {"seed": seed, "trials": trials, "begins": 50}
+    assert believed(World(), "step", size, **case)
+    assert believed(World(), "step", size, **case, advice=True)[:1] == first
+
+
 def test_a_young_change_is_tested_beside_the_changes_that_stand():
     """What has stood for long carries nothing along, and is not dropped with it; between refits it is left alone."""
     old, young = Term("step", 20, 22, 1.0), Term("step", 60, 64, 1.0)
