@@ -41,8 +41,8 @@ def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S)
     return answer
 
 
-TIMEOUT_S = 1.5
-"""Of every device, wall seconds: a machine that others use may hold up a process for a good part of a second."""
+TIMEOUT_S = 2.5
+"""Of every device, wall seconds: a machine that others use may hold up a process for a second and more."""
 
 
 def greenhouse(
