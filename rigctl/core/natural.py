@@ -25,7 +25,7 @@ from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import stretched
-from rigctl.core.persistence import Pairs, Persistence, ReadBefore, conditioned, persistence, read_before, together
+from rigctl.core.persistence import Pairs, Persistence, ReadBefore, conditioned, read_before, together, what_persists
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -191,11 +191,9 @@ def _persistences(
     presented: Problem, pairs: Sequence[Pairs], found: Sequence[_Natural | None]
 ) -> tuple[Persistence | None, ...]:
     """Learn what persists of every variable that was ever read before a trial."""
+    at_least = [ENOUGH if n is None else n.at_least for n in found]
     told = presented.persistence or (None,) * len(pairs)
-    return tuple(
-        persistence(v.marginal, p, ENOUGH if n is None else n.at_least, rho)
-        for v, p, n, rho in zip(presented.space.variables, pairs, found, told, strict=True)
-    )
+    return what_persists([v.marginal for v in presented.space.variables], pairs, at_least, told)
 
 
 def fingerprint(space: Space) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,12 @@ CANDIDATES = 201
 """Values of rho that are weighed against each other, evenly from 0 to 1."""
 NONE, WHOLE = 0.25, 0.25
 """Prior probability that nothing of a deviation persists, and that all but a little does."""
+ALIKE, MOSTLY = 0.5, 0.7
+"""Prior probability that as much persists of one variable as of another, and then of each that it is so of this one."""
+APART: Final = (0.03, 0.08, 0.15)
+"""How far apart they may be then, standard deviations; one is as likely as another."""
+CENTRES = 5
+"""Every so many candidates is one that they may be near."""
 MOST_PAIRS = 200
 """The latest ones count: they tell rho to 0.05, and what persists may change slowly."""
 FEWEST_TOGETHER = 20
@@ -83,49 +90,93 @@ class ReadBefore:
     usual_sd: float
 
 
-def persistence(marginal: Marginal, pairs: Pairs, at_least: int, told: float | None) -> Persistence | None:
-    """Return how far a variable is trusted to persist; None where it was never read and nothing is told of it.
+def what_persists(
+    marginals: Sequence[Marginal], pairs: Sequence[Pairs], at_least: Sequence[int], told: Sequence[float | None]
+) -> tuple[Persistence | None, ...]:
+    """Return how far each variable is trusted to persist; None where it was never read and nothing is told of it.
 
     Args:
-        marginal: of the variable, concrete.
-        pairs: all there are since its supply has changed last.
+        marginals: of the variables, concrete.
+        pairs: all there are of each since its supply has changed last.
         at_least: pairs that are enough; before, nothing is trusted.
         told: what persists, where it is known.
     """
-    if told is None and not len(pairs.rows):
+    recent = [p.last(MOST_PAIRS) for p in pairs]
+    enough = [
+        i
+        for i, (marginal, p) in enumerate(zip(marginals, pairs, strict=True))
+        if told[i] is None and len(p.rows) >= max(at_least[i], 1) and spread_of(marginal) > 0.0
+    ]
+    shares = shares_that_persist([marginals[i] for i in enough], [recent[i] for i in enough])
+    known: dict[int, float | None] = {i: told[i] for i in range(len(pairs))} | dict(zip(enough, shares, strict=True))
+    return tuple(_known(known[i], p, len(pairs[i].rows)) for i, p in enumerate(recent))
+
+
+def _known(rho: float | None, recent: Pairs, count: int) -> Persistence | None:
+    if rho is None and not count:
         return None
-    recent = pairs.last(MOST_PAIRS)
-    tau = float(np.sqrt(np.mean(np.square(recent.errors)))) if len(recent.rows) else 0.0
-    if told is not None:
-        return Persistence(told, tau, len(pairs.rows))
-    rho = share_that_persists(marginal, recent) if len(pairs.rows) >= at_least else 0.0
-    return Persistence(rho, tau, len(pairs.rows))
+    tau = float(np.sqrt(np.mean(np.square(recent.errors)))) if count else 0.0
+    return Persistence(rho or 0.0, tau, count)
 
 
-def share_that_persists(marginal: Marginal, pairs: Pairs) -> float:
-    """Return the posterior mean of rho.
+def shares_that_persist(marginals: Sequence[Marginal], pairs: Sequence[Pairs]) -> tuple[float, ...]:
+    """Return the posterior mean of each variable's rho.
+
+    Between the same look and the same trial as much may persist of one variable as of another, or not: how alike they
+    are is learned along with them (a hierarchical prior), so that each also learns from the others' pairs.
+    """
+    if not marginals:
+        return ()
+    logs = np.array([_log_likelihood(marginal, p) for marginal, p in zip(marginals, pairs, strict=True)])
+    likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))  # (d, c)
+    priors, probability = _common_priors() if len(marginals) > 1 else (_prior()[None, :], np.ones(1))
+    evidence = likelihood @ priors.T  # (d, k)
+    weighed = np.log(probability) + np.log(evidence).sum(axis=0)
+    posterior = np.exp(weighed - weighed.max())
+    means = (likelihood * _candidates()) @ priors.T / evidence
+    return tuple(np.minimum(means @ posterior / posterior.sum(), 1.0).tolist())  # rounding goes beyond
+
+
+def _log_likelihood(marginal: Marginal, pairs: Pairs) -> FloatArray:
+    """Return the log-likelihood of every candidate, (c,).
 
     Given the marginal, a pair says that the score during is N(rho a, 1 - rho^2 (1 - v)), a and v mean and variance of
     the score before; so readings of different quality count for what they are worth.
     """
-    if not len(pairs.rows) or spread_of(marginal) <= 0.0:
-        return 0.0
     score, error = score_before(marginal, pairs.before, pairs.errors)
-    rho = np.linspace(0.0, 1.0, CANDIDATES)[:, None]
+    rho = _candidates()[:, None]
     variance = np.maximum(1.0 - np.square(rho) * (1.0 - error), LITTLE**2)
     residual = scores(marginal, pairs.during) - rho * score
-    logs = -0.5 * (np.log(variance) + np.square(residual) / variance).sum(axis=1)
-    posterior = np.exp(logs - logs.max()) * _prior()
-    return float(posterior @ rho[:, 0] / posterior.sum())
+    return np.asarray(-0.5 * (np.log(variance) + np.square(residual) / variance).sum(axis=1))
+
+
+def _candidates() -> FloatArray:
+    return np.linspace(0.0, 1.0, CANDIDATES)
 
 
 def _prior() -> FloatArray:
-    """Return the prior probability of every candidate, (c,)."""
-    rho = np.linspace(0.0, 1.0, CANDIDATES)
-    near = np.maximum(rho - (1.0 - 2 * LITTLE), 0.0)
+    """Return the prior probability of every candidate for one variable alone, (c,)."""
+    near = np.maximum(_candidates() - (1.0 - 2 * LITTLE), 0.0)
     prior = np.full(CANDIDATES, (1.0 - NONE - WHOLE) / CANDIDATES) + WHOLE * near / near.sum()
     prior[0] += NONE
     return np.asarray(prior)
+
+
+def _common_priors() -> tuple[FloatArray, FloatArray]:
+    """Return the priors of a variable's rho that all may share, (k, c), and their own probabilities, (k,).
+
+    The first is that of each alone; the others have most of the variables near one value, which is as likely as it is
+    for one alone.
+    """
+    alone, rho = _prior(), _candidates()
+    off = (rho - rho[::CENTRES, None]) / np.array(APART)[:, None, None]
+    near = np.exp(-0.5 * np.square(off))
+    near = (1.0 - MOSTLY) * alone + MOSTLY * near / near.sum(axis=-1, keepdims=True)
+    share = np.bincount(np.rint(np.arange(CANDIDATES) / CENTRES).astype(np.int64), alone)
+    return (
+        np.concatenate([alone[None, :], near.reshape(-1, CANDIDATES)]),
+        np.concatenate([[1.0 - ALIKE], np.tile(ALIKE / len(APART) * share, len(APART))]),
+    )
 
 
 def conditioned(problem: Problem, persistences: Sequence[Persistence | None], look: Look) -> Problem:

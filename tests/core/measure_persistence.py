@@ -1,6 +1,7 @@
 """Measures how well persistence is learned, and what a look costs: docs/decisions/0015-readings.md.
 
 python -m tests.core.measure_persistence --supplies 500
+python -m tests.core.measure_persistence --rigs
 python -m tests.core.measure_persistence --cpu
 """
 
@@ -21,7 +22,7 @@ from rigctl.core.experiment.history import History, Look
 from rigctl.core.marginals.conditional import spread_of
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, fitted
-from rigctl.core.persistence import Pairs, share_that_persists
+from rigctl.core.persistence import Pairs, shares_that_persist
 from rigctl.core.policy import next_proposal, trial_rng
 
 TWO_TANKS = (*np.random.default_rng(5).normal(0.25, 0.04, 100), *np.random.default_rng(6).normal(0.7, 0.06, 100))
@@ -58,12 +59,44 @@ def estimates(supplies, count, tau):
             for seed in range(supplies):
                 pairs = pairs_of(marginal, rho, tau, count, seed)
                 learned = fitted(pairs.during)
-                found["learned"].append(share_that_persists(learned, pairs))
-                found["known"].append(share_that_persists(marginal, pairs))
+                found["learned"].extend(shares_that_persist([learned], [pairs]))
+                found["known"].extend(shares_that_persist([marginal], [pairs]))
                 found["correlation"].append(by_correlation(learned, pairs))
             errors = {key: np.abs(np.array(values) - rho) for key, values in found.items()}
             told = (f"{key} {e.mean():.3f} {np.mean(e <= 0.1):.0%}" for key, e in errors.items())
             print(f"{name:17} rho {rho}: {', '.join(told)}", flush=True)
+
+
+RIGS = {
+    "all 0.5": (0.5,) * 5,
+    "two, both 0.5": (0.5,) * 2,
+    "all 0": (0.0,) * 5,
+    "all 0.9": (0.9,) * 5,
+    "all 1": (1.0,) * 5,
+    "0, 0, 0.9, 0.9, 1": (0.0, 0.0, 0.9, 0.9, 1.0),
+    "0.1, 0.3, 0.5, 0.7, 0.9": (0.1, 0.3, 0.5, 0.7, 0.9),
+    "0.8, and four of 0": (0.8, 0.0, 0.0, 0.0, 0.0),
+}
+"""Of every variable of a rig what persists."""
+
+
+def of_a_rig(rhos, count, tau, seed):
+    """What is learned of each variable from its own pairs, and from all; marginals are learned, too."""
+    marginal = SUPPLIES["truncated normal"]
+    pairs = [pairs_of(marginal, rho, tau, count, 100 * seed + i) for i, rho in enumerate(rhos)]
+    learned = [fitted(p.during) for p in pairs]
+    alone = [shares_that_persist([m], [p])[0] for m, p in zip(learned, pairs, strict=True)]
+    return np.array(alone), np.array(shares_that_persist(learned, pairs))
+
+
+def rigs(supplies, tau):
+    """Root mean squared error and share within 0.1, of both."""
+    for count in (15, 40):
+        for name, rhos in RIGS.items():
+            found = np.array([of_a_rig(rhos, count, tau, seed) for seed in range(supplies)]) - np.array(rhos)
+            rmse, near = np.sqrt(np.square(found).mean(axis=(0, 2))), (np.abs(found) <= 0.1).mean(axis=(0, 2))
+            both = ", ".join(f"{r:.3f} {n:.0%}" for r, n in zip(rmse, near, strict=True))
+            print(f"{count} pairs, {name}: alone, together {both}", flush=True)
 
 
 def decision_s(trials, *, learned, look, repeats=7):
@@ -109,7 +142,13 @@ if __name__ == "__main__":
     parser.add_argument("--supplies", type=int, default=500)
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--tau", type=float, default=0.05)
+    parser.add_argument("--rigs", action="store_true")
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     with threadpool_limits(limits=1):
-        cpu() if given.cpu else estimates(given.supplies, given.pairs, given.tau)
+        if given.cpu:
+            cpu()
+        elif given.rigs:
+            rigs(given.supplies, given.tau)
+        else:
+            estimates(given.supplies, given.pairs, given.tau)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from rigctl.codec import from_json, plain, to_json, typed
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, persistences, present
+from rigctl.core.persistence import CANDIDATES, LITTLE, shares_that_persist
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
@@ -19,6 +21,7 @@ from rigctl.core.policy import Proposal, next_proposal, trial_rng
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
+from tests.core.measure_persistence import of_a_rig, pairs_of
 
 A, B, BOTH = 0, 1, 2
 """The control sets of the fixture `problem`."""
@@ -76,6 +79,52 @@ def test_forty_pairs_tell_what_persists(problem, rho, error, within):
     errors = np.abs(np.array(found) - rho)
     assert errors.mean() < error
     assert (errors <= 0.1).mean() >= within
+
+
+@pytest.mark.parametrize(("rhos", "near"), [((0.5,) * 5, 0.7), ((0.9,) * 5, 0.97), ((0.0, 0.0, 0.9, 0.9, 1.0), 0.85)])
+def test_variables_learn_from_each_other_as_far_as_they_are_alike(rhos, near):
+    """Forty pairs each, 20 rigs: nearer the truth than each alone where they are alike, else hardly farther."""
+    found = np.array([of_a_rig(rhos, 40, 0.02, seed) for seed in range(20)]) - np.array(rhos)
+    alone, together = np.sqrt(np.square(found).mean(axis=(0, 2)))
+    assert together < (0.8 if len(set(rhos)) == 1 else 1.05) * alone
+    assert (np.abs(found[:, 1]) <= 0.1).mean() >= near
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_persists_more_than_wholly(seed):
+    """Rounding must not make more than 1 of variables that persist wholly: no marginal takes it."""
+    assert max(of_a_rig((1.0,) * 5, 30, 0.0, seed)[1]) <= 1.0
+
+
+def test_what_two_variables_share_is_what_brute_force_makes_of_it():
+    """The posterior mean over both, and over every prior that they may share, summed without any shortcut."""
+    rhos, marginals, both = (0.4, 0.8), (NORMAL, Uniform()), []
+    for seed, (rho, marginal) in enumerate(zip(rhos, marginals, strict=True)):
+        both.append(pairs_of(marginal, rho, 0.0, 9, seed))
+    candidates = np.linspace(0, 1, CANDIDATES)
+    joint = np.zeros((CANDIDATES, CANDIDATES))
+    likelihood = []
+    for score, p in zip((lambda x: (x - NORMAL.loc) / NORMAL.scale, norm.ppf), both, strict=True):
+        before, during = score(p.before), score(p.during)
+        spread = np.sqrt(np.maximum(1 - candidates**2, LITTLE**2))
+        likelihood.append([norm.pdf(during, r * before, s).prod() for r, s in zip(candidates, spread, strict=True)])
+    alone = np.full(CANDIDATES, 0.5 / CANDIDATES)
+    ramp = np.clip(candidates - 0.96, 0, None)
+    alone += 0.25 * ramp / ramp.sum()
+    alone[0] += 0.25
+    joint += 0.5 * np.outer(alone, alone)
+    for i, share in enumerate(alone):
+        centre = candidates[5 * ((i + 2) // 5)]
+        for apart in (0.03, 0.08, 0.15):
+            near = norm.pdf(candidates, centre, apart)
+            each = 0.3 * alone + 0.7 * near / near.sum()
+            joint += 0.5 * share / 3 * np.outer(each, each)
+    joint *= np.outer(*likelihood)
+    expected = [(joint.sum(axis=1 - k) @ candidates) / joint.sum() for k in (0, 1)]
+    assert shares_that_persist(marginals, both) == pytest.approx(expected, rel=1e-9)
+    assert shares_that_persist(marginals[:1], both[:1])[0] == pytest.approx(
+        (alone * likelihood[0] @ candidates) / (alone @ likelihood[0]), rel=1e-9
+    )
 
 
 def test_a_reading_narrows_what_is_expected_of_the_trial(problem):
