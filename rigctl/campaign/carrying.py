@@ -227,7 +227,7 @@ class TrialRun:
         if (trial := await self._propose(history)) is None:
             raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
         volumes_ml = await self.room.needed_ml(trial)
-        slept = slept_through(_asleep_s(self.clock) - asleep_s, self.spec.rig.timing.settle_s)
+        slept = slept_through(_asleep_s(self.clock) - asleep_s, 0.0)  # a reading ages however long a trial settles
         if why := slept or await self.room.lacks(volumes_ml):  # what was read is no longer so, or it cannot go on
             row = await self._give_up(f"decided, but {slept or f'it has to wait: {why}'}")
             await self.room.until(volumes_ml)

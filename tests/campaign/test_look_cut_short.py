@@ -18,7 +18,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import CapReached, DeviceTimeout, Tripped
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from tests.campaign.fakes import Stage, ThreadDecider, charged, metered, open_journal
+from tests.campaign.fakes import SETTLE_S, Stage, ThreadDecider, charged, metered, open_journal
 from tests.campaign.looking import looking_spec
 from tests.campaign.test_acts import ask
 from tests.campaign.test_awaiting import BY_HAND
@@ -212,9 +212,9 @@ def test_looks_and_awaited_outcomes_are_recovered_as_far_as_they_can_be_read(wai
             assert [found.differences for found in replay(journal.read, spec) if not found.agrees] == []
 
 
-@pytest.mark.parametrize("at", ["look", "decision"])
-async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage, at):
-    """Charged, and given up before anything is controlled; the next one is read anew."""
+@pytest.mark.parametrize(("at", "settle_s"), [("look", SETTLE_S), ("decision", SETTLE_S), ("decision", 7200.0)])
+async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage, at, settle_s):
+    """Charged, and given up before anything is controlled, however long a trial settles; the next is read anew."""
 
     def sleeps():
         if not stage.world.count("asleep"):
@@ -227,7 +227,9 @@ async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage,
                 sleeps()
             return await super().decide(question, limit_s)
 
-    await stage.run(looking_spec(max_trials=2), decider=Slow(), fail={"look": sleeps} if at == "look" else {})
+    spec = looking_spec(max_trials=2)
+    spec = replace(spec, rig=replace(spec.rig, timing=replace(spec.rig.timing, settle_s=settle_s)))
+    await stage.run(spec, decider=Slow(), fail={"look": sleeps} if at == "look" else {})
     with stage.journal() as journal:
         first, second = journal.trials()
         assert (first.state, second.state) == (State.ABANDONED, State.RECORDED)
