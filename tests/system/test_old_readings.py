@@ -1,0 +1,185 @@
+"""Nothing is set by readings that have grown old: real processes at speed 1, told by a PLC that nobody here wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+
+from rigctl.campaign.watch import VERY_LATE_S
+from tests.system.stack import WITHIN_S, Stack, because, wait_until
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+PROBE, YIELD = 0, 2
+"""Input registers."""
+VALVE, REFILL = 1, 5
+"""Coils."""
+SLEPT = '''
+    """The time since boot of a machine that has slept, if a file says how long; the other clocks know nothing of it."""
+    import os
+    import time
+
+    honest = time.clock_gettime
+
+    def clock_gettime(clock):
+        slept = "SLEPT" in os.environ and clock == time.CLOCK_BOOTTIME and os.path.exists(os.environ["SLEPT"])
+        return honest(clock) + (float(open(os.environ["SLEPT"]).read()) if slept else 0.0)
+
+    time.clock_gettime = clock_gettime
+'''
+RIG = """
+rig: bench
+currency: EUR
+budget: 1000 EUR
+model: {hyperparameters: fixed, lengthscales: 0.3, signal_sd: 3, noise_sd: 0.3, mean: 8}
+variables:
+  b: {unit: uM, range: [5, 60], sensor: probe, actuator: valve, natural: {truncated_normal: {mean: 28, sd: 9}}}
+control_sets: [[b]]
+outcome: {name: yield, unit: g, sensor: balance, direction: maximise}
+trial:
+  prepare: [{actuator: refill, value: 1, wait: 0.2 s}]
+  look: {for: 0.5 s, every: 0.5 s}
+  settle: 0.2 s
+  measure: {for: 0.5 s, every: 0.5 s, min_count: 1}
+meters: [{name: water, kind: fixed, price: 0.05 EUR}]
+buses: {plc: "modbus_tcp://127.0.0.1:PORT"}
+devices:
+  probe:   {driver: modbus, bus: plc, address: 1, unit: uM, read: {register: input, at: 0, type: float32}}
+  balance: {driver: modbus, bus: plc, address: 1, unit: g, read: {register: input, at: 2, type: float32}}
+  valve:   {driver: modbus, bus: plc, address: 1, unit: uM, write: {at: 10, type: float32}, enable: {coil: 1}}
+  refill:  {driver: modbus, bus: plc, address: 1, enable: {coil: 5}}
+safety:
+  safe_state: {valve: "off", refill: "off"}
+  watch: {clear_for: 1 s}
+"""
+
+
+class Plc(DataHandler):
+    """What the valve and the refill are told is kept; the answer to one read is kept back when the test asks for that.
+
+    It is the first read of coils after the probe was read: the look has its readings, nothing is decided yet.
+    """
+
+    def __init__(self):
+        bank = DataBank()
+        for at, value in ((PROBE, 20.0), (YIELD, 5.0)):
+            bank.set_input_registers(at, list(struct.unpack(">HH", struct.pack(">f", value))))
+        super().__init__(bank)
+        self.told: list[str] = []
+        self.keep_back = self.looked = False
+        self.kept_back, self.go_on = threading.Event(), threading.Event()
+
+    def read_i_regs(self, address, count, srv_info):
+        self.looked = self.looked or address == PROBE
+        return super().read_i_regs(address, count, srv_info)
+
+    def read_coils(self, address, count, srv_info):
+        if self.keep_back and self.looked and "refilled" in self.told:
+            self.keep_back = False
+            self.kept_back.set()
+            assert self.go_on.wait(WITHIN_S)
+        return super().read_coils(address, count, srv_info)
+
+    def write_coils(self, address, bits_l, srv_info):
+        (on,) = bits_l
+        if on:
+            self.told.append({VALVE: "valve opened", REFILL: "refilled"}[address])
+            self.looked = False
+        return super().write_coils(address, bits_l, srv_info)
+
+    def write_h_regs(self, address, words_l, srv_info):
+        self.told.append("valve set")
+        return super().write_h_regs(address, words_l, srv_info)
+
+
+GOOD = ["refilled", "valve set", "valve opened"]
+"""What a trial tells the PLC that goes on as it should."""
+
+
+@pytest.fixture
+def plc():
+    """Stands where the PLC would, on a TCP port."""
+    handler = Plc()
+    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
+    server.start()
+    handler.port = server._service.server_address[1]
+    yield handler
+    handler.go_on.set()
+    server.stop()
+
+
+@pytest.fixture
+def bench(plc, tmp_path):
+    """Starts rigctl on it, where the machine's sleep is known by the file `slept`."""
+    config = yaml.safe_load(RIG)
+    config["buses"]["plc"] = f"modbus_tcp://127.0.0.1:{plc.port}"
+    for device in config["devices"].values():
+        device["timeout"] = "60 s"  # an answer that is kept back still comes in time, however busy the machine is
+    (tmp_path / "rig.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(SLEPT), encoding="utf-8")
+    stack = Stack(None, tmp_path)
+
+    def start(verb, *arguments):
+        environment = {"PYTHONPATH": str(tmp_path), "SLEPT": str(tmp_path / "slept")}
+        options = ("--state", tmp_path / "state", "--json", *arguments)
+        return stack.rigctl(verb, tmp_path / "rig.yaml", *options, state=tmp_path / "state", **environment)
+
+    yield start
+    stack.end()
+
+
+def stopped(run):
+    """Stop the process, and return when none of it runs any more."""
+    os.kill(run.process.pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{run.process.pid}/stat")
+    wait_until(lambda: stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T", "it has stopped")
+
+
+def go_on(run, plc):
+    """Let the answer come that was kept back, then let the process go on."""
+    plc.go_on.set()
+    os.kill(run.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("verb", ["run", "operate"])
+def test_nothing_is_set_by_what_was_read_before_the_machine_slept(plc, bench, tmp_path, verb):
+    """Half an hour passes between look and decision: the PLC is told nothing, and prepares anew for another look."""
+    if verb == "operate":
+        first = bench("run", "--max-trials", 1)
+        assert first.wait() == 0, first.said
+        assert plc.told == GOOD
+        plc.told.clear()
+    plc.keep_back = True
+    run = bench(verb, "--max-trials" if verb == "run" else "--batches", 2)
+    run.until(plc.kept_back.is_set, "the look's last answer kept back")
+    stopped(run)
+    (tmp_path / "slept").write_text("1800", encoding="ascii")
+    go_on(run, plc)
+    assert run.wait() == 0, run.said
+    assert plc.told[:2] == ["refilled", "refilled"]
+    assert plc.told[-3:] == GOOD
+    given_up = 1 if verb == "run" else 2
+    assert because(run, given_up) == "decided, but the machine slept 30 min in mid-trial"
+
+
+def test_nothing_is_set_by_what_was_read_before_the_process_was_stopped(plc, bench):
+    """It stands still for longer than the watch allows itself: the trial is broken off, and the next one looks anew."""
+    plc.keep_back = True
+    run = bench("run", "--max-trials", 2)
+    run.until(plc.kept_back.is_set, "the look's last answer kept back")
+    stopped(run)
+    time.sleep(VERY_LATE_S + 1.5)
+    go_on(run, plc)
+    assert run.wait() == 0, run.said
+    assert plc.told[:2] == ["refilled", "refilled"]
+    assert plc.told[-3:] == GOOD
+    assert because(run, 1).startswith("watch very late: it looked 1")
