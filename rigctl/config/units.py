@@ -21,6 +21,8 @@ _UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
 _LONG_NUMBER: Final = re.compile(r"\d{3}")
+_MEGALITRE: Final = re.compile(r"(?<![A-Za-z])M[lL](?![A-Za-z])")
+"""No rig doses megalitres; whoever writes them means mL, and a cap of 80 ML is none."""
 MOST_DIGITS: Final = 20
 """Of a quantity: decimals compute with 28, and a price must stay exact."""
 LARGEST: Final = 300
@@ -93,6 +95,8 @@ class Units:
     def unit(self, text: str) -> Any:
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH" ("1" for none)')
+        if _MEGALITRE.search(text):
+            raise ValueError(f'got "{text}", must be a unit such as "mL"{write(_MEGALITRE.sub("mL", text))}')
         try:
             return self._registry.parse_units(_POWER.sub(r"**\1", text))
         except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
@@ -179,6 +183,8 @@ class Units:
         try:
             self.unit(unit)
         except ValueError:
+            if _MEGALITRE.search(unit):
+                return f"no rig doses megalitres{write(_MEGALITRE.sub('mL', unit))}"
             return f'"{unit}" is no known unit{_unit_meant(unit)}'
         return f"{unit} cannot be converted to {other}"
 

@@ -67,6 +67,14 @@ def test_caps_that_cannot_be_meant_are_refused(text, where, what):
     assert what in said
 
 
+def test_a_cap_in_megalitres_is_refused():
+    """Whoever writes ML means mL: caps of 80,000,000 L would hold nothing back."""
+    text = SMALL.replace(LIMITS, "limits: {doser: {per_dose: 20 ML, per_day: 200 Ml}}")
+    said = str(problems(text))
+    assert "20 ML" in said
+    assert 'write "mL"' in said
+
+
 def test_a_setpoint_that_may_not_jump_takes_its_time():
     """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
     text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
