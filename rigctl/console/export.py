@@ -21,6 +21,7 @@ from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
+from rigctl.files import whole
 from rigctl.printable import printable
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -37,10 +38,10 @@ def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> No
         write(campaign, what, form, sys.stdout)
         return
     try:
-        with out.open("w", encoding="utf-8", newline="") as stream:
+        with whole(out) as new, new.open("w", encoding="utf-8", newline="") as stream:
             write(campaign, what, form, stream)
     except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror}") from error
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}; choose another place") from error
 
 
 def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:

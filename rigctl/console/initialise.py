@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from rigctl.config.writing import configuration
 from rigctl.console import next_steps, probing
 from rigctl.console.interview import Interview
 from rigctl.errors import ConfigError, UsageError, counted
+from rigctl.files import whole
 from rigctl.printable import printable
 
 T = TypeVar("T")
@@ -226,23 +225,13 @@ def _may_write(file: Path, force: bool) -> None:
 
 def _write(file: Path, text: str, *, force: bool) -> None:
     """Put it there whole or not at all; raises UsageError if somebody else has put a file there meanwhile."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
     try:
-        with new.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        if force:
-            new.replace(file)
-        else:
-            os.link(new, file)  # unlike a rename, it never replaces
+        with whole(file, replace=force) as new:
+            new.write_text(text, encoding="utf-8")
     except FileExistsError as error:
         raise UsageError(f"init: {file} is there already; give another name, or --force to write over it") from error
     except OSError as error:
         raise UsageError(f"init: {file} cannot be written ({error.strerror}); nothing was") from error
-    finally:
-        with suppress(OSError):
-            new.unlink()
 
 
 # telling ----------------------------------------------------------------------------------------------------------

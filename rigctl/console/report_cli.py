@@ -37,6 +37,7 @@ def report(
     from datetime import UTC, datetime
 
     from rigctl.console.assemble import open_campaign
+    from rigctl.files import whole
     from rigctl.page import report as reporting
     from rigctl.page import report_files
 
@@ -50,7 +51,8 @@ def report(
     written: dict[str, Any] = {"report": str(target)}
     now = target
     try:
-        target.write_text(reporting.document(found), encoding="utf-8")
+        with whole(target) as new:
+            new.write_text(reporting.document(found), encoding="utf-8")
         if pdf:
             now = target.with_suffix(".pdf")
             report_files.write_pdf(target, now)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.errors import UsageError
+from rigctl.files import whole
 
 SYSTEM: Final = Path("/etc/systemd/system")
 _MARK: Final = re.compile(r"# Written by `rigctl service` for (?P<config>.*) \(sha256 (?P<sum>[0-9a-f]{64})\)\n")
@@ -36,12 +37,11 @@ def install(path: Path, text: str, *, force: bool) -> None:
     stands = "" if force else _why_not(path, text)
     if stands:
         raise UsageError(f"{path}: {stands}; look at it, then overwrite it with --force")
-    new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text, encoding="utf-8")
-        new.chmod(0o644)
-        new.replace(path)
+        with whole(path) as new:
+            new.write_text(text, encoding="utf-8")
+            new.chmod(0o644)
     except OSError as error:
         remedy = "call it with sudo, or install it for yourself with --user"
         raise UsageError(f"{path}: cannot be written ({error.strerror}); {remedy}") from error

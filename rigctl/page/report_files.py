@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rigctl.errors import RigctlError
+from rigctl.files import whole
 from rigctl.page import assets
 from rigctl.page.report_figures import Drawn
 from rigctl.page.svg import WIDE
@@ -37,10 +38,11 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
     style, out = standalone_style(), []
     for one in drawings:
         table = directory / f"{_file(one)}.csv"
-        with table.open("w", newline="", encoding="utf-8") as file:
+        with whole(table) as new, new.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows((one.columns, *one.rows))
         vector = directory / f"{_file(one)}.svg"
-        vector.write_text(standalone(one, style), encoding="utf-8")
+        with whole(vector) as new:
+            new.write_text(standalone(one, style), encoding="utf-8")
         out += [table, vector]
     try:
         from resvg_py import svg_to_bytes  # noqa: PLC0415 - only where drawings are written
@@ -49,7 +51,8 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
         raise RigctlError(what) from error
     for one in drawings:
         picture = directory / f"{_file(one)}.png"
-        picture.write_bytes(bytes(svg_to_bytes(svg_string=standalone(one, style), background="#ffffff", zoom=ZOOM)))
+        with whole(picture) as new:
+            new.write_bytes(bytes(svg_to_bytes(svg_string=standalone(one, style), background="#ffffff", zoom=ZOOM)))
         out.append(picture)
     return tuple(out)
 
@@ -124,4 +127,5 @@ def write_pdf(html: Path, pdf: Path) -> None:
         if not made.exists():
             said = done.stderr.strip().splitlines()[-1:] or [f"exit {done.returncode}"]
             raise RigctlError(f"{program}: did not print: {said[0]}; the HTML file is written, open it there")
-        shutil.copyfile(made, pdf)
+        with whole(pdf) as new:
+            shutil.copyfile(made, new)

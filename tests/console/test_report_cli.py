@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from rigctl.console.assemble import open_campaign
+from tests.full_disk import full_disk
+
 
 def test_a_bench_by_hand_has_a_report(ingested):
     """One HTML file, where it is asked for; programs are told where."""
@@ -39,3 +44,17 @@ def test_a_file_that_cannot_be_written_is_refused(ingested):
     assert "cannot be written" in ingested.rigctl("report", "-o", ".", code=2).err
     Path("drawn").write_text("", encoding="utf-8")
     assert "drawn: cannot be written" in ingested.rigctl("report", "--figures", "drawn", code=2).err
+
+
+@pytest.mark.parametrize(
+    "words", [("report", "-o", "kept"), ("export", "--out", "kept"), ("export", "--out", "kept", "--format", "jsonl")]
+)
+def test_a_full_disk_leaves_what_was_there(ingested, words):
+    """The older file, whole, and nothing beside it; the newer one is told as not written."""
+    Path("kept").write_text("an older one, whole", encoding="utf-8")
+    there = sorted(Path().iterdir())
+    with open_campaign(None, Path("state/bench")), full_disk():  # SQLite's own file beside the journal is there already
+        refused = ingested.rigctl(*words, code=2)
+    assert "kept: cannot be written: " in refused.err
+    assert Path("kept").read_text(encoding="utf-8") == "an older one, whole"
+    assert sorted(Path().iterdir()) == there

@@ -14,6 +14,7 @@ from rigctl.errors import RigctlError
 from rigctl.page import report_files
 from rigctl.page.report import document, report
 from rigctl.page.report_figures import Drawn, drawings
+from tests.full_disk import full_disk
 from tests.page.big_journal import lengthen
 from tests.page.conftest import NOON, told
 from tests.page.test_render import Outline
@@ -186,3 +187,12 @@ def test_a_response_that_has_changed_is_told(found):
     aged = replace(found, study=replace(found.study, response=("The response has changed at trial 9.",)))
     assert "<h3>How the response has changed</h3>\n<p>The response has changed at trial 9.</p>" in document(aged)
     assert "How the response has changed" not in document(found)
+
+
+def test_a_full_disk_leaves_the_drawings_that_were_there(found, tmp_path):
+    """The older files, whole, and nothing beside them."""
+    drawn = found.drawings[1:2]
+    old = {file: file.read_bytes() for file in report_files.write_figures(drawn, tmp_path)}
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        report_files.write_figures(drawn, tmp_path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == old

@@ -14,6 +14,7 @@ import numpy as np
 
 from rigctl.bench.figures.figure import Figure, Line, Panel, Style, style_of
 from rigctl.errors import UsageError
+from rigctl.files import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,8 @@ def write_figure(figure: Figure, directory: Path, formats: Sequence[str] = FORMA
     directory.mkdir(parents=True, exist_ok=True)
     files = {directory / f"{figure.name}.{kind}": kind for kind in formats}
     for path, kind in files.items():
-        path.write_bytes(page_of(figure).encode() if kind == "html" else drawn(figure, kind)[0])
+        with whole(path) as new:
+            new.write_bytes(page_of(figure).encode() if kind == "html" else drawn(figure, kind)[0])
     return tuple(files)
 
 

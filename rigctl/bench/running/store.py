@@ -10,15 +10,14 @@ import csv
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.errors import UsageError
+from rigctl.files import whole
 from rigctl.plugins import need
 from rigctl.provenance import digest, libraries
 
@@ -130,16 +129,10 @@ def _read(path: Path) -> pd.DataFrame:
 
 def _replace(path: Path, content: bytes) -> None:
     """Put all of the content under this name, or leave what was there before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
+        with whole(path) as new:
+            new.write_bytes(content)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise UsageError(
             f"{path}: cannot be written: {error.strerror}; what is finished is kept: make room, then run the same again"
         ) from error
