@@ -78,6 +78,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def reason(error: Exception) -> str:
+    """Return why something failed as people read it: of the system's errors neither number nor file."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """Says what is wrong with a configuration, and where it stands."""

@@ -23,7 +23,7 @@ import structlog
 
 from rigctl.campaign.lock import holder
 from rigctl.campaign.people import person
-from rigctl.errors import RigctlError, UsageError
+from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.printable import one_line
 
 FILE_NAME = "control.sock"
@@ -102,7 +102,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
     except OSError as error:
         pid = holder(directory)
         raise RigctlError(
-            f"{directory / FILE_NAME}: {verb}: no answer ({error}) from process {pid} that runs this campaign. "
+            f"{directory / FILE_NAME}: {verb}: no answer ({reason(error)}) from process {pid} that runs this campaign. "
             f"If it stays so, end it with `kill -9 {pid}`, then `rigctl safe` makes everything safe without it"
         ) from error
     answer: Mapping[str, Any] = json.loads(text or "{}")

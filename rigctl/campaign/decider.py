@@ -27,7 +27,7 @@ from rigctl.campaign.decision import Decision
 from rigctl.core.experiment.history import History, Look, Observation, end_of
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
-from rigctl.errors import NoAnswer, PolicyError
+from rigctl.errors import NoAnswer, PolicyError, reason
 
 
 class Decider(Protocol):
@@ -165,7 +165,7 @@ class _Child:
                 *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, **found}, start_new_session=True
             )
         except OSError as error:
-            raise NoAnswer(f"the policy's process cannot be started: {error}") from error
+            raise NoAnswer(f"the policy's process cannot be started: {reason(error)}") from error
         child = cls(process)
         try:
             async with asyncio.timeout(READY_S):

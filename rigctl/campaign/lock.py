@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from rigctl.campaign.alive import Writer
-from rigctl.errors import JournalUnwritable, Locked
+from rigctl.errors import JournalUnwritable, Locked, reason
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
@@ -102,8 +102,8 @@ def open_to_others(directory: Path) -> str:
 
 def _unwritable(directory: Path, error: OSError) -> JournalUnwritable:
     return JournalUnwritable(
-        f"{directory}: cannot keep state here ({error}), so nothing may move; free space or make it writable, or "
-        "choose another directory with --state"
+        f"{directory}: cannot keep state here ({reason(error)}), so nothing may move; free space or make it writable, "
+        "or choose another directory with --state"
     )
 
 

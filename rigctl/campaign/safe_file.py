@@ -17,7 +17,7 @@ import structlog
 
 from rigctl.campaign.alive import Writer
 from rigctl.codec import plain, typed
-from rigctl.errors import JournalError, JournalUnwritable, RigctlError
+from rigctl.errors import JournalError, JournalUnwritable, RigctlError, reason
 from rigctl.rig.spec import RigSpec
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def put(path: Path, content: Mapping[str, Any]) -> None:
         _sync(path.parent)
     except OSError as error:
         raise JournalUnwritable(
-            f"{path}: cannot be written ({error}), so nothing may move; free space or make the directory writable, "
-            "then run again"
+            f"{path}: cannot be written ({reason(error)}), so nothing may move; free space or make the directory "
+            "writable, then run again"
         ) from error
 
 

@@ -18,6 +18,7 @@ from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.config.load import LoadedConfig
+from rigctl.console.spreadsheet import unread
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
@@ -75,7 +76,7 @@ def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
             header = [name.strip() for name in next(lines, [])]
             table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError([Mistake(str(path), f"cannot be read as CSV: {error}")]) from error
+        raise ConfigError([Mistake(str(path), unread(path, error))]) from error
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     mistakes = _header_mistakes(path, header, (*space.names, "control_set", *outcomes, "cost"))
     if mistakes:

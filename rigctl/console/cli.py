@@ -41,7 +41,7 @@ from rigctl.console.output import console, print_json, say, tell
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.service_cli import add_service
 from rigctl.console.tell_cli import add_tell_verbs
-from rigctl.console.verbs import Verbs
+from rigctl.console.verbs import Verbs, full_disk_told
 from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -344,7 +344,8 @@ def main(signals: Signals | None = None) -> None:
     """Run the verb on the command line; `signals` are caught already if it moves something."""
     keep_to_one_thread()
     if signals is None:
-        app(prog_name="rigctl")
+        with full_disk_told():
+            app(prog_name="rigctl")
         return
     from rigctl.console.sink import outlets
 

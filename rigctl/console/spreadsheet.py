@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, reason
+from rigctl.plugins import did_you_mean
 
 Decimals = Literal["comma", "point"]
 
@@ -66,7 +67,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path}: {unread(path, error)}") from error
     for magic, what in NOT_CSV:
         if data.startswith(magic):
             raise UsageError(f"{path}: is {what}, must be text; save it as CSV in your spreadsheet, and give that")
@@ -77,10 +78,24 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
     try:
         table = _table(text, found)
     except csv.Error as error:
-        raise UsageError(f"{path}: cannot be read as CSV: {error}") from error
+        raise UsageError(f"{path}: {unread(path, error)}") from error
     if told:
         table = [(line, cells) for line, cells in table if line > 1]
     return _sheet(path, table, known, encoding, found)
+
+
+def unread(path: Path, error: Exception) -> str:
+    """Say why a table cannot be read, and where it was looked for."""
+    if isinstance(error, IsADirectoryError):
+        return "is a folder, must be a table saved as CSV"
+    if not isinstance(error, FileNotFoundError):
+        return f"cannot be read{'' if isinstance(error, OSError) else ' as CSV'}: {reason(error)}"
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"cannot be read: there is no folder {folder}"
+    tables = sorted(str(path.with_name(file.name)) for file in folder.glob("*.csv"))
+    near = did_you_mean(str(path), tables) or (f"; there are {', '.join(tables[:5])}" if tables else "")
+    return f"cannot be read: there is no such file in {folder}{near or '; save the table there as CSV'}"
 
 
 def _sheet(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +31,8 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Beside": ("token", "drivers", "schema", "bench"),
 }
 """Verbs as `rigctl --help` groups them."""
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""A disk has no more room, or none for this user."""
 _GRAMMAR = re.compile(
     r"(?:(?P<where>[^:]+): )?(?:got (?P<got>.+?)|is missing|unknown key), "
     r"must be (?P<allowed>[^;]+?)(?:; (?P<remedy>.+))?",
@@ -71,6 +76,24 @@ class Verbs(TyperGroup):
             if as_json and hasattr(error, "format_message"):
                 _print({"error": {"kind": "UsageError", "what": error.format_message()}, "exit_code": USAGE_EXIT})
             raise
+
+
+@contextmanager
+def full_disk_told() -> Iterator[None]:
+    """Say in words that there was no room for what a verb prints, or writes to a place that nobody has named."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno in FULL:
+            what = error.filename2 or error.filename or "standard output"
+            typer.echo(f"rigctl: {what}: cannot be written: {error.strerror}; what is there is not whole", err=True)
+        elif error.errno != errno.EPIPE:  # who read it has gone
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is written at the end
+        raise SystemExit(1) from error
 
 
 def _asks_for_json(ctx: Any) -> bool:

@@ -17,7 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, reason
 from rigctl.page.awaited import Judge
 from rigctl.page.door import LOOPBACK, is_loopback
 from rigctl.page.server import READERS, Options, application
@@ -90,7 +90,7 @@ def listening(place: Place) -> socket.socket:
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (socket.gaierror, UnicodeError) as error:
-        raise _no_host(place.host, str(error)) from error
+        raise _no_host(place.host, reason(error)) from error
     out = socket.socket(family, kind, number)
     try:
         out.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

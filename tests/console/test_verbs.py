@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,13 @@ def test_an_error_of_a_run_is_one_document(bench):
     answer = bench.rigctl("run", "bench.yaml", "--json", code=2)
     assert json.loads(answer.out)["error"]["kind"] == "UsageError"
     assert "declares no devices" in answer.err
+
+
+@pytest.mark.parametrize("words", [("schema",), ("--help",), ("explain", "--state", "nowhere", "--json")])
+def test_no_room_for_what_is_printed_is_told_in_a_line(words):
+    """No traceback, neither as it is written nor when the process ends."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "rigctl", *words]
+        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = "rigctl: standard output: cannot be written: No space left on device; what is there is not whole\n"
+    assert (found.returncode, found.stderr) == (1, told)

@@ -23,7 +23,7 @@ from rigctl.campaign.journal.schema import VERSION
 from rigctl.campaign.journal.seals import SealingConnection, watch
 from rigctl.campaign.journal.verifying import Held, held
 from rigctl.core.money import Micros
-from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError
+from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError, reason
 
 PAGES: Final = 64
 """Copied at a time: 256 kB."""
@@ -90,7 +90,7 @@ def _passing(target: Path) -> Iterator[Path]:
         os.close(os.open(passing, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield passing
     except OSError as error:
-        raise JournalUnwritable(_unwritten(target, str(error))) from error
+        raise JournalUnwritable(_unwritten(target, reason(error))) from error
     finally:
         for file in (passing, log_of(passing), passing.with_name(f"{passing.name}-journal")):
             with suppress(OSError):
