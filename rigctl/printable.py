@@ -12,6 +12,8 @@ from typing import Any, Final
 
 LONGEST: Final = 2000
 """Characters of what is told of one event."""
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that spreadsheets work out."""
 _KEPT: Final = "\n\t"
 
 
@@ -23,6 +25,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c for c in text if c.isprintable() or c in _KEPT or unicodedata.category(c) == "Zs")
+
+
+def cell(text: str) -> str:
+    """Return words as a spreadsheet shows them: what begins like a formula is quoted, so that none is worked out."""
+    shown = printable(text)  # first: what is taken out may stand before the sign
+    return f"'{shown}" if shown.startswith(FORMULA) else shown
 
 
 def flat(text: str) -> str:

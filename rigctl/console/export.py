@@ -22,10 +22,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 from rigctl.files import whole
-from rigctl.printable import printable
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that spreadsheets work out."""
+from rigctl.printable import cell
 
 
 def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
@@ -191,10 +188,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, str):
-        return _text(value)
+        return cell(value)
     return "" if value is None else repr(value) if isinstance(value, float) else value
-
-
-def _text(text: str) -> str:
-    """Return words as a spreadsheet shows them: what begins like a formula is quoted, so that none is worked out."""
-    return f"'{printable(text)}" if text.startswith(FORMULA) else printable(text)

@@ -16,6 +16,7 @@ from rigctl.files import whole
 from rigctl.page import assets
 from rigctl.page.report_figures import Drawn
 from rigctl.page.svg import WIDE
+from rigctl.printable import cell
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge")
 """Those that print without a window, all by the same options."""
@@ -39,7 +40,8 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
     for one in drawings:
         table = directory / f"{_file(one)}.csv"
         with whole(table) as new, new.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows((one.columns, *one.rows))
+            rows = ((cell(v) if isinstance(v, str) else v for v in row) for row in (one.columns, *one.rows))
+            csv.writer(file).writerows(rows)
         vector = directory / f"{_file(one)}.svg"
         with whole(vector) as new:
             new.write_text(standalone(one, style), encoding="utf-8")

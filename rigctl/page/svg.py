@@ -14,6 +14,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from rigctl.core.arrays import FloatArray
+from rigctl.printable import printable
 
 WIDE = 1000
 """Units across an inner drawing."""
@@ -186,7 +187,7 @@ class Figure:
 def drawing(height: float, title: str, told: str, inner: Markup, kind: str = "figure") -> Markup:
     """Return marks as one accessible drawing as wide as there is room."""
     opening = Markup('<svg class="{}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
-    return opening.format(kind, short(height), title, told, inner)
+    return opening.format(kind, short(height), printable(title), printable(told), inner)
 
 
 def _anchor(place: float) -> str:

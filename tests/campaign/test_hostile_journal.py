@@ -11,8 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rigctl.console.cli import app
+from rigctl.console.options import Records
+from rigctl.page.render import page
 from rigctl.printable import printable
-from tests.page.conftest import unpacked
+from tests.page.conftest import told, unpacked
 from tests.profiles import slow_beyond
 
 DEEP = "[" * 100_000
@@ -26,15 +28,14 @@ HOSTILE = {
     "a configuration without end": "UPDATE starts SET config = :long",
     "a configuration that runs": "UPDATE starts SET config = '!!python/object/apply:os.system [touch PWNED]'",
     "escapes in an alarm": "UPDATE alarms SET message = char(27) || ']52;c;cm0=' || char(7)",
-    "a formula in an alarm": "UPDATE alarms SET message = '=cmd|''/C calc''!A0'",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON starts BEGIN SELECT load_extension('/tmp/evil.so'); END",
     "a view for a table": "DROP TABLE alarms;; CREATE VIEW alarms AS SELECT load_extension('/tmp/evil.so')",
     "a table that is no table": "DROP TABLE events;; CREATE VIEW events AS SELECT 1 AS x",
 }  # fmt: skip
 READS = (
     ("status",),
-    ("export", "--what", "trials"),
-    ("export", "--what", "alarms"),
+    *(("export", "--records", kind) for kind in Records),
+    ("explain", "--quick"),
     ("replay",),
     ("verify",),
 )
@@ -68,21 +69,33 @@ def test_a_journal_from_a_stranger_is_read_or_refused(sent, kind):
     for words in READS:
         done = CliRunner().invoke(app, [*words, "--state", str(directory)])
         assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+        assert "Usage:" not in done.output, words
         assert printable(done.output) == done.output, words
         assert len(done.output) < 100_000
     assert not (directory.parent / "PWNED").exists()
 
 
-def test_a_spreadsheet_is_given_words(sent):
-    """The formula that somebody put into an alarm is quoted."""
-    directory = sent(HOSTILE["a formula in an alarm"])
-    done = CliRunner().invoke(app, ["export", "--what", "alarms", "--state", str(directory)])
-    assert ",=cmd" not in done.output
+@pytest.mark.parametrize("unseen", ["", "char(27) || ", "char(8203) || ", "char(8238) || char(8238) || "])
+def test_a_spreadsheet_is_given_words(sent, unseen):
+    """The formula that somebody put into an alarm is quoted, also behind signs that are taken out."""
+    directory = sent(f"UPDATE alarms SET message = {unseen}'=cmd|''/C calc''!A0'")  # noqa: S608
+    done = CliRunner().invoke(app, ["export", "--records", "alarms", "--state", str(directory)])
+    assert ",'=cmd" in done.stdout
+    assert ",=cmd" not in done.stdout
+
+
+def test_what_a_drawing_says_can_be_printed(sent):
+    """Signs that turn a line round, in the name of a meter, reach neither the page nor its drawings."""
+    directory = sent("UPDATE ledger SET meter = 'a' || char(8238) || 'b' || char(27) || '[2J' WHERE meter = 'water'")
+    with told(directory) as (facts, _):
+        html = page(facts, None)
+    assert "ab[2J" in html
+    assert printable(html) == html
 
 
 def test_what_is_sent_as_json_is_escaped(sent):
     """A program that prints what it was told prints text."""
     directory = sent(HOSTILE["escapes in an alarm"])
-    done = CliRunner().invoke(app, ["export", "--what", "alarms", "--format", "jsonl", "--state", str(directory)])
+    done = CliRunner().invoke(app, ["export", "--records", "alarms", "--format", "jsonl", "--state", str(directory)])
     assert "\x1b" not in done.output
     assert all(json.loads(line) for line in done.stdout.splitlines())

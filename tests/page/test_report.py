@@ -189,6 +189,13 @@ def test_a_response_that_has_changed_is_told(found):
     assert "How the response has changed" not in document(found)
 
 
+def test_a_drawing_s_numbers_are_no_formulas(found, tmp_path):
+    """What a forged journal calls a meter is quoted for spreadsheets."""
+    named = replace(found.drawings[1], rows=(("\u200b=1+1", 2.0),), columns=("meter", "amount"))
+    table = report_files.write_figures((named,), tmp_path)[0]
+    assert table.read_text(encoding="utf-8") == "meter,amount\n'=1+1,2.0\n"
+
+
 def test_a_full_disk_leaves_the_drawings_that_were_there(found, tmp_path):
     """The older files, whole, and nothing beside them."""
     drawn = found.drawings[1:2]
