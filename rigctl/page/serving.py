@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PORT = 8765
 HEADERS_S = 10.0
-"""Wall seconds for a request's headers to arrive; who takes longer is cut off."""
+"""Wall seconds for a request's headers to arrive, and for its rest once it is answered; who takes longer is cut off."""
 UNREAD_S = 30.0
 """Wall seconds that what was sent may wait to be taken."""
 HEADERS_BYTES = 16 * 1024
@@ -138,14 +138,23 @@ class Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self.conn.their_state is h11.IDLE or self._answered_early():
             self._expect_headers()
         else:
             self._stop_waiting()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._answered_early():
+            self._expect_headers()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def _answered_early(self) -> bool:
+        """Tell whether a request has its answer, and is still coming: without end, it would hold the connection."""
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
 
     def _expect_headers(self) -> None:
         if self._late is None:

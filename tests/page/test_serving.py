@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from rigctl.errors import UsageError
-from rigctl.page import live, serving
+from rigctl.page import door, live, serving
 from rigctl.page.serving import Place, listening, server_of, url_of
 from rigctl.page.views import PageViews
 from tests.page.served import NoScholar, copied
@@ -154,11 +154,35 @@ def test_who_begins_a_request_and_does_not_go_on_is_cut_off(state, monkeypatch):
                 send_slowly(drip)
 
 
-def send_slowly(line):
-    """One header after the other, without end."""
+@pytest.mark.parametrize(("verb", "path"), [("GET", "/"), ("POST", "/login"), ("POST", "/act/safe"), ("GET", "/none")])
+def test_who_goes_on_sending_what_was_answered_is_cut_off(state, monkeypatch, verb, path):
+    """A body that never ends holds no connection once its request has its answer."""
+    monkeypatch.setattr(serving, "HEADERS_S", 0.3)
+    monkeypatch.setattr(door, "FORM_S", 0.1)
+    monkeypatch.setattr(serving, "IDLE_S", 0.2)
+    kind = "Content-Type: application/x-www-form-urlencoded\r\n"
+    with served(state) as port, closing(connected(port)) as drip:
+        start = f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}Transfer-Encoding: chunked\r\n\r\n"
+        drip.sendall(start.encode())
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            send_slowly(drip, "1\r\na\r\n")
+
+
+def test_who_was_refused_for_too_much_may_ask_again(state):
+    """On the same connection, when all has come."""
+    with served(state) as port, closing(connected(port)) as line:
+        line.sendall(f"POST /nowhere HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 9\r\n\r\nsome".encode())
+        answers = line.makefile("rb")
+        assert b" 404 " in answers.readline()
+        line.sendall(f"thingGET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        assert any(b" 200 " in answer for answer in answers)
+
+
+def send_slowly(line, text="X-1: 1\r\n"):
+    """The same again and again, without end."""
     pause = threading.Event()
-    for n in range(2000):
-        line.sendall(f"X-{n}: 1\r\n".encode())
+    for _ in range(500):
+        line.sendall(text.encode())
         pause.wait(0.01)
 
 
