@@ -320,5 +320,5 @@ def lasting(seconds: float) -> str:
 
 
 def told_utc(utc: str) -> str:
-    """Return an instant for people, in the time of this machine."""
-    return f"{datetime.fromisoformat(utc).astimezone():%Y-%m-%d %H:%M}"
+    """Return an instant for people, in the time of this machine, whose zone it names: others read it elsewhere."""
+    return f"{datetime.fromisoformat(utc).astimezone():%Y-%m-%d %H:%M %Z}"

@@ -210,7 +210,7 @@ class Patience:
         told = left_s > 1.0  # wall seconds; a moment is not worth a word
         if told:
             until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)  # for people
-            await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
+            await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S %Z}: {why}", until_s)
         while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():

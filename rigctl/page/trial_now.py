@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
+from rigctl.page.words import clock
 from rigctl.rig.metering import look_s
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
@@ -49,16 +49,17 @@ def trial_now(
         outcome=row.outcome,
         cost=to_units(row.cost),
         step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
-        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else _awaits(row)),
+        note=row.note
+        or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else _awaits(row, now)),
         read=_read(row, loaded),
     )
 
 
-def _awaits(row: TrialRow) -> str:
+def _awaits(row: TrialRow, now: datetime) -> str:
     """Say until when its outcome is awaited; empty: it is not."""
     if row.state is not State.AWAITING or row.awaited is None:
         return ""
-    return f"its outcome is awaited until {told_utc(row.awaited.due_utc)}"
+    return f"its outcome is awaited until {clock(row.awaited.due_utc, now)}"
 
 
 def _looks(row: TrialRow) -> bool:

@@ -27,6 +27,9 @@ STILL: Mapping[str, str] = MappingProxyType(
         "not running": "Nobody looks after the rig. `rigctl run` makes everything safe first, then goes on.",
         "tripped": "Everything was made safe and stays so until a person resets the trip.",
         "holding": "Everything was made safe and stays so until this is in order again.",
+        "paused": "Everything was made safe; no trial begins until a person resumes.",
+        "waiting": "Everything was made safe; no trial begins meanwhile.",
+        "starting": "Everything is made safe first.",
     }
 )
 """What holds while nothing is controlled."""
@@ -85,10 +88,10 @@ def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
 
 
 def clock(utc: str, now: datetime) -> str:
-    """Write an instant: without its date where that is today's."""
+    """Write an instant in the zone of `now`: without its date where that is today's."""
     if not utc:
         return ""
-    at = datetime.fromisoformat(utc)
+    at = datetime.fromisoformat(utc).astimezone(now.tzinfo)
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
 
 
@@ -125,9 +128,11 @@ def headline(facts: Facts, study: Study | None) -> str:
         return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
         return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
-    if word in ("not running", "tripped", "holding"):
+    if word in STILL:
         left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
         return f"{STILL[word]}{left}"
+    if trial is not None and trial.state == "LOOKING":
+        return f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
     if trial is None or facts.why is None or not (trial.under_way or facts.asks):
         return "No trial has been decided yet." if trial is None else said
     return " ".join(_controlled(facts, facts.why, study))

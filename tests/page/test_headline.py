@@ -1,0 +1,69 @@
+"""The sentence at the top of the page is true in every phase; its instants are of one clock."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from rigctl.campaign.awaiting import told_utc
+from rigctl.campaign.decision import undecided
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.books import Awaiting
+from rigctl.campaign.trial import Event, State
+from rigctl.core.experiment.history import History
+from rigctl.page.facts import gather
+from rigctl.page.words import clock, headline
+from tests.campaign.records import READINGS, STEPS, record_trial
+from tests.page.conftest import NOON
+
+
+@pytest.fixture
+def in_kathmandu(monkeypatch):
+    """This machine's zone."""
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def facts(directory, phase, **told):
+    with open_reader(directory) as reader:
+        return gather(reader, None, {"phase": phase, "why": "", "trial": None, **told}, NOON)
+
+
+def said(directory, phase):
+    return headline(facts(directory, phase), None)
+
+
+@pytest.mark.parametrize("phase", ["paused", "waiting", "holding", "starting"])
+def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_path, phase):
+    """Between two trials, for whatever reason."""
+    record_trial(journal)
+    told = said(tmp_path, phase)
+    assert re.match("Everything (is|was) made safe", told)
+    assert "Controls" not in told
+
+
+def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path):
+    """What the trial before it controlled is let go."""
+    record_trial(journal)
+    assert said(tmp_path, "running").startswith("Controls a now")
+    journal.looks.begin(undecided(2, 7, 100_000_000, History()), READINGS)
+    told = "Trial 2 looks first, with everything let go; what is read decides what to control."
+    assert said(tmp_path, "running") == told
+
+
+def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu):
+    """As it says, wherever its server is; in a terminal they are this machine's, or name their zone."""
+    for event in list(STEPS)[:4]:
+        STEPS[event](journal, 1)
+    journal.finish(1, State.MEASURED, Event.AWAIT, (), awaiting=Awaiting("hand", 3600.0))
+    found = facts(tmp_path, "waiting")
+    assert found.trial.note == "its outcome is awaited until 13:00"
+    due = found.awaited[0].due
+    assert clock(due, NOON) == "13:00"
+    assert clock(due, NOON.astimezone()) == "18:45"
+    assert told_utc(due) == "2026-03-01 18:45 +0545"
