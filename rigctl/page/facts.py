@@ -193,10 +193,11 @@ def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum
 
 
 def _decided(reader: Reader, course: Course, last: TrialRow | None) -> Decision | None:
-    """Return the last trial that was not done by hand."""
+    """Return the last trial that was decided here: none that was done by hand, or has ended while it looked."""
     if last is None or last.proposal is not None:
         return last
-    return next((reader.trial(row.trial) for row in reversed(course.rows) if row.origin != "manual"), None)
+    rows = (row for row in reversed(course.rows) if row.origin != "manual" and row.control_set)
+    return next((reader.trial(row.trial) for row in rows), None)
 
 
 def _suggested(reader: Reader) -> Decision | None:

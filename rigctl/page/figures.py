@@ -62,7 +62,7 @@ def fuel(budget: Money, currency: str) -> Markup:
     told = ", ".join(f"{part.meter} {money(part.amount, currency)}" for part in budget.parts)
     title = f"{money(budget.spent)} of {money(budget.budget, currency)} spent"
     title += f", and {money(budget.operated, currency)} by production" if budget.operated else ""
-    return gauge(parts, max(budget.budget, budget.all), title, told)
+    return gauge(parts, max(budget.budget + budget.operated, budget.all), title, told)
 
 
 # Course -----------------------------------------------------------------------------------------------------------

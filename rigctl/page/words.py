@@ -132,18 +132,22 @@ def headline(facts: Facts, study: Study | None) -> str:
         left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
         return f"{STILL[word]}{left}"
     if trial is not None and trial.state == "LOOKING":
-        return f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
-    if trial is None or facts.why is None or not (trial.under_way or facts.asks):
-        return "No trial has been decided yet." if trial is None else said
-    return " ".join(_controlled(facts, facts.why, study))
+        looks = f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
+        return f"{_batch(facts)}{looks}"
+    why = facts.why if trial is not None and facts.why is not None and facts.why.trial == trial.trial else None
+    if trial is None or why is None or not (trial.under_way or facts.asks):
+        return said if trial is not None else "No trial has been decided yet."
+    return _batch(facts) + " ".join(_controlled(facts, why, study))
+
+
+def _batch(facts: Facts) -> str:
+    return f"Operating for production, batch {facts.batches}. " if facts.batches else ""
 
 
 def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
     chosen = next((s for s in why.sets if s.chosen), None)
     known = chosen is not None and chosen.price is not None
     price = f" ({money(chosen.price, facts.labels.currency)} a trial)" if chosen is not None and known else ""
-    if facts.batches:
-        yield f"Operating for production, batch {facts.batches}."
     yield f"Controls {joined(why.control_set)} now{price}."
     if chosen is not None and chosen.band is not None:
         yield _expected(facts, chosen, chosen.band, study)

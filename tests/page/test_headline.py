@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,8 @@ from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import History
 from rigctl.page.facts import gather
+from rigctl.page.figures import fuel
+from rigctl.page.shown import Part
 from rigctl.page.words import clock, headline
 from tests.campaign.records import READINGS, STEPS, record_trial
 from tests.page.conftest import NOON
@@ -53,7 +56,28 @@ def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path)
     assert said(tmp_path, "running").startswith("Controls a now")
     journal.looks.begin(undecided(2, 7, 100_000_000, History()), READINGS)
     told = "Trial 2 looks first, with everything let go; what is read decides what to control."
-    assert said(tmp_path, "running") == told
+    found = facts(tmp_path, "running")
+    assert headline(found, None) == told
+    assert found.why.trial == 1  # the decision before stays to be seen
+    journal.finish(2, State.LOOKING, Event.FAIL, ())
+    assert "Controls" not in said(tmp_path, "running")
+
+
+def test_production_that_looks_says_which_batch_it_is(journal, tmp_path):
+    """As it does while it controls."""
+    journal.looks.begin(undecided(1, 7, 100_000_000, History()), READINGS)
+    found = replace(facts(tmp_path, "running"), batches=3)
+    assert headline(found, None).startswith("Operating for production, batch 3. Trial 1 looks first")
+
+
+def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_path):
+    """Also beside production, which may cost more than the whole budget."""
+    record_trial(journal)
+    spent = facts(tmp_path, "running").money
+    parts = (*spent.parts, Part("labour", "time", 1.0, "h", 300.0, 0))
+    drawn = str(fuel(replace(spent, budget=100.0, operated=300.0, parts=parts), "EUR"))
+    filled = sum(float(width) for width in re.findall(r'<rect class="fill-\d" x="[\d.]+%" width="([\d.]+)%"', drawn))
+    assert filled == pytest.approx(100 * (300.0 + spent.spent) / 400.0, abs=0.1)
 
 
 def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu):
