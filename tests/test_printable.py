@@ -13,11 +13,15 @@ import structlog
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.status import Status
-from rigctl.console import sink
+from rigctl.console import output, sink
 from rigctl.console.export import _cell
 from rigctl.console.output import console, print_fields
 from rigctl.console.screen import Screen
+from rigctl.core.explain import settings
+from rigctl.core.rule import Setting
+from rigctl.core.rules.saying import _setting
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
+from rigctl.page import words
 from rigctl.page.log import log_entries
 from rigctl.page.plain import plain_page
 from rigctl.page.render import environment
@@ -153,3 +157,18 @@ def test_a_spreadsheet_works_nothing_out():
     out = io.StringIO()
     csv.writer(out).writerow([_cell(v) for v in ("=1+1", "+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", -5.0, "ph+ca")])
     assert next(csv.reader([out.getvalue()])) == ["'=1+1", "'+cmd|' /C calc'!A0", "'@SUM(1)", "'\t=1", "-5.0", "ph+ca"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(28063.2, "28063"), (9999.6, "10000"), (12.3456, "12.35"), (1.23456e-7, "1.235e-07"), (1e12, "1e+12")],
+)
+def test_large_numbers_are_written_in_full(value, text, capsys):
+    """On the page, in a terminal, in sentences and in a rule: nobody sets 2.806e+04 mg/L, or pays 1.23457e+06 yen."""
+    assert output.number(value) == text
+    assert settings({"x": value}, {"x": "mg/L"}) == f"x = {text} mg/L"
+    assert _setting(Setting("x", value, (), 0.0, 1e13), "mg/L") == f"x {text} mg/L"
+    if value >= 1e-4:
+        assert words.number(value) == text
+    print_fields({"spent": 100 * value + 1_200_000})
+    assert "e+" not in capsys.readouterr().out or value == 1e12

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
 from rigctl.console.tables import wrapped
-from rigctl.printable import flat, printable
+from rigctl.printable import flat, in_full, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ def _shown(value: Any) -> str:
         return ", ".join(f"{name} {_shown(v)}" for name, v in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "-"
-    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else flat(str(value))
+    return "-" if value is None else in_full(value, 6) if isinstance(value, float) else flat(str(value))
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -108,7 +108,7 @@ def lines(console: Console, text: Iterable[str], style: str = "") -> None:
 
 def number(value: float | None, digits: int = 4) -> str:
     """Write a number in short, `-` where there is none."""
-    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+    return "-" if value is None or not math.isfinite(value) else in_full(value, digits)
 
 
 def duration(seconds: float) -> str:

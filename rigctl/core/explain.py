@@ -16,6 +16,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.persistence import ReadBefore
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import counted
+from rigctl.printable import in_full
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -145,7 +146,7 @@ def unit_names(space: Space) -> Mapping[str, str]:
 
 def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
     """Return `k = 9.4 mM, ph = 5.6 pH`."""
-    return ", ".join(f"{name} = {value:.4g} {units[name]}".rstrip() for name, value in at.items())
+    return ", ".join(f"{name} = {in_full(value, 4)} {units[name]}".rstrip() for name, value in at.items())
 
 
 def plus_minus(mean: float, sd: float) -> str:

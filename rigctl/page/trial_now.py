@@ -12,7 +12,7 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
-from rigctl.page.words import clock
+from rigctl.page.words import clock, with_unit
 from rigctl.rig.metering import look_s
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
@@ -70,9 +70,10 @@ def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
     """Say what the variables read before the decision."""
     units = {} if loaded is None else {v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables}
     told = {
-        n: "not read" if look.value is None else f"{look.value:.4g} {units.get(n, '')}" for n, look in row.looks.items()
+        n: "not read" if look.value is None else with_unit(look.value, units.get(n, ""))
+        for n, look in row.looks.items()
     }
-    return ", ".join(f"{name} {text}".rstrip() for name, text in told.items())
+    return ", ".join(f"{name} {text}" for name, text in told.items())
 
 
 def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:

@@ -11,6 +11,7 @@ from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Foreseen, Labels, SetFact, Study, Why
+from rigctl.printable import in_full
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -43,7 +44,7 @@ def number(value: float | None, digits: int = 4) -> str:
     """Write a number in short; a dash where there is none."""
     if value is None or not isfinite(value):
         return "\u2013"
-    return f"{value:.{digits}g}".replace("-", "\u2212") if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.3g}"
+    return in_full(value, digits).replace("-", "\u2212") if abs(value) >= 1e-4 or value == 0 else f"{value:.3g}"
 
 
 def money(amount: float | None, currency: str = "") -> str:

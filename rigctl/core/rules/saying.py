@@ -9,6 +9,7 @@ from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.natural import ENOUGH
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
+from rigctl.printable import in_full
 
 ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
@@ -170,4 +171,4 @@ def _setting(setting: Setting, unit: str) -> str:
         f" {'+' if s.per_unit > 0 else '-'} {abs(s.per_unit):g} x ({s.reading} - {s.about:g})".replace("- -", "+ ")
         for s in setting.slopes
     )
-    return f"{setting.variable} {setting.at:.4g}{terms} {unit}".rstrip()
+    return f"{setting.variable} {in_full(setting.at, 4)}{terms} {unit}".rstrip()
