@@ -29,13 +29,15 @@ class Delivery:
     failing_since_s: float | None = None
     under_way_s: float | None = None
     """When the attempt that is under way began."""
+    _told: int = 0
+    """Of those lost, how many the attempt under way tells of."""
     _pause_s: float = 0.0
     _next_s: float = 0.0
 
     def put(self, message: Message) -> None:
         """Have a message delivered."""
         if len(self.waiting) >= MOST:
-            self.waiting.popleft()
+            del self.waiting[0 if self.under_way_s is None else 1]  # the one under way may well arrive
             self.lost += 1
         self.waiting.append(message)
 
@@ -43,7 +45,7 @@ class Delivery:
         """Return what is to be sent now, and take it for under way; None: nothing is."""
         if self.under_way_s is not None or not self.waiting or now_s < self._next_s:
             return None
-        self.under_way_s = now_s
+        self.under_way_s, self._told = now_s, self.lost
         first = self.waiting[0]
         if not self.lost:
             return first
@@ -54,7 +56,8 @@ class Delivery:
         began_s, self.under_way_s = self.under_way_s, None
         if well:
             self.waiting.popleft()
-            self.lost, self.failing_since_s, self._pause_s, self._next_s = 0, None, 0.0, 0.0
+            self.lost -= self._told
+            self.failing_since_s, self._pause_s, self._next_s = None, 0.0, 0.0
             return
         if self.failing_since_s is None:
             self.failing_since_s = now_s if began_s is None else began_s

@@ -60,3 +60,18 @@ def test_too_many_lose_the_oldest_and_the_next_says_so():
     assert first.body.startswith("(3 earlier messages could not be delivered.)")
     delivery.done(0.0, well=True)
     assert delivery.attempt(0.0).body == "body"
+
+
+def test_what_comes_during_an_attempt_displaces_no_other_message_unsaid():
+    """The one under way arrives and is not counted; the one that had to go is, with the next."""
+    delivery, arrived = Delivery(), []
+    for number in range(MOST):
+        delivery.put(message(number))
+    arrived.append(delivery.attempt(0.0))
+    delivery.put(message(MOST))
+    delivery.done(0.0, well=True)
+    while (sent := delivery.attempt(0.0)) is not None:
+        arrived.append(sent)
+        delivery.done(0.0, well=True)
+    assert [one.title for one in arrived] == [f"m{n}" for n in (0, *range(2, MOST + 1))]
+    assert [one.body for one in arrived[1:3]] == ["(1 earlier message could not be delivered.)\n\nbody", "body"]
