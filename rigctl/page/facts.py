@@ -50,6 +50,7 @@ def gather(
     *,
     before: Facts | None = None,
     log_of: int | None = None,
+    alive: bool | None = None,
 ) -> Facts:
     """Return what there is to be shown now.
 
@@ -60,6 +61,7 @@ def gather(
         now: by the wall clock, aware.
         before: the facts of the last look through the same reader: only trials that changed since are read.
         log_of: the trial whose log is wanted; None: the last lines of all.
+        alive: whether the process that runs the campaign lives; None: nobody has looked.
 
     Raises:
         UsageError: no campaign has been started in the journal.
@@ -68,7 +70,7 @@ def gather(
     campaign, glance = reader.campaign(), reader.glance
     labels = labels_of(campaign, loaded)
     condition = glance.condition()
-    phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
+    phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired, alive=alive)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
     produces = last is not None and last.operated

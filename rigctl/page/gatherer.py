@@ -23,6 +23,7 @@ import structlog
 from rigctl.campaign import control
 from rigctl.campaign.journal.look import Stamp, file_number, looking, stamp
 from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.lock import campaign_here
 from rigctl.config.load import LoadedConfig
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.campaign import Configured
@@ -51,6 +52,7 @@ class Views(Protocol):
         *,
         before: Any,
         log_of: int | None = None,
+        alive: bool | None = None,
     ) -> Any: ...
 
     def charged(self, facts: Any) -> int:
@@ -197,7 +199,9 @@ class Gatherer:
         with looking(self.directory) as reader:
             loaded = self._configured.of(reader.campaign(), self.directory)
             self._corrected = reader.people.last_correction()
-            return self.views.gather(reader, loaded, status, datetime.now(UTC), before=before, log_of=log_of)
+            alive = campaign_here(self.directory) is not None
+            now = datetime.now(UTC)
+            return self.views.gather(reader, loaded, status, now, before=before, log_of=log_of, alive=alive)
 
     async def page_of(self, trial: int, *, acting: bool) -> str:
         """Return the page with the log of one trial.

@@ -12,12 +12,14 @@ from rigctl.page.shown import Phase, Standing
 from rigctl.page.words import ENDINGS
 
 SILENT_S = 60.0
-"""A process that has not been seen for so long is not running."""
+"""A process that has not been seen for so long is not running, as far as a journal says."""
 IN_ORDER = ("budget", "finished", "trials", "stopped")
 """Endings that nobody need look at."""
 
 
-def phase_now(condition: Condition, status: Mapping[str, Any] | None, now: datetime, *, wired: bool) -> Phase:
+def phase_now(
+    condition: Condition, status: Mapping[str, Any] | None, now: datetime, *, wired: bool, alive: bool | None = None
+) -> Phase:
     """Return what the campaign does, in a word."""
     start, noted, trip = condition.start, condition.phase, condition.trip
     if trip is not None:
@@ -35,12 +37,12 @@ def phase_now(condition: Condition, status: Mapping[str, Any] | None, now: datet
     if start.ended is not None:
         why = noted.why if noted is not None and noted.phase == "ENDED" else start.ended
         return Phase("ended", why, start.seen_utc, abnormal=start.safe is False or why not in IN_ORDER)
-    return _without_answer(start, now)
+    return _without_answer(start, now, alive)
 
 
-def _without_answer(start: LastStart, now: datetime) -> Phase:
+def _without_answer(start: LastStart, now: datetime, alive: bool | None) -> Phase:
     silent_s = (now - datetime.fromisoformat(start.seen_utc)).total_seconds()
-    if silent_s > SILENT_S:
+    if not alive and (alive is False or silent_s > SILENT_S):
         return Phase("not running", "the process ended without saying why", start.seen_utc, abnormal=True)
     return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
 

@@ -26,8 +26,9 @@ class PageViews:
         *,
         before: Facts | None,
         log_of: int | None = None,
+        alive: bool | None = None,
     ) -> Facts:
-        return gather(reader, loaded, status, now, before=before, log_of=log_of)
+        return gather(reader, loaded, status, now, before=before, log_of=log_of, alive=alive)
 
     def charged(self, facts: Facts) -> int:
         return facts.charged

@@ -176,6 +176,13 @@ def test_a_process_that_died_shows(journal, tmp_path):
     assert (facts.phase.word, facts.standing.severity) == ("not running", "MAJOR")
 
 
+@pytest.mark.parametrize(("alive", "word"), [(True, "no answer"), (False, "not running")])
+@pytest.mark.parametrize("seconds", [1, 3600])
+def test_whether_its_process_lives_is_known_at_once(journal, tmp_path, alive, word, seconds):
+    """Where the page's server sees it: one that was killed is not called alive, nor one that hangs dead."""
+    assert looked(tmp_path, now=NOON + timedelta(seconds=seconds), alive=alive).phase.word == word
+
+
 @pytest.mark.parametrize(
     ("why", "safe", "severity"), [("budget", True, None), ("budget", False, "MAJOR"), ("interlock", True, "MINOR")]
 )

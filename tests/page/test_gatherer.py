@@ -37,7 +37,7 @@ class Counting:
         self.takes_s = 0.0
         self.clock = Clock()
 
-    def gather(self, reader, loaded, status, now, *, before, log_of=None):
+    def gather(self, reader, loaded, status, now, *, before, log_of=None, alive=None):
         self.gathered += 1
         self.clock.now_s += self.takes_s
         if self.wrong:
