@@ -113,7 +113,7 @@ def backup(directory: Path, to: Path | None, keep: int | None, now: datetime) ->
     if keep is not None and not is_folder:
         raise UsageError(f"--keep {keep}: {target} is no directory; give one, in which backups are named by their time")
     made = back_up(directory / FILE_NAME, named(target, now) if is_folder else target)
-    return made if keep is None else replace(made, removed=keep_newest(target, keep))
+    return made if keep is None else replace(made, removed=keep_newest(made.file, keep))
 
 
 def backup_json(made: Backup) -> Mapping[str, Any]:

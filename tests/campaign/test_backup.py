@@ -137,12 +137,29 @@ def test_a_journal_that_has_lost_its_log_is_not_backed_up(journal, tmp_path):
         back_up(lost, tmp_path / "copy.sqlite")
 
 
-def test_only_the_oldest_that_are_named_by_their_time_are_removed(tmp_path):
-    """By their names; what a person has put beside them stays."""
-    begun = datetime(2026, 11, 22, 14, 30, tzinfo=UTC)
-    files = [named(tmp_path, begun + timedelta(hours=hours)) for hours in range(4)]
-    for file in (*files, tmp_path / "before the rebuild.sqlite"):
-        file.write_text("x")
-    assert keep_newest(tmp_path, 5) == ()
-    assert keep_newest(tmp_path, 2) == tuple(files[:2])
-    assert names(tmp_path) == ["20261122T163000Z.sqlite", "20261122T173000Z.sqlite", "before the rebuild.sqlite"]
+def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_path):
+    """By their names; what a person has put beside them stays, and what cannot be read."""
+    begun, folder = datetime(2026, 11, 22, 14, 30, tzinfo=UTC), tmp_path / "kept"
+    folder.mkdir()
+    files = [named(folder, begun + timedelta(hours=hours)) for hours in range(4)]
+    for file in (*files, folder / "before the rebuild.sqlite"):
+        back_up(journal.path, file)
+    (folder / "20200101T000000Z.sqlite").write_text("x")
+    assert keep_newest(files[-1], 5) == ()
+    assert keep_newest(files[-1], 2) == tuple(files[:2])
+    left = ["20200101T000000Z.sqlite", *(file.name for file in files[2:]), "before the rebuild.sqlite"]
+    assert names(folder) == left
+
+
+def test_backups_of_another_campaign_in_the_same_directory_stay(journal, tmp_path):
+    """Those of one that has ended, and whose only copies they are by now, among them."""
+    begun, other, folder = datetime(2026, 11, 22, tzinfo=UTC), tmp_path / "other", tmp_path / "kept"
+    folder.mkdir()
+    other.mkdir()
+    with closing(unsynced(Journal(other, SetClock(), "boot-1", lambda: begun))) as made:
+        made.begin(make_spec(), "0.0")
+        back_up(made.path, named(folder, begun))
+    for days in (1, 2, 3):
+        back_up(journal.path, newest := named(folder, begun + timedelta(days=days)))
+    keep_newest(newest, 1)
+    assert names(folder) == ["20261122T000000Z.sqlite", "20261125T000000Z.sqlite"]

@@ -74,12 +74,26 @@ def back_up(path: Path, target: Path) -> Backup:
     return Backup(target, target.stat().st_size, there.trials, there.last_event, there.spent)
 
 
-def keep_newest(directory: Path, count: int) -> tuple[Path, ...]:
-    """Remove all but the newest backups that `named` has named in a directory; return what was removed."""
-    old = sorted(file for file in directory.iterdir() if _NAMED.fullmatch(file.name))[:-count]
+def keep_newest(newest: Path, count: int) -> tuple[Path, ...]:
+    """Remove all but so many backups of the same campaign that `named` has named beside this one; return which.
+
+    What is another campaign's stays, for several may share a directory; so does what does not read.
+    """
+    of, beside = _begun(newest), (file for file in newest.parent.iterdir() if _NAMED.fullmatch(file.name))
+    old = sorted(file for file in beside if _begun(file) == of)[:-count]
     for file in old:
         file.unlink()
     return tuple(old)
+
+
+def _begun(backup: Path) -> str:
+    """Return when the campaign in a backup was begun, by which it is known; empty: it cannot be read."""
+    try:
+        with closing(sqlite3.connect(f"{backup.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as copy:
+            (begun,) = copy.execute("SELECT created_utc FROM campaign").fetchone()
+    except (sqlite3.Error, TypeError):  # TypeError: there is no row
+        return ""
+    return str(begun)
 
 
 @contextmanager
