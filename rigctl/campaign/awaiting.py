@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Final
 
 from rigctl.campaign.corrections import MOST, amend, names_of
@@ -319,6 +319,6 @@ def lasting(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def told_utc(utc: str) -> str:
-    """Return an instant for people, in the time of this machine, whose zone it names: others read it elsewhere."""
-    return f"{datetime.fromisoformat(utc).astimezone():%Y-%m-%d %H:%M %Z}"
+def told_utc(utc: str, zone: tzinfo | None = None) -> str:
+    """Return an instant for people, in this zone (None: the machine's), and name it: others read it elsewhere."""
+    return f"{datetime.fromisoformat(utc).astimezone(zone):%Y-%m-%d %H:%M %Z}"

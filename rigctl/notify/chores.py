@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from rigctl.campaign import control
 from rigctl.campaign.alarms import pressing, worst
@@ -20,6 +21,7 @@ from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.look import looking
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import campaign_here
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.notify.metrics import Numbers, families
 from rigctl.notify.setup import Setup
@@ -55,7 +57,8 @@ class Looker:
         status = self._status()
         now = datetime.now(UTC)
         with looking(self.directory) as reader:
-            self.facts = gather(reader, None, status, now, before=self.facts)
+            alive = campaign_here(self.directory) is not None
+            self.facts = gather(reader, None, status, now, before=self.facts, alive=alive)
             dosed = dict(reader.glance.dosed_ml(0.0))
         free = None
         with suppress(OSError):
@@ -84,11 +87,13 @@ def summary(setup: Setup) -> str:
     Raises:
         RigctlError: the journal cannot be read.
     """
-    return summary_of(Looker(Path(setup.state)).look())
+    spec = setup.telling.notify
+    zone = ZoneInfo(spec.zone) if spec is not None and spec.zone else None
+    return summary_of(Looker(Path(setup.state)).look(), zone)
 
 
-def summary_of(numbers: Numbers) -> str:
-    """Say in a few lines how a campaign stands."""
+def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
+    """Say in a few lines how a campaign stands; times in this zone, None: the machine's."""
     facts = numbers.facts
     labels, money_, rows = facts.labels, facts.money, facts.course.rows
     day = (facts.now - timedelta(days=1)).isoformat()
@@ -108,18 +113,18 @@ def summary_of(numbers: Numbers) -> str:
         lines.append(
             f"Best so far: {number(value)} {outcome.unit}".rstrip() + f", trial {row.trial}, controlling {control_set}."
         )
-    lines += _awaited_words(facts)
+    lines += _awaited_words(facts, zone)
     lines.append(_alarm_words(numbers))
     lines.append(_end_words(facts))
     return "\n".join(lines)
 
 
-def _awaited_words(facts: Facts) -> list[str]:
+def _awaited_words(facts: Facts, zone: tzinfo | None) -> list[str]:
     """Say how many outcomes are awaited, and until when the first of them; nothing where none is."""
     if not facts.awaited:
         return []
     first = facts.awaited[0]
-    until = told_utc(first.due)
+    until = told_utc(first.due, zone)
     when = f"trial {first.trial} until {until}" if first.how == "hand" else f"trial {first.trial} is read at {until}"
     return [f"Awaited: {counted(len(facts.awaited), 'outcome')}, the first of {when}."]
 

@@ -16,10 +16,12 @@ from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
 from rigctl.console import outcomes
 from rigctl.console.outcomes import judged
-from rigctl.notify.chores import Looker, summary_of
+from rigctl.notify.chores import Looker, summary, summary_of
+from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.values import Measurement
+from rigctl.telling import NotifySpec, Telling
 from tests.campaign.records import SetClock, make_decision
 from tests.config.test_late import late
 from tests.page.served import Answering, asking, log_in, token_for
@@ -134,6 +136,8 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     assert (status["awaiting"], status["first_due"]) == ([1, 2, 3, 4], told_utc(DUE.isoformat()))
     said = f"Awaited: 4 outcomes, the first of trial 1 until {told_utc(DUE.isoformat())}."
     assert said in summary_of(Looker(Path("state/tank")).look()).splitlines()
+    there = Telling(NotifySpec(zone="Asia/Kathmandu"))
+    assert "until 2026-03-04 17:45 +0545." in summary(Setup("tank", "EUR", "state/tank", there))
     for n in range(1, 5):
         awaited.rigctl("outcome", str(n), "--lost", "--why", "spilt")
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).look())
