@@ -44,6 +44,10 @@ def report(
     target = out or Path("report.html")
     if pdf:
         report_files.browser()  # before anything that takes time
+    if target.suffix.lower() == ".pdf":
+        raise UsageError(
+            f"--out {target}: is where HTML goes; give {target.stem}.html, and --pdf prints {target} beside it"
+        )
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
     with open_campaign(config, state) as campaign:

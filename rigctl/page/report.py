@@ -40,7 +40,7 @@ DECIDING: Final = ("numpy", "scipy", "scikit-learn")
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "RECORDED": "gave an outcome",
-        "AWAITING": "await their outcome",
+        "AWAITING": "gave no outcome yet",
         "FAILED": "failed",
         "ABANDONED": "broken off by a person or a signal",
         "LOST": "lost when the process died",

@@ -42,6 +42,7 @@ def test_a_file_that_cannot_be_written_is_refused(ingested):
     assert "nowhere/found.html: cannot be written" in refused.err
     assert "No space left" in ingested.rigctl("report", "-o", "/dev/full", code=2).err
     assert "cannot be written" in ingested.rigctl("report", "-o", ".", code=2).err
+    assert "give found.html, and --pdf prints found.pdf" in ingested.rigctl("report", "-o", "found.pdf", code=2).err
     Path("drawn").write_text("", encoding="utf-8")
     assert "drawn: cannot be written" in ingested.rigctl("report", "--figures", "drawn", code=2).err
 
