@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import shutil
 import sqlite3
@@ -206,6 +207,22 @@ def test_a_trip_that_could_not_be_read_is_taken_for_one(sound, tmp_path):  # noq
     recovered(path, tmp_path / "new")
     with closing(Journal(tmp_path / "new", SetClock(2e9), "boot-1")) as journal:
         assert "could not be read" in journal.trips.latched().reason
+
+
+def test_a_full_disk_leaves_no_cut_word_of_what_is_driven(sound, tmp_path, monkeypatch):  # noqa: F811
+    """Without it `rigctl safe` goes by the configuration; half of one it could not read."""
+    path, copying = copied(sound, tmp_path), shutil.copyfile
+    path.with_name("safe.json").write_text("{}", encoding="utf-8")
+
+    def full(old, new):
+        if Path(old).name != "safe.json":
+            return copying(old, new)
+        Path(new).write_text("{", encoding="utf-8")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    recovered(path, tmp_path / "new")
+    assert {file.name.partition("-")[0] for file in (tmp_path / "new").iterdir()} == {"journal.sqlite"}
 
 
 def test_nothing_is_put_where_something_is_or_made_of_nothing(sound, tmp_path):  # noqa: F811

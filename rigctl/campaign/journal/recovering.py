@@ -24,6 +24,7 @@ from rigctl.campaign.journal.stored import Violation
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
+from rigctl.files import whole
 
 _ROUNDS: Final = 20
 """Times that rows which cannot be as they stand are left out, before what is left is told as it is."""
@@ -107,8 +108,8 @@ def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
         for file in directory.iterdir():
             file.unlink()
         raise
-    with suppress(OSError):  # how the rig is made safe without a journal
-        shutil.copyfile(path.with_name(SAFE_FILE), directory / SAFE_FILE)
+    with suppress(OSError), whole(directory / SAFE_FILE) as safe:  # how the rig is made safe without a journal
+        shutil.copyfile(path.with_name(SAFE_FILE), safe)
     return loss
 
 
