@@ -112,11 +112,20 @@ def quantity_meant(text: str) -> str:
             return write(f"{3600 * hours + 60 * minutes + seconds} s")
         return write(f"{60 * hours + minutes} min")
     signs = {"€": "EUR", "$": "USD", "£": "GBP"}
-    plain = re.sub(r"(?<=\d),(?=\d)", ".", text)
+    plain = re.sub(r"\d[\d.,]*", lambda m: _with_a_point(m[0]), text)
     for sign, code in signs.items():
         plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
     return write(plain.strip()) if plain != text else ""
+
+
+def _with_a_point(number: str) -> str:
+    """Write 60,5 as 60.5, and of 1.000,50 or 1,000,000 leave out what groups digits."""
+    if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+", number):
+        number = number.replace(".", "")
+    elif re.fullmatch(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}", number):
+        number = number.replace(",", "")
+    return re.sub(r"(?<=\d),(?=\d)", ".", number)
 
 
 def lasting(seconds: float) -> str:

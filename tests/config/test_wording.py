@@ -57,7 +57,16 @@ def test_what_looks_like_a_number_is_recognised(value, remedy):
 
 @pytest.mark.parametrize(
     ("text", "remedy"),
-    [("1:30", '; write "90 min"'), ("0:00:20", '; write "20 s"'), ("$5", '; write "5 USD"'), ("20 min", "")],
+    [
+        ("1:30", '; write "90 min"'),
+        ("0:00:20", '; write "20 s"'),
+        ("$5", '; write "5 USD"'),
+        ("20 min", ""),
+        ("60,5 EUR", '; write "60.5 EUR"'),
+        ("1.000,50 EUR", '; write "1000.50 EUR"'),
+        ("1,234,567.5 EUR", '; write "1234567.5 EUR"'),
+        ("1,000,000 EUR", '; write "1000000 EUR"'),
+    ],
 )
 def test_foreign_forms_of_quantities_are_recognised(text, remedy):
     """Times with colons, signs of currencies; what is as it should be has no remedy."""
