@@ -160,7 +160,7 @@ class Units:
             try:
                 none, one = (self._convert(Decimal(n), kind.unit, per) for n in (0, 1))
             except ValueError as error:
-                why = self._why(per, kind.unit)
+                why = self._why(per, kind.unit, value)
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
             if none:  # as degrees Celsius and Fahrenheit: one is no fixed number of the other
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {per} has another zero')
@@ -175,16 +175,16 @@ class Units:
         try:
             return self._convert(amount, unit, other)
         except ValueError as error:
-            why = quantity_meant(value) or f"; {self._why(unit, other)}"
+            why = quantity_meant(value) or f"; {self._why(unit, other, value)}"
             raise ValueError(f'got "{value}", must be {what}{why}') from error
 
-    def _why(self, unit: str, other: str) -> str:
-        """Say why one unit is not another: it is none, or of something else."""
+    def _why(self, unit: str, other: str, value: str) -> str:
+        """Say why one unit of `value` is not another: it is none, or of something else."""
         try:
             self.unit(unit)
         except ValueError:
             if _MEGALITRE.search(unit):
-                return f"no rig doses megalitres{write(_MEGALITRE.sub('mL', unit))}"
+                return f"no rig doses megalitres{write(_MEGALITRE.sub('mL', value))}"
             return f'"{unit}" is no known unit{_unit_meant(unit)}'
         return f"{unit} cannot be converted to {other}"
 

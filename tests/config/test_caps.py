@@ -72,7 +72,7 @@ def test_a_cap_in_megalitres_is_refused():
     text = SMALL.replace(LIMITS, "limits: {doser: {per_dose: 20 ML, per_day: 200 Ml}}")
     said = str(problems(text))
     assert "20 ML" in said
-    assert 'write "mL"' in said
+    assert 'write "20 mL"' in said
 
 
 def test_a_setpoint_that_may_not_jump_takes_its_time():
