@@ -106,11 +106,6 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
         lines(console, wrapped(f"{INDENT * 2}{says.cells[i]}", console.width, INDENT * 2))
 
 
-def severity_words(severity: Severity) -> str:
-    """Return sign and word of a severity."""
-    return " ".join(SEVERITIES.get(severity.name, (severity.name.lower(),)))
-
-
 def to_json(found: Sequence[AlarmState], *, every: bool = False) -> Mapping[str, Any]:
     """Return the list for programs; times are UTC."""
     listed = found if every else pressing(found)

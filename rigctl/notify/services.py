@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.errors import RigctlError, UsageError
 from rigctl.notify.texts import Message
 
 if TYPE_CHECKING:
@@ -167,8 +167,3 @@ def _clean(text: str, hidden: frozenset[str]) -> str:
     for word in sorted(hidden, key=len, reverse=True):
         text = text.replace(word, HIDDEN)
     return " ".join(text.split())
-
-
-def count_words(found: Parsed) -> str:
-    """Say how many URLs there are, and of which services."""
-    return f"{counted(len(found.services), 'URL')}: {found}"
