@@ -78,15 +78,18 @@ class Besides:
         self._fed(running)
 
     def _within_hours(self) -> None:
-        """Nothing is driven outside its hours for longer than the watch and the way to safety take."""
+        """Nothing is driven outside its hours for longer than the watch and the way to safety take.
+
+        But for what another hand has switched on since it was made safe: between trials nobody asks after that.
+        """
         if self._rig.allowed is None or not self._knows_time:
             return
         shut = not any(_open(OPEN_MIN, self._civil_s - ago_s) for ago_s in (0.0, HEED_S))
-        name = TIMED[self._rig.name]
+        name, apart = TIMED[self._rig.name], {*self._rig.pumps, *self._witness.mischief.touched}
         valve_shut = not any(_open(VALVE_MIN, self._civil_s - ago_s) for ago_s in (0.0, HEED_S))
         self.met["closed hours"] += shut
         for driven in self._witness.driven() if shut or valve_shut else ():
-            if (shut or driven == name) and self._trouble.untouched(driven) and driven not in self._rig.pumps:
+            if (shut or driven == name) and self._trouble.untouched(driven) and driven not in apart:
                 self._witness.fail(f"{driven}: driven in minute {_minute(self._civil_s):.1f}, outside its hours")
 
     def _fed(self, running: Running) -> None:
