@@ -181,11 +181,12 @@ def _check_pauses(connection: sqlite3.Connection) -> None:
 
 
 def _check_holds(connection: sqlite3.Connection, clear_for_s: float) -> None:
-    """What the campaign has held for has been gone for a while before it goes on."""
+    """What the campaign has held for has been gone for a while before it goes on, but for what a person has seen to."""
+    tended = [at_s for (at_s,) in connection.execute("SELECT at_s FROM upkeep")]
     rows = connection.execute("SELECT start, phase, why, at_s FROM phases ORDER BY id").fetchall()
     for (start, phase, why, since_s), (after, _, said, at_s) in pairwise(rows):
         over = said == "what it held for is over" and (start, phase) == (after, "HOLDING")
-        if over and at_s - since_s < 0.5 * clear_for_s:
+        if over and at_s - since_s < 0.5 * clear_for_s and not any(since_s <= told_s <= at_s for told_s in tended):
             raise Violation(f"it goes on {at_s - since_s:.1f} s after it began to hold for {why}")
 
 

@@ -184,7 +184,7 @@ class Simulation:
         until_s, before = self.kernel.now_s + REST_S + 2 * settle_s, self.witness.recorded
         while self.witness.recorded == before:
             running = self._started()
-            self.kernel.after(5.0, lambda running=running: self.mischief.ask(running, "resume"))  # type: ignore[misc]
+            self.kernel.after(5.0, lambda running=running: self._seen_to(running))  # type: ignore[misc]
             going = lambda running=running: running.life.dead or self.witness.recorded > before  # type: ignore[misc]  # noqa: E731
             if not self.kernel.run(going, until_s):
                 raise Violation(f"nothing is wrong, and for {REST_S / 3600.0:g} h no trial was recorded")
@@ -194,6 +194,13 @@ class Simulation:
             self._buried(running)
             self._mended(running)
         self.witness.replays()
+
+    def _seen_to(self, running: Running) -> None:
+        """Do what a person does that it may wait for: resume, fill the bottles, take back their pumps."""
+        self.mischief.ask(running, "resume")
+        for device in (name for name, care in self.world.loaded.rig.care.items() if care.bottle_ml is not None):
+            self.mischief.ask(running, "refilled", device=device)
+            self.mischief.ask(running, "in-service", device=device)
 
     def _drawn_doom(self) -> Doom:
         kind = self.draw.choices(("commit", "disk", "line", "instant", "dose", "none"), (4, 4, 4, 5, 2, 1))[0]
