@@ -17,6 +17,7 @@ from rigctl.core.costs.fields import predicted_upper
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import Micros, to_units
+from rigctl.core.operating.memory import KEPT as PRODUCTION
 
 if TYPE_CHECKING:
     from rigctl.core.policy import Proposal
@@ -66,7 +67,9 @@ def reference_proposal(
         technical=f"reference trial of {label}, every {every} trials",
         predicted_cost=to_units(most) or None,
     )
-    return proposal, {**state, KEPT: {"control_set": list(_names(problem, control_set)), "at": list(setting)}}
+    # a policy drops what production has run since; nobody asks it here
+    own = {key: value for key, value in state.items() if key != PRODUCTION}
+    return proposal, {**own, KEPT: {"control_set": list(_names(problem, control_set)), "at": list(setting)}}
 
 
 def kept(after: JsonState, before: JsonState) -> dict[str, Any]:
