@@ -179,7 +179,8 @@ class TrialRun:
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
-            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
+            # as it was asked: what came while it was silent is known from the next decision on
+            last = last_that_worked(await self.journal.call(lambda j: j.read.trials(question.history.corrections)))
             question = replace(question, history=await _whole(question.history, self))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))

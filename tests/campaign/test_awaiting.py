@@ -19,10 +19,19 @@ from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.salvage import salvage
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceError, UsageError
+from rigctl.errors import DeviceError, NoAnswer, UsageError
 from rigctl.rig.spec import LateSpec
 from rigctl.rig.values import Measurement
-from tests.campaign.fakes import INVALID, RestingClock, TenLines, charged, make_rig_spec, make_spec, metered
+from tests.campaign.fakes import (
+    INVALID,
+    RestingClock,
+    TenLines,
+    ThreadDecider,
+    charged,
+    make_rig_spec,
+    make_spec,
+    metered,
+)
 from tests.campaign.records import SetClock
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
@@ -166,6 +175,24 @@ async def test_the_next_trial_waits_where_it_is_told_to(stage):
         (n, n - 1.0, 0) for n in (1, 2, 3)
     ]
     assert [e.row.state for e in stage.told if isinstance(e, TrialEnded)] == [State.AWAITING] * 3
+
+
+async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_played_instead(stage):
+    """What worked last is what had when the policy was asked: so replay finds it again."""
+
+    class Silent(ThreadDecider):
+        async def decide(self, question, limit_s):
+            await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", trial=2, outcomes={"y": 2.0})
+            raise NoAnswer("no decision")
+
+    spec = spec_with(BY_HAND, max_trials=2)
+    await stage.run(spec)
+    with closing(opened(stage.state)) as journal:
+        give(journal, 1, {"y": 1.0}, "Ada")
+    await stage.run(replace(spec, max_trials=3), decider=Silent())
+    rows, _, _ = sound(stage, spec)
+    assert (rows[2].origin, rows[2].corrections, rows[2].setpoints) == ("timed-out", 1, rows[0].setpoints)
+    assert rows[1].setpoints != rows[0].setpoints
 
 
 async def test_a_sensor_is_read_when_it_is_due(stage):
