@@ -21,7 +21,7 @@ def test_every_named_problem_can_be_built(tmp_path):
     data = str(write_arrays(tmp_path))
     assert len(catalogue()) == len(set(catalogue())) >= 18
     for name in catalogue():
-        if name == "gp-sample3":  # slow, and in the truth's tests
+        if name.startswith("gp-sample3"):  # slow, and in the truth's tests; others age, too
             continue
         bench = bench_problem(cell(name, data=data))
         points = bench.initial_points(np.random.default_rng(0))
