@@ -66,7 +66,7 @@ class Unit:
             return ActuatorState(False, None)
         held = o.write.value(decode(words, o.write.type, o.write.order))
         if o.release_value is not None and _same(o.write, held, o.release_value):
-            return ActuatorState(False, None)
+            return ActuatorState(False, o.release_value)
         return ActuatorState(True, held if math.isfinite(held) else math.nan)  # no setpoint, and none that was sent
 
     def _held(self, deadline: Deadline) -> tuple[bool, Sequence[int]]:

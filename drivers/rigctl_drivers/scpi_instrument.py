@@ -215,7 +215,7 @@ class ScpiOutput:
             return ActuatorState(False, None)
         held = self._held(o.confirm, deadline)
         if o.release_value is not None and _same(held, o.release_value):
-            return ActuatorState(False, None)
+            return ActuatorState(False, o.release_value)
         return ActuatorState(True, held)
 
     def _impose(self, value: float, deadline: Deadline) -> None:

@@ -295,12 +295,15 @@ async def _in_turn(titrations: list[tuple[Titration, float]]) -> None:
 
 
 def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
-    """Tell whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
+    """Tell whether a read-back confirms `value` (None: released).
+
+    What is let go by a setpoint, as a switch is by 0, both holds that and is released.
+    """
     if value is None:
         return not state.controlled
-    if not state.controlled:
-        return state.setpoint == value == 0
-    return state.setpoint is None or abs(state.setpoint - value) <= tolerance
+    if state.setpoint is None:
+        return state.controlled
+    return abs(state.setpoint - value) <= tolerance
 
 
 def told(state: ActuatorState, unit: str) -> str:

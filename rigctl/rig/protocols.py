@@ -234,7 +234,8 @@ class ActuatorState:
     controlled: bool
     """Whether it is imposing a setpoint now."""
     setpoint: float | None
-    """The setpoint it holds, engineering units; None when released. A switch holds 1, or 0: off is released."""
+    """The setpoint it holds, engineering units; None when released, unless letting go is a setpoint, too: a switch that
+    is off holds 0, and what is let go by a value holds that."""
 
 
 @runtime_checkable

@@ -167,7 +167,7 @@ def test_without_enable_the_release_value_imposes_nothing(wire):
     made.apply(7.0, soon())
     assert made.read_back(soon()) == ActuatorState(True, 7.0)
     made.release(soon())
-    assert made.read_back(soon()) == ActuatorState(False, None)
+    assert made.read_back(soon()) == ActuatorState(False, 2.0)
 
 
 def test_safe_is_released_or_the_safe_value(wire):

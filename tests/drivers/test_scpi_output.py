@@ -173,7 +173,7 @@ def test_without_a_switch_a_value_releases(wire, supply):
     device.apply(5.0, soon())
     assert device.read_back(soon()) == ActuatorState(controlled=True, setpoint=5.0)
     device.release(soon())
-    assert device.read_back(soon()) == RELEASED
+    assert device.read_back(soon()) == ActuatorState(controlled=False, setpoint=0.0)
     device.safe(soon())
     assert supply.volts == 1.5
 
