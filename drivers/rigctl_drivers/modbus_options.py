@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from rigctl.rig.protocols import DeviceOptions
-from rigctl_drivers.registers import NumberType, WordOrder, encode, width
+from rigctl_drivers.registers import NumberType, WordOrder, decode, encode, width
 
 Address = Field(ge=0, le=0xFFFF)
 
@@ -40,6 +40,10 @@ class NumberOptions(DeviceOptions):
 
     def words(self, value: float) -> tuple[int, ...]:
         return encode((value - self.offset) / self.scale, self.type, self.order)
+
+    def rounded(self, value: float) -> float:
+        """Return what stands there once `value` was written."""
+        return self.value(decode(self.words(value), self.type, self.order))
 
     @property
     def resolution(self) -> float:

@@ -36,6 +36,10 @@ def _misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str
     return [f"{name} {value:g} {why}" for name, value in named if (why := _misfit(options, value))]
 
 
+def _rounded(options: ModbusOptions, setpoint: float) -> float:
+    return setpoint if options.write is None else options.write.rounded(setpoint)
+
+
 def _grain(options: ModbusOptions, total: float) -> float:
     read = options.read
     if read is None or read.table in ("coil", "discrete"):
@@ -93,6 +97,7 @@ class ModbusRegisterDriver:
     options: ClassVar[type[DeviceOptions]] = ModbusOptions
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
+    rounded = staticmethod(_rounded)
     grain = staticmethod(_grain)
     watchdog = staticmethod(watchdog_of)
     look_rank: ClassVar[int] = 3

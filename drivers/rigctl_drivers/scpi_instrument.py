@@ -118,6 +118,11 @@ def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
     return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
 
 
+def _rounded(options: ScpiOptions, setpoint: float) -> float:
+    forms = (form for _, name, form, _ in Formatter().parse(options.set or "") if name is not None)
+    return float(format(setpoint, next(forms, "") or ""))
+
+
 class ScpiDriver:
     """Driver of an SCPI instrument."""
 
@@ -127,6 +132,7 @@ class ScpiDriver:
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
+    rounded = staticmethod(_rounded)
     look_rank: ClassVar[int] = 1
     look = staticmethod(look_scpi)
 

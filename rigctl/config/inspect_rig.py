@@ -20,15 +20,18 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.rig import wiring
-from rigctl.rig.abilities import Claim, Fed, Fits, Occupies
+from rigctl.rig.abilities import Claim, Fed, Fits, Occupies, Rounds
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, Device, Doser, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, Device, DeviceOptions, Doser, Sensor
 from rigctl.rig.registry import Registry
-from rigctl.rig.spec import DeviceSpec, RigSpec
+from rigctl.rig.safing import safe_tolerance
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
+ROUNDING: Final = 1e-6
+"""Of the range or the setpoint: so much becomes of a number that stands in a float32."""
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
 """A port of this machine's own: a pseudo-terminal has a program at its other end, every other port has a plug."""
@@ -136,8 +139,30 @@ def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
         if device is None or name in spec.pumps or not isinstance(driver, Fits):
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
-        for what in driver.misfits(device.options, [*ends, *safe, *filter(None, [prepared.get(name)])]):
+        values = [*ends, *safe, *filter(None, [prepared.get(name)])]
+        for what in driver.misfits(device.options, values) or _astray(driver, device.options, limits, values):
             context.findings.add(("devices", name), what)
+
+
+def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]) -> Sequence[str]:
+    """Say where the guard lets a setpoint pass that a device makes another of, beyond the range or not to be confirmed.
+
+    What lies between two setpoints stays between what the device makes of them, so that the ends speak for all.
+    """
+    found: dict[str, None] = {}
+    if not isinstance(driver, Rounds):
+        return ()
+    for value in values:
+        if not limits.low <= value <= limits.high:
+            continue  # told already
+        held, slack = driver.rounded(options, value), ROUNDING * max(abs(value), limits.high - limits.low)
+        told = f"holds {held:g} where {value:g} is sent"
+        if not limits.low - slack <= held <= limits.high + slack:
+            remedy = "end the range at a step of its register or command, or give it finer ones"
+            found[f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]: {remedy}"] = None
+        elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
+            found[f"{told}, so its safe state would never be confirmed: give one that it can hold"] = None
+    return tuple(found)
 
 
 def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:

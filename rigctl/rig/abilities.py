@@ -166,6 +166,15 @@ class Fits(Protocol):
 
 
 @runtime_checkable
+class Rounds(Protocol):
+    """A driver that knows what becomes of a setpoint on its way: a register has steps, a command few digits."""
+
+    @staticmethod
+    def rounded(options: Any, setpoint: float) -> float:
+        """Return what a device with these options holds once it was sent this; it never falls as that rises."""
+
+
+@runtime_checkable
 class Feeds(Protocol):
     """A driver whose devices may have a watchdog."""
 

@@ -239,13 +239,17 @@ class _Course:
             self.left |= {h.name: f"{type(error).__name__}: {error}" for h in handles}
 
 
+def safe_tolerance(value: float) -> float:
+    """Return how far a safe value may be from what is read back: only the rounding of a coarse register is forgiven."""
+    return 0.01 * max(abs(value), 1.0)
+
+
 def _question(handle: Handle[Any], limits: ActuatorLimits) -> Callable[[Deadline], str]:
     """Return what the instrument says instead of being safe, or nothing."""
     if isinstance(handle.device, Doser):
         return lambda deadline: "it still runs" if handle.device.dose_status(deadline).running else ""
     value = None if limits.safe_state == "off" else limits.safe_state
-    # the safe value itself must come back; only the rounding of a coarse register is forgiven
-    tolerance = 0.0 if value is None else 0.01 * max(abs(value), 1.0)
+    tolerance = 0.0 if value is None else safe_tolerance(value)
 
     def denial(deadline: Deadline) -> str:
         state = handle.device.read_back(deadline)

@@ -92,6 +92,13 @@ REFUSED = {
                                "limits.doser.per_day", "at least 0.5 mL"),
     "range of int16": (changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.0001}")),
                        "devices.ca_valve", "setpoint 7.7 cannot be held by holding register 2"),
+    "range that ends between steps": (
+        changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.3}")),
+        "devices.ca_valve", "holds 7.8 where 7.7 is sent, beyond the range [0, 7.7]"),
+    "safe state between steps": (
+        changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.7}"),
+                ("ca_valve: off", "ca_valve: 1")),
+        "devices.ca_valve", "holds 0.7 where 1 is sent, so its safe state would never be confirmed"),
     "range of a switch": (changed((", write: {at: 2, type: float32}", "")),
                           "devices.ca_valve", "setpoint 7.7 cannot be held: an on/off device takes 0 or 1"),
     "safe value": (changed(("write: {at: 2, type: float32}", "safe_value: -1, write: {at: 2}"),

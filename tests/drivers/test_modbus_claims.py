@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.rig.abilities import Claim, Fits, Grained, Occupies
+from rigctl.rig.abilities import Claim, Fits, Grained, Occupies, Rounds
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.registers import float_step
@@ -100,3 +100,30 @@ def test_a_command_belongs_to_one_scpi_setpoint():
     assert {Claim("command VOLT {value}", "writes"), Claim("command OUTP ON", "writes")} <= claimed
     assert ScpiDriver.misfits(volts, [7.7]) == []
     assert "takes 0 or 1" in ScpiDriver.misfits(ScpiOptions.model_validate({"enable": output}), [0.0, 7.7])[0]
+
+
+LEVEL = {"confirm": "VOLT?", "release_value": 0}
+
+
+@pytest.mark.parametrize(
+    ("command", "held"), [("VOLT {value}", 7.75), ("VOLT {value:.1f}", 7.8), ("V {value:.0e},1", 8.0)]
+)
+def test_a_setpoint_has_the_digits_that_its_command_has(command, held):
+    """Whoever sends 7.75 V in one decimal sends 7.8 V."""
+    assert ScpiDriver.rounded(ScpiOptions.model_validate({"set": command, **LEVEL}), 7.75) == held
+    assert isinstance(ScpiDriver, Rounds)
+
+
+@given(
+    st.lists(st.floats(-3000.0, 3000.0), min_size=2, max_size=2),
+    st.sampled_from(["int16", "int32", "float32", "float64"]),
+    st.sampled_from([1.0, 0.1, -0.1, 0.3, 7.0]),
+    st.floats(-100.0, 100.0),
+)
+def test_what_lies_between_two_setpoints_stays_between_what_is_held_of_them(setpoints, kind, scale, offset):
+    """So that the ends of a range speak for all of it."""
+    options = modbus(write={"at": 2, "type": kind, "scale": scale, "offset": offset}, release_value=0)
+    low, high = sorted(setpoints)
+    held = [ModbusRegisterDriver.rounded(options, value) for value in (low, (low + high) / 2, high)]
+    assert held == sorted(held)
+    assert abs(held[0] - low) <= 0.5001 * abs(scale) + 1e-3
