@@ -107,6 +107,9 @@ class ModbusRegisterDriver:
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
         if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
+        if options.address == 0 and line.url.startswith(("modbus_rtu:", "rtu_tcp:")):
+            everybody = "every unit on the line obeys it, and none answers"
+            raise ValueError(f"address: got 0, must be 1 to 247: 0 is the broadcast, {everybody}")
         unit = Unit(options, line)
         if options.counter:
             return ModbusCounter(unit)

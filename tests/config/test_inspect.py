@@ -67,6 +67,8 @@ REFUSED = {
                     "6: variables.ca.actuator", "which is no actuator"),
     "one coil": (changed(device(f"{PLC}, unit: mM, write: {{at: 9}}, enable: {{coil: 0}}")),
                  "devices.more", "writes unit 1 coil 0, as ca_valve does"),
+    "broadcast": (changed(device(f'driver: modbus, bus: "modbus_rtu://{USB}7", address: 0, enable: {{coil: 0}}')),
+                  "devices.more.bus", "0 is the broadcast, every unit on the line obeys it"),
     "one register": (changed(device(f"{PLC}, unit: mM, write: {{at: 3}}, enable: {{coil: 7}}")),
                      "devices.more", "writes unit 1 holding register 3, as ca_valve does"),
     "overlapping words": (changed(device(f"{PLC}, unit: mM, read: {{at: 1, type: float32}}")),

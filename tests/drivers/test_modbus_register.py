@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Doser, Meter, Sensor, Severity
+from rigctl.rig.registry import Registry
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 
@@ -86,6 +87,17 @@ def test_options_that_do_not_fit_together_are_refused(options, says):
     """Every contradiction is an error in a sentence, before anything is opened."""
     with pytest.raises(ValidationError, match=says):
         ModbusRegisterDriver.options.model_validate(options)
+
+
+@pytest.mark.parametrize("url", ["modbus_rtu://port", "rtu_tcp://host", "modbus_tcp://host"])
+def test_the_broadcast_is_no_address_on_rtu(clock, url):
+    """Every unit would obey it, and none answers; over TCP it is that of devices without units."""
+    wire, options = Registry.installed().open_line(url, clock), ModbusRegisterDriver.options(address=0, read=READ)
+    if url.startswith("modbus_tcp"):
+        assert ModbusRegisterDriver.connect("probe", options, wire).unit == ""
+    else:
+        with pytest.raises(ValueError, match="address: got 0, must be 1 to 247: 0 is the broadcast, every unit"):
+            ModbusRegisterDriver.connect("probe", options, wire)
 
 
 def test_a_raw_value_is_scaled(wire, memory):
