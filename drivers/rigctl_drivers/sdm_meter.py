@@ -17,7 +17,7 @@ from pydantic import Field
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
-from rigctl_drivers.modbus_protocol import says_simulated
+from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, float_step
 
 VOLTAGE = 0x00
@@ -163,7 +163,9 @@ class SdmMeter:
         address = self._options.address
         try:
             return self._spaced(lambda: self._line.read_registers(address, "holding", register, count, deadline))
-        except DeviceFault:
+        except Refused as refusal:
+            if refusal.code not in NOT_THIS_WAY:  # a gateway or the meter in trouble says nothing of what it has
+                raise
             self._missing.add(register)
             return None
 

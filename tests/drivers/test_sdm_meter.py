@@ -133,6 +133,24 @@ def test_a_meter_without_these_registers_is_taken_and_not_asked_again(peer, line
     assert [pdu[1:3].hex() for pdu in unit.pdus if pdu[0] == 3] == ["001e", "fc00", "fc02"]
 
 
+@pytest.mark.parametrize("code", [0x04, 0x0A, 0x0B])
+def test_69_trouble_on_the_way_does_not_hide_in_what_a_meter_counts(peer, line, code):
+    """A gateway that reaches the meter the second time only has not said that it has no such register."""
+    words = dict(zip(((4, 0), (4, 1)), struct.unpack(">HH", struct.pack(">f", 230.0)), strict=True))
+    words |= dict(zip(((4, 0x46), (4, 0x47)), struct.unpack(">HH", struct.pack(">f", 50.0)), strict=True))
+    unit, troubles = ModbusUnit(words={**words, (3, 0x1E): 0x3F80}), [code]
+
+    def answer(request):
+        unit.faults = [exception(troubles.pop())] if request[1] == 3 and troubles else []
+        return unit.rtu(request)
+
+    device = meter(line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, answer).path}?quiet=0.1"), Sdm630Driver)
+    with pytest.raises(DeviceFault, match=f"refused with exception {code:02X}"):
+        device.identify(Deadline.after(10.0))
+    with pytest.raises(IdentityMismatch, match="counts in MWh"):
+        device.identify(Deadline.after(10.0))
+
+
 def test_power_that_is_no_number_is_invalid():
     """A NaN power is INVALID."""
     assert meter(mains(xC=math.nan)).read(soon()).severity is Severity.INVALID
