@@ -8,17 +8,20 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from rigctl.errors import DeviceError
+from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
+from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
 from rigctl_drivers.ezo import UNITS, EzoChannel
-from rigctl_drivers.ezo_calibration import calibration_of
+from rigctl_drivers.ezo_calibration import calibration_of, if_known
 from rigctl_drivers.ezo_temperature import CompensateOptions, Compensation
 from rigctl_drivers.looking import look_ezo
 
 LATE_S = 1.0
 """The slowest reading (pH) takes 900 ms."""
 NO_PROBE = MappingProxyType({"rtd": -1023.0})
+
+SET_TO = MappingProxyType({"rtd": ("S,?", "c"), "ec": ("O,?", "EC"), "do": ("O,?", "mg"), "hum": ("O,?", "HUM")})
+"""What circuits can be set to say instead, which a power cut does not undo: the question, and what it must answer."""
 
 
 class EzoSensorOptions(DeviceOptions):
@@ -88,11 +91,22 @@ class EzoSensor:
         self.unit = options.unit or UNITS[options.model.casefold()]
         self._options = options
         self._channel = channel = EzoChannel(line, options.model, late_s=LATE_S)
-        self.identify, self.simulated = channel.identify, channel.simulated
+        self.simulated = channel.simulated
         self._prepared = False
         compensate = options.compensate
         self.temperature_from = None if compensate is None else compensate.temperature
         self._compensation = None if compensate is None else Compensation(compensate, line.clock)
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask as `EzoChannel.identify`; raises `IdentityMismatch` also if it is set to speak another unit than ours."""
+        found, model = self._channel.identify(deadline), self._options.model.casefold()
+        question, meant = SET_TO.get(model, ("", ""))
+        said = if_known(self._channel, question, deadline) if meant and self.unit == UNITS[model] else None
+        if said is not None and meant.casefold() not in map(str.casefold, said):
+            mend = question.replace("?", meant) + (",1" if question == "O,?" else "")
+            what = f"{question} got {','.join(said)!r}, so it does not read in {self.unit}"
+            raise IdentityMismatch(f"{what}: send {mend}, or say in `unit` and `field` what it reads")
+        return found
 
     def take_temperature(self, reading: Reading) -> None:
         if self._compensation is not None:

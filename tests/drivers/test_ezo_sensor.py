@@ -92,6 +92,33 @@ def test_a_probe_that_sleeps_between_readings_is_woken(wire, circuit):
     assert wire.sent[-3:] == ["R", "i", "R"]
 
 
+@pytest.mark.parametrize(
+    ("model", "question", "said", "mend"),
+    [
+        ("RTD", "S,?", "?S,f", "S,c"),
+        ("RTD", "S,?", "?S,K", "S,c"),
+        ("EC", "O,?", "?O,TDS,S", "O,EC,1"),
+        ("DO", "O,?", "?O,%", "O,mg,1"),
+        ("HUM", "O,?", "?O,T,Dew", "O,HUM,1"),
+    ],
+)
+def test_a_circuit_that_is_set_to_another_unit_is_refused(model, question, said, mend):
+    """77 is no temperature in degC if the circuit speaks degF; whoever says so in `unit` is believed."""
+    circuit = Circuit(model)
+    circuit.answers[question] = [said, "*OK"]
+    with pytest.raises(IdentityMismatch, match=rf"does not read in .*: send {mend}, or say in `unit` and `field`"):
+        sensor(ScriptedLine(circuit), model=model).identify(soon())
+    assert sensor(ScriptedLine(circuit), model=model, unit="degF").identify(soon()).model == model
+
+
+@pytest.mark.parametrize(("question", "said"), [("S,?", "?S,C"), ("S,?", "?S,c"), ("Name,?", "?NAME,bath")])
+def test_a_circuit_that_speaks_degrees_celsius_is_taken(question, said):
+    """Also one that does not know the question."""
+    circuit = Circuit("RTD")
+    circuit.answers[question] = [said, "*OK"]
+    assert sensor(ScriptedLine(circuit), model="RTD").identify(soon()).model == "RTD"
+
+
 def test_18_another_circuit_gets_no_commands(wire, circuit):
     """If another circuit answers, the mismatch names both, and nothing but the question was sent."""
     circuit.answers["i"] = ["?I,EC,2.10", "*OK"]
