@@ -19,6 +19,8 @@ from rigctl_drivers.ezo_calibration import calibration_of
 
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
+NOISE = 1e-6
+"""Of a hundredth of a mL: 0.57 is no less than 57 of them."""
 LEAST_MOTOR_V = 10.8
 """The motor is made for 12 to 24 V; this is 12 V less a tenth."""
 
@@ -75,8 +77,10 @@ class EzoPump:
             needs = f"must be >= {LEAST_MOTOR_V:g} V; is it switched on?"
             raise DeviceFault(f"PV,?: the motor supply is {motor_v:g} V, {needs}")
         if not self._rate_known:
-            (self.max_rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
-            self._rate_known = True
+            (rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
+            if not rate_ml_per_min > 0:  # else no dose would ever be overdue, or every one
+                raise self._channel.garbled(f"DC,?: got {rate_ml_per_min:g} mL/min, must be > 0")
+            self.max_rate_ml_per_min, self._rate_known = rate_ml_per_min, True
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
         channel = self._channel
@@ -84,7 +88,8 @@ class EzoPump:
             raise DeviceFault(f"got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent")
         channel.listen()
         channel.events.forget_dose()
-        channel.command(f"D,{volume_ml:.2f}", deadline)
+        # down to what it can be sent: what was asked for is what caps were held against
+        channel.command(f"D,{math.floor(100 * volume_ml + NOISE) / 100:.2f}", deadline)
 
     def dose_status(self, deadline: Deadline) -> DoseStatus:
         """Ask `D,?`; a `*DONE` that arrives in between counts, a restart is reported once."""

@@ -57,6 +57,8 @@ class DoseTiming:
 
 STOPS = 2
 """Times a pump is stopped before it counts as one that does not stop."""
+DIGITS = 9
+"""Of a volume in mL: no pump gives less than a picolitre."""
 RESOLUTION_ML = 0.01
 """Of a pump's total."""
 
@@ -146,6 +148,8 @@ class Dispenser:
         Raises:
             ReadBackMismatch: one of several fell short, so that their ratio does not hold.
         """
+        # a share of a cap may come out a hair above it, and of a smallest dose a hair below
+        volumes = [(pump, round(volume_ml, DIGITS)) for pump, volume_ml in volumes]
         await self._guard.admit_doses(volumes)  # no pump is asked for what is refused
         before = [await self._ready(pump) for pump, _ in volumes]
         async with self._booking:

@@ -43,10 +43,10 @@ def test_a_dose_from_beginning_to_end(device, wire, pump):
     device.start_dose(12.345, soon())
     assert device.dose_status(soon()).running
     wire.pending.append(pump.finish())
-    assert device.dose_status(soon()) == DoseStatus(running=False, dispensed_ml=12.35)
+    assert device.dose_status(soon()) == DoseStatus(running=False, dispensed_ml=12.34)
     after = device.total(soon())
-    assert (before.value, after.value, after.unit) == (0.0, 12.35, "mL")
-    assert [c for c in wire.sent if c.startswith("D,") and c != "D,?"] == ["D,12.35"]
+    assert (before.value, after.value, after.unit) == (0.0, 12.34, "mL")
+    assert [c for c in wire.sent if c.startswith("D,") and c != "D,?"] == ["D,12.34"]
 
 
 def test_it_is_a_doser_and_a_meter(device):
@@ -60,6 +60,22 @@ def test_its_rate_is_asked_from_the_pump(device, pump):
     pump.override["DC,?"] = ["?MAXRATE,41.2", "*OK"]
     device.ready(soon())
     assert device.max_rate_ml_per_min == 41.2
+
+
+@pytest.mark.parametrize("rate", ["0.00", "-58.5", "nan"])
+def test_a_rate_that_cannot_be_is_not_taken(device, pump, rate):
+    """Deadlines of doses are reckoned by it: by none at all a dose would never be overdue."""
+    pump.override["DC,?"] = [f"?MAXRATE,{rate}", "*OK"]
+    with pytest.raises(GarbledReply, match="mL/min, must be > 0"):
+        device.ready(soon())
+    assert device.max_rate_ml_per_min == 58.5
+
+
+@pytest.mark.parametrize(("volume_ml", "sent"), [(0.507, "0.50"), (0.57, "0.57"), (8.2, "8.20"), (19.999, "19.99")])
+def test_a_dose_is_never_rounded_up(device, wire, volume_ml, sent):
+    """Caps were held against the volume asked for."""
+    device.start_dose(volume_ml, soon())
+    assert wire.sent[-1] == f"D,{sent}"
 
 
 def test_18_another_circuit_is_not_dosed_with(device, wire, pump):

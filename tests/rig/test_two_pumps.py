@@ -222,6 +222,14 @@ async def test_a_partners_cap_makes_all_doses_smaller(world):
     assert tank.started("partner") == [20.0, 20.0, pytest.approx(10.0)]
 
 
+@pytest.mark.parametrize("ratio", [0.54, 1.08])
+async def test_a_partners_cap_lets_a_dose_of_just_so_much_through(world, ratio):
+    """0.54 times (20 / 0.54) is 20.000000000000004, which its cap would refuse."""
+    tank = world(start=9.0)
+    await tank.titration(ratio=ratio, max_doses=9).bring_to(6.0)
+    assert tank.started("partner")[0] == 20.0
+
+
 async def test_both_intents_are_on_disk_before_either_moves(world):
     """Two intents, then the first pump from start to end, then the second."""
     tank = world()
