@@ -134,7 +134,7 @@ class Metering:
 
     async def read(self) -> Mapping[str, Reading]:
         """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
-        asked = {name: handle for name, handle in self._meters.items() if handle.name not in self._aside}
+        asked = self._in_service
         readings = await together(*(self._total(n, h) for n, h in asked.items()))
         found = dict(zip(asked, readings, strict=True))
         try:
@@ -152,6 +152,10 @@ class Metering:
             found[ASLEEP] = Reading(self._clock.suspended_s(), "s", self._clock.now_s())
         return found
 
+    @property
+    def _in_service(self) -> Mapping[str, Handle[Meter]]:
+        return {name: handle for name, handle in self._meters.items() if handle.name not in self._aside}
+
     async def _total(self, name: str, handle: Handle[Meter]) -> Reading:
         try:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
@@ -162,9 +166,10 @@ class Metering:
         return reading
 
     async def _sample(self) -> set[str]:
-        readings = await together(*(self._power(handle) for handle, _ in self._powers.values()))
+        asked = {name: self._powers[name] for name in self._in_service if name in self._powers}
+        readings = await together(*(self._power(handle) for handle, _ in asked.values()))
         sampled = set()
-        for (name, (_, integral)), power in zip(self._powers.items(), readings, strict=True):
+        for (name, (_, integral)), power in zip(asked.items(), readings, strict=True):
             if power is not None:
                 integral.add(power)
                 sampled.add(name)
@@ -201,7 +206,7 @@ class Metering:
 
     async def _read_at(self, change_s: float) -> None:
         changing = [
-            n for n in self._meters if n in self._tariffs and self._tariffs[n].changes_s(change_s - 1) == change_s
+            n for n in self._in_service if n in self._tariffs and self._tariffs[n].changes_s(change_s - 1) == change_s
         ]
         readings = await together(*(self._total(n, self._meters[n]) for n in changing))
         self._at |= {f"{n}{AT}{change_s:.0f})": r for n, r in zip(changing, readings, strict=True) if r.valid}

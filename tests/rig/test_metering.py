@@ -94,6 +94,14 @@ async def test_power_that_cannot_be_read_leaves_the_meters_as_they_are(bench, me
     assert list(await metered_rig.meters()) == ["power", by_power("power")]
 
 
+async def test_a_meter_out_of_service_is_asked_for_nothing(bench, meter, metered_rig):
+    """Neither its counter nor its power: somebody may have taken it away, and others are on its line."""
+    metered_rig.hands.set_aside(frozenset({"mains_meter"}))
+    assert {name for name in await metered_rig.meters() if not is_own(name)} == set()
+    assert meter.times == 0
+    assert [entry for entry in bench.mains_line.log if entry.startswith("mains_meter")] == []
+
+
 async def test_an_open_rig_samples_the_power_until_it_is_closed(bench, meter, metered_rig):
     """Between the readings, by itself; a sample that fails is followed by others."""
     metered_rig._metering._period_s = 0.001
