@@ -12,6 +12,8 @@ from rigctl.rig.protocols import Deadline, Line, RegisterKind
 BUSY = frozenset({0x05, 0x06})
 NOT_THIS_WAY = frozenset({0x01, 0x02, 0x03})
 """The unit cannot do what was asked, whoever asks again."""
+UNREACHED = frozenset({0x0A, 0x0B})
+"""A gateway speaks, for a unit that it does not reach or hear."""
 
 _MEANING = MappingProxyType(
     {
