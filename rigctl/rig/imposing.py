@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
+from rigctl.errors import (
+    DeviceBusy,
+    DeviceError,
+    DeviceFault,
+    GarbledReply,
+    GuardRefused,
+    IdentityMismatch,
+    ReadBackMismatch,
+)
 from rigctl.rig.bus import Bus
 from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
+from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
 from rigctl.rig.slewing import ramp
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
-from rigctl.rig.titration import Evidence, Partner, Side, Titration
+from rigctl.rig.titration import FRESH_READINGS, Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
@@ -260,15 +269,28 @@ def _unit_of(spec: RigSpec, wiring: Wiring, actuator: str) -> str:
 
 
 async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> float:
-    """Return where a ramp begins: at the setpoint it holds, else where its variable is, within its range."""
+    """Return where a ramp begins: at the setpoint it holds, else where its variable is, within its range.
+
+    Raises:
+        GarbledReply: its variable cannot be read; nothing was driven.
+    """
     state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]
     at = state.setpoint if state.controlled else None
     if at is None:
         variable = next((v.name for v in spec.variables if v.actuator == actuator.name), None)
         probe = next((p for p in wiring.probes if p.name == variable), None)
-        reading = None if probe is None else await probe.read()
-        at = reading.value if reading is not None and reading.valid else limits.low
+        at = limits.low if probe is None else await _value(probe, actuator.name)
     return min(max(at, limits.low), limits.high)
+
+
+async def _value(probe: Probe, driven: str) -> float:
+    """Take a valid reading; a single INVALID one is asked again."""
+    for _ in range(FRESH_READINGS):
+        reading = await probe.read()
+        if reading.valid:
+            return reading.value
+    why = f"{driven} may not jump, and it is not known from where it would begin"
+    raise GarbledReply(f"{probe.name}: no valid reading ({reading.detail}); {why}", device=probe.handle.name)
 
 
 def _partners(spec: RigSpec, wiring: Wiring, pump: str) -> tuple[Partner, ...]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.errors import DeviceFault, GuardRefused
+from rigctl.errors import DeviceFault, GarbledReply, GuardRefused
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.slewing import STEPS, Slew, ramp
 
@@ -66,6 +66,19 @@ async def test_the_way_to_safety_is_no_ramp(bench, slewed):
     assert not bench.valve.state.controlled
     await slewed.control({"b": 29.0})
     assert bench.valve.applied[sent] == pytest.approx(29.0, abs=1.0)
+
+
+async def test_a_ramp_does_not_begin_at_a_guess(bench, slewed):
+    """While the variable cannot be read nothing is driven; a single spoilt reading is asked again."""
+    readings = iter([float("nan"), 28.0])
+    bench.b_probe.source = lambda: next(readings)
+    await slewed.control({"b": 29.0})
+    await slewed.safe()
+    sent = len(bench.valve.applied)
+    bench.b_probe.source = lambda: float("nan")
+    with pytest.raises(GarbledReply, match="b_valve may not jump, and it is not known from where it would begin"):
+        await slewed.control({"b": 29.0})
+    assert len(bench.valve.applied) == sent
 
 
 async def test_a_ramp_that_is_refused_on_its_way_goes_no_further(bench, slewed):
