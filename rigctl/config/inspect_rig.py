@@ -32,6 +32,8 @@ NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
 ROUNDING: Final = 1e-6
 """Of the range or the setpoint: so much becomes of a number that stands in a float32."""
+LOOKED_AT: Final = 97
+"""Setpoints of a range that are tried for their rounding; a prime, so that they do not all lie on its steps."""
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
 """A port of this machine's own: a pseudo-terminal has a program at its other end, every other port has a plug."""
@@ -59,6 +61,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
             _reach(context, spec, variable)
             check_doses(context, spec, variable)
             _volumes(context, spec, devices, variable)
+            _coarse(context, spec, variable, registry)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------
@@ -163,6 +166,26 @@ def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, valu
         elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
             found[f"{told}, so its safe state would never be confirmed: give one that it can hold"] = None
     return tuple(found)
+
+
+def _coarse(context: Context, spec: RigSpec, variable: Variable, registry: Registry) -> None:
+    """Check that what a device makes of a setpoint is near enough to be confirmed, wherever in the range it lies."""
+    wired = next((v for v in spec.variables if v.name == variable.name), None)
+    device = None if wired is None else spec.devices.get(wired.actuator or "")
+    driver = None if device is None else registry.driver(device.driver)
+    if wired is None or device is None or device.name in spec.pumps or not isinstance(driver, Rounds):
+        return
+    if context.findings.told(("devices", device.name)):
+        return
+    setpoints = [variable.setpoint(i / LOOKED_AT) for i in range(LOOKED_AT + 1)]
+    held = {value: driver.rounded(device.options, value) for value in setpoints}
+    worst = max(setpoints, key=lambda value: abs(held[value] - value))
+    if abs(held[worst] - worst) <= wired.read_back_tolerance:
+        return
+    what = f"got {wired.read_back_tolerance:g} {variable.unit}".rstrip()
+    astray = f"{device.name} holds {held[worst]:g} where {worst:g} is sent, and the trial fails"
+    remedy = f"give {variable.name} a `step` that it can hold, or a wider tolerance"
+    context.findings.warn(("variables", variable.name, "read_back_tolerance"), f"{what}, but {astray}: {remedy}")
 
 
 def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:

@@ -154,12 +154,14 @@ def test_a_port_is_one_line_whatever_it_is_called(tmp_path):
 
 
 NUMBERED = changed((f"serial://{USB}1", "serial:///dev/ttyUSB1"))
+COARSE = ("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.7}")
 DOUBTS = {
     "numbered port": (NUMBERED, "devices.probe.bus: /dev/ttyUSB1 may be another instrument"),
     "one register for two": (changed(device(f"{PLC}, unit: mM, read: {{at: 0, type: float32}}")),
                              "devices.more: reads unit 1 input register 0, as ca_probe does"),
     "reading a setpoint": (changed(device(f"{PLC}, unit: mM, read: {{register: holding, at: 2, type: float32}}")),
                            "more reads what ca_valve was sent, which is no measurement"),
+    "coarse steps": (changed(COARSE), "got 0.077 mM, but ca_valve holds"),
     "untreated": (changed(*UNTREATED), "doser only lowers ph: a trial fails where the setpoint is above what it finds"),
 }  # fmt: skip
 
@@ -187,6 +189,8 @@ def test_nothing_is_said_of_a_rig_that_is_in_order():
     assert loaded_to_run(changed(device(camera))).warnings == ()
     assert loaded_to_run(changed(device(f"{PLC}, address: 2, unit: mM, read: {{at: 1, type: float32}}"))).warnings == ()
     assert loaded_to_run(changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 3 kW"))).warnings == ()
+    for remedy in ("step: 0.7", "read_back_tolerance: 0.36"):
+        assert loaded_to_run(changed(COARSE, (CALCIUM, f"{remedy}, {CALCIUM}"))).warnings == ()
 
 
 def test_nothing_is_asked_of_a_bench_by_hand():
