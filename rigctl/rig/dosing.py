@@ -81,6 +81,8 @@ class _Dose:
     id: int
     volume_ml: float
     before_ml: float
+    opening: int | None = None
+    """Of the pump's line when it was sent: on another one the notice of a restart may be lost; None: it is."""
 
     @property
     def expected_s(self) -> float:
@@ -175,6 +177,7 @@ class Dispenser:
         return given
 
     async def _carried_out(self, dose: _Dose, permit: DosePermit) -> float:
+        dose = replace(dose, opening=dose.pump.opening)
         started_s = self._clock.now_s()
         certain = await self._send(dose, permit)
         await self._doses.sent(dose.id)
@@ -189,7 +192,7 @@ class Dispenser:
             raise await self._refused(dose, status.fault)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
-        actual_ml = await (_shown(dose, status, self._timing) if certain else _testified(dose))
+        actual_ml = await (_shown(dose, status, self._timing) if certain else _testified(dose, self._timing))
         if actual_ml is None and certain:
             raise await self._unknown(dose, "it fell short, and its total shows a restart or nothing", DeviceFault)
         if actual_ml is None:
@@ -211,11 +214,8 @@ class Dispenser:
             await self._unknown(dose, "it still runs and does not stop")
             await self._trip(f"{pump.name} does not stop")
             return
-        actual_ml = witnessed_ml(dose.before_ml, total, status.reset)
-        slack_ml = self._timing.slack_of(dose.volume_ml)
-        # a total that one dose can reach may be all that a pump gave since it restarted while nobody watched
-        telling = total.value > dose.volume_ml + slack_ml or (actual_ml or 0.0) >= dose.volume_ml - slack_ml
-        if actual_ml is None or not telling:
+        actual_ml = _told_by(dose, total, self._timing, reset=status.reset)
+        if actual_ml is None:
             await self._unknown(dose, "the pump's total does not show whether it restarted")
             return
         await self._done(dose, actual_ml, "settled afterwards, from the pump's total")
@@ -299,7 +299,7 @@ class Dispenser:
             status = await self._halt(dose.pump)
         except DeviceError as error:
             raise await self._unknown(dose, f"the pump does not answer: {error}") from error
-        actual_ml = None if status.reset or status.running else await _testified(dose)
+        actual_ml = None if status.reset or status.running else await _testified(dose, self._timing)
         if actual_ml is None:
             raise await self._unknown(dose, "the pump was silent and its total tells nothing")
         return await self._done(dose, actual_ml)
@@ -308,7 +308,7 @@ class Dispenser:
         """Stop what still runs past the deadline, verify, trip."""
         try:
             status = await self._halt(dose.pump)
-            actual_ml = None if status.running or status.reset else await _testified(dose)
+            actual_ml = None if status.running or status.reset else await _testified(dose, self._timing)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
             actual_ml, ended = None, f"cannot be stopped: {error}"
@@ -347,12 +347,25 @@ def _over(dose: _Dose, turns: dict[str, int]) -> None:
     turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))
 
 
-async def _testified(dose: _Dose) -> float | None:
+def _told_by(dose: _Dose, total: Reading, timing: DoseTiming, *, reset: bool) -> float | None:
+    """Return what its pump's total says that was dispensed, mL; None where it cannot say.
+
+    A total that one dose can reach may be all that a pump gave since it restarted while nobody watched.
+    """
+    actual_ml, slack_ml = witnessed_ml(dose.before_ml, total, reset), timing.slack_of(dose.volume_ml)
+    watched = dose.opening is not None and dose.opening == dose.pump.opening
+    if actual_ml is None or watched:
+        return actual_ml
+    telling = total.value > dose.volume_ml + slack_ml or actual_ml >= dose.volume_ml - slack_ml
+    return actual_ml if telling else None
+
+
+async def _testified(dose: _Dose, timing: DoseTiming) -> float | None:
     try:
         total = await dose.pump.ask(dose.pump.device.total_volume_ml, "total volume")
     except DeviceError:
         return None  # no testimony: the caller books in full and says so
-    return witnessed_ml(dose.before_ml, total, reset=False)
+    return _told_by(dose, total, timing, reset=False)
 
 
 async def _shown(dose: _Dose, status: DoseStatus, timing: DoseTiming) -> float | None:
@@ -362,7 +375,7 @@ async def _shown(dose: _Dose, status: DoseStatus, timing: DoseTiming) -> float |
     """
     if status.dispensed_ml >= dose.volume_ml - timing.slack_of(dose.volume_ml):
         return status.dispensed_ml
-    risen_ml = await _testified(dose)
+    risen_ml = await _testified(dose, timing)
     return None if risen_ml is None else max(risen_ml, status.dispensed_ml)
 
 
