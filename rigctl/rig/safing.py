@@ -90,10 +90,11 @@ def _on_one_bus(begin_s: float, groups: Sequence[Sequence[Handle[Any]]]) -> tupl
 
 LEAST_S: Final = 1.8
 """Wall seconds: no bus is given up sooner, and a line that cannot be opened, or is held, is tried for so long."""
-ATTEMPTS: Final = 3
+ATTEMPTS: Final = 5
 """Going to the safe state may be repeated without harm, but only after a read-back denied it or failed."""
 FIRST_PAUSE_S: Final = 0.1
-"""Wall seconds before the second attempt: some devices take a moment to show what they were told; then doubled."""
+"""Wall seconds before the second attempt: some devices take a moment to do or show what they were told; then doubled,
+so that all attempts take no longer than a bus is given anyway: a unit that is busy for a second is not left driven."""
 LITTLE_PATIENCE: Final = 2.0
 LITTLE_PATIENCE_S: Final = 0.1
 """As `PATIENCE`, once something on the bus was silent: then the next commands matter more than their answers."""

@@ -1,4 +1,4 @@
-"""Going safe behind a gateway that hears no answers: what it says for a silent unit is silence."""
+"""Going safe where commands are answered by exceptions: of a gateway that hears no unit, and of a unit that is busy."""
 
 from __future__ import annotations
 
@@ -34,3 +34,22 @@ async def test_a_unit_never_met_that_a_gateway_cannot_hear_is_told_all_the_same(
     await rig.close()
     assert not unit.coils[0]
     assert set(report.failed) == {"valve"}
+
+
+async def test_a_unit_that_takes_no_command_for_a_while_is_told_again(gateway):
+    """A controller that stores its parameters refuses three writes, and says all the same what it holds."""
+    peer, unit = gateway
+    refused = []
+
+    def answer(request):
+        if request[7] == 5 and len(refused) < 3:
+            refused.append(request)
+            return [request[:4] + bytes([0, 3, request[6], request[7] | 0x80, 0x06])]
+        return unit.tcp(request)
+
+    peer._answer = answer
+    url = f"modbus_tcp://127.0.0.1:{peer.port}"
+    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    report = await rig.safe()
+    await rig.close()
+    assert (report.failed, unit.coils[0]) == ({}, False)

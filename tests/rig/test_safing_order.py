@@ -187,8 +187,8 @@ async def test_one_of_a_board_is_recognised_for_all(world):
 async def test_nothing_is_told_to_another_board(world):
     """Fault 18: if another instrument answers, none of its channels is told; the other boards are."""
     channels = world.channels(1, 1, 2, anonymous=False)
-    channels[0].fail("identify", *[IdentityMismatch("c0: a pump answers")] * 9)
-    channels[1].fail("identify", *[IdentityMismatch("c1: a pump answers")] * 9)
+    channels[0].fail("identify", *[IdentityMismatch("c0: a pump answers")] * 15)
+    channels[1].fail("identify", *[IdentityMismatch("c1: a pump answers")] * 15)
     report = await world.rig(channels).safe()
     assert {n: why.partition(":")[0] for n, why in report.failed.items()} == dict.fromkeys(
         ("c0", "c1"), "IdentityMismatch"
