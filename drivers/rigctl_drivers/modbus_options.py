@@ -73,6 +73,13 @@ class ReadOptions(NumberOptions):
     block: BlockOptions | None = None
     """The neighbours it is read with when they are asked for at the same time."""
 
+    def means_fault(self, raw: float) -> bool:
+        """Tell whether it is an error code; manuals print those of signed numbers with and without sign."""
+        if self.type in ("float32", "float64"):
+            return raw in self.error_codes
+        span = 2 ** (16 * width(self.type))
+        return int(raw) % span in (code % span for code in self.error_codes)
+
     @model_validator(mode="after")
     def _bit_and_block_of_a_register(self) -> ReadOptions:
         block = self.block

@@ -55,7 +55,7 @@ class Unit:
         problem = ""
         if not math.isfinite(raw):
             problem = f"the device reports {raw}"
-        elif raw in place.error_codes:
+        elif place.means_fault(raw):
             problem = f"the device reports error code {raw:g}"
         if problem:
             return Reading.invalid(self.unit, now_s, problem)

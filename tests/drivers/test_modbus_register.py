@@ -144,6 +144,16 @@ def test_37_what_is_no_number_is_invalid(wire, memory, words):
     assert math.isnan(reading.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "word", "code"), [("int16", 0x8000, 0x8000), ("int16", 0xFFFF, -1), ("uint16", 0xFFFF, -1)]
+)
+def test_an_error_code_is_one_with_and_without_its_sign(wire, memory, kind, word, code):
+    """A manual's 8000h is -32768 as int16: it was a reading of -327.68."""
+    memory.cells[(1, "input", 4)] = word
+    reading = device(wire, read={**READ, "type": kind, "error_codes": [code]}).read(soon())
+    assert reading.severity is Severity.INVALID
+
+
 def test_error_codes_are_invalid(wire, memory):
     """A raw value declared as an error code is INVALID and named; its neighbour is a value."""
     made = device(wire, read={**READ, "error_codes": [32767]})
