@@ -209,6 +209,9 @@ class Lookout:
         status = await pump.ask(pump.device.dose_status, "dose status")
         if self.dosing().get(pump.name, 0) != ours:
             return
+        if status.reset:  # told once, to whoever asks first
+            message = "the pump restarted; its totals began anew. Is its supply strong enough?"
+            self.on_alarm(Alarm(Severity.MINOR, pump.name, message))
         if status.running:
             await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")

@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, JournalUnwritable
 from rigctl.rig import lookout
-from rigctl.rig.protocols import ActuatorState, Severity
+from rigctl.rig.protocols import ActuatorState, DoseStatus, Severity
 from rigctl.rig.spec import SensorRules, WatchSpec
 
 LET_GO = ActuatorState(controlled=False, setpoint=None)
@@ -111,6 +111,14 @@ async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, wat
     bench.pump.total_ml += 2.0
     await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["intend", "done"])
     assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
+
+
+async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched):
+    """A pump says it once; one that restarts between doses is about to do so in one."""
+    await watched.open()
+    bench.pump._status = DoseStatus(running=False, dispensed_ml=0.0, reset=True)
+    await until(watched, lambda _: bench.messages())
+    assert bench.messages(Severity.MINOR) == ["the pump restarted; its totals began anew. Is its supply strong enough?"]
 
 
 async def test_our_own_doses_are_nobody_else_s(bench, watched):
