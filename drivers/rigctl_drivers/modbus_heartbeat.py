@@ -13,16 +13,17 @@ MISSED = 3
 class Heartbeat:
     """Feeds one unit's watchdog with a number that is another each time, and asks whether it works."""
 
-    def __init__(self, unit: int, options: HeartbeatOptions, line: RegisterLine) -> None:
+    def __init__(self, unit: int, options: HeartbeatOptions, line: RegisterLine, *, multiple: bool = False) -> None:
         self.every_s = options.every_s
         self._unit = unit
         self._options = options
         self._line = line
+        self._multiple = multiple
         self._count = 0
 
     def beat(self, deadline: Deadline) -> None:
         self._count = self._count % 0xFFFF + 1
-        self._line.write_registers(self._unit, self._options.at, (self._count,), deadline)
+        self._line.write_registers(self._unit, self._options.at, (self._count,), deadline, multiple=self._multiple)
 
     def check(self, deadline: Deadline) -> None:
         """Raise `DeviceFault` unless the device keeps what was written last, and its watchdog's time is sane."""
@@ -44,7 +45,9 @@ class Heartbeat:
 
 def heartbeat_of(options: ModbusOptions, line: RegisterLine) -> Heartbeat | None:
     """Return what feeds the watchdog of this device's unit; None where it has none, or another device feeds it."""
-    return None if options.heartbeat is None else Heartbeat(options.address, options.heartbeat, line)
+    if options.heartbeat is None:
+        return None
+    return Heartbeat(options.address, options.heartbeat, line, multiple=options.write_multiple == "always")
 
 
 def watchdog_of(options: ModbusOptions) -> tuple[str, bool]:

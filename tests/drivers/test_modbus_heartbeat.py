@@ -9,6 +9,7 @@ from rigctl.rig.abilities import Fed
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.testing import MemoryLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
+from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap
 
 VALVE = {"enable": {"coil": 1}, "heartbeat": {"at": 100, "every_s": 1.0, "timeout_at": 101}}
 
@@ -83,3 +84,14 @@ def test_one_device_feeds_the_watchdog_of_its_unit(memory):
     assert driver.watchdog(options(VALVE)) == ("unit 1", True)
     assert driver.watchdog(options({"enable": {"coil": 2}})) == ("unit 1", False)
     assert "unit 1 holding register 100" in {claim.place for claim in driver.occupies(options(VALVE))}
+
+
+def test_a_unit_that_knows_only_functions_for_many_is_fed_by_one(peer, line):
+    """`write_multiple: always` holds for the heartbeat as for whatever else is written to it."""
+    unit = ModbusUnit(words={(3, 101): 40}, deaf_to={0x05, 0x06})
+    wire = line(f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, unit.tcp).port}")
+    options = ModbusRegisterDriver.options.model_validate({**VALVE, "write_multiple": "always"})
+    heart = ModbusRegisterDriver.connect("valve", options, wire).heart
+    heart.beat(soon())
+    heart.check(soon())
+    assert [pdu[0] for pdu in unit.pdus] == [0x10, 0x03, 0x03]
