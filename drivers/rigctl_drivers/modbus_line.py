@@ -82,7 +82,7 @@ class ModbusLine:
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
-        self.open, self.press_on = exchanger.open, exchanger.press_on
+        self.open, self.press_on, self.is_lost = exchanger.open, exchanger.press_on, wire.is_lost
         self._blocks: dict[Block, _Held] = {}
 
     @property

@@ -76,6 +76,12 @@ class Descriptor:
     def close(self) -> None:
         self.opened.close()
 
+    def hung_up(self) -> bool:
+        """Tell whether the other end has gone; takes nothing that has arrived."""
+        poll = select.poll()
+        poll.register(self.opened.fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
+
 
 NOW = Deadline(0.0)
 """Only what has arrived already."""
@@ -140,6 +146,10 @@ class Wire:
     @property
     def is_open(self) -> bool:
         return self._port is not None
+
+    def is_lost(self) -> bool:
+        """Tell whether it is closed, or will be when it is next used: whoever answers then may be another."""
+        return self._port is None or (isinstance(self._port, Descriptor) and self._port.hung_up())
 
     def open(self) -> None:
         """Open or reopen now, back-off or not; raises `PortUnavailable`: missing, held by another, or refused."""

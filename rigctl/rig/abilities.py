@@ -131,6 +131,14 @@ class Compensated(Protocol):
         """Note the temperature for the readings that follow, also one that is INVALID; sends nothing."""
 
 
+@runtime_checkable
+class NoticesLoss(Protocol):
+    """A line that opens its port anew by itself, and can say beforehand that it will have to."""
+
+    def is_lost(self) -> bool:
+        """Tell whether the port is closed, or its other end has gone; asks nobody, and takes nothing that has come."""
+
+
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.abilities import NoticesLoss
 from rigctl.rig.protocols import Line
 
 
@@ -81,6 +82,8 @@ class Link:
         try:
             if not self._open:
                 self._reopen(0.0 if at_once else self._not_before_s - self._now())
+            elif isinstance(self._line, NoticesLoss) and self._line.is_lost():  # it opens by itself when it is used
+                self.contact = replace(self.contact, opened=self.contact.opened + 1)
         except (PortUnavailable, OSError) as error:
             raise self._broken(error) from error
 

@@ -1,0 +1,82 @@
+"""A port that is another one since it was last used: whoever answers there now is asked first who it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import IdentityMismatch
+from tests.drivers.circuits import Pump
+from tests.drivers.peers import ModbusUnit, PtyPeer, cut_lines, cut_rtu
+from tests.rig.boards import reading, relay, rig_of
+from tests.rig.fakes import FakeDoseLog
+
+END = b"\r"
+IDENTITY = {"identity": {"register": "holding", "at": 9, "value": 77}}
+
+
+@pytest.fixture
+def socket(tmp_path, peer):
+    """A socket of this machine: `plug(peer)` puts another adapter into it, under the same name."""
+    port = tmp_path / "by-path"
+    plugged = []
+
+    def plug(cut, answer):
+        if plugged:
+            plugged[-1].stop_thread()
+            plugged.pop().unplug()
+            port.unlink()
+        plugged.append(peer(PtyPeer, cut, answer))
+        port.symlink_to(plugged[-1].path)
+        return port
+
+    return plug
+
+
+@pytest.fixture
+def peer():
+    made = []
+
+    def make(kind, cut, answer):
+        made.append(kind(cut, answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+async def test_another_board_on_the_port_is_told_nothing(socket):
+    """Swapped while nothing was asked of it; the answer to who it is is not that of the board that was there."""
+    ours, other = ModbusUnit(words={(3, 9): 77}), ModbusUnit(words={(3, 9): 88})
+    port = socket(cut_rtu, ours.rtu)
+    url = f"modbus_rtu://{port}?quiet=0.1&echo=no"
+    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    await rig.open()
+    await rig.control({"valve": 1.0})
+    assert ours.coils == {0: True}
+    await rig.safe()
+    socket(cut_rtu, other.rtu)
+    with pytest.raises(IdentityMismatch, match="holds 88, expected 77"):
+        await rig.control({"valve": 1.0})
+    assert not (await rig.safe()).ok
+    await rig.close()
+    assert other.coils == {}
+
+
+async def test_another_pump_on_the_port_doses_nothing(socket):
+    """Two circuits of one model, told apart by their names; the one that is there now is not asked to dose."""
+    pumps = {name: Pump() for name in ("acid", "base")}
+
+    def answering(name):
+        pumps[name].override["Name,?"] = [f"?NAME,{name}", "*OK"]
+        return lambda request: ["".join(f"{text}\r" for text in pumps[name](request[:-1].decode())).encode()]
+
+    url = f"serial://{socket(cut_lines(END), answering('acid'))}?quiet=0.1"
+    rig = rig_of({}, reading("modbus_tcp://127.0.0.1:1"), FakeDoseLog(), pumps={"doser": ("ezo-pmp", url, {}, 1.0)})
+    doser = rig._wiring.dosers["doser"]
+    assert (await doser.identify()).serial == "acid"
+    socket(cut_lines(END), answering("base"))
+    with pytest.raises(IdentityMismatch, match=r"'base'.* answered before; nothing was written"):
+        await rig.hands.dose("doser", 5.0)
+    await rig.close()
+    assert not pumps["base"].running
