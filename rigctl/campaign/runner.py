@@ -361,10 +361,10 @@ async def _caught_up(runner: Runner, history: History) -> History:
 async def _not_yet(runner: Runner) -> bool:
     """Tell whether something has to be looked at again before a trial may begin."""
     runner.trials.awaiting.refuse_blind(runner.spec.max_failures)
-    # since it was ready; nobody would break it off
-    if runner.watchman.demanding("hold", "fail", "trip"):
+    if await had_to_wait(runner.trials.awaiting, runner.patience) or await runner.trials.had_to_wait():
         return True
-    return await had_to_wait(runner.trials.awaiting, runner.patience) or await runner.trials.had_to_wait()
+    # found since it was ready: nobody would break off a trial for it, so nothing may be waited for after this
+    return bool(runner.watchman.demanding("hold", "fail", "safe", "trip"))
 
 
 async def _known(history: History, runner: Runner) -> History:

@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from rigctl.campaign import patience
+from rigctl.campaign import awaiting, patience
+from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_micros
-from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout, Tripped
+from rigctl.rig.spec import InterlockSpec, LateSpec, WatchSpec
 from tests.campaign.fakes import METERS, TenLines, ThreadDecider, make_rig_spec, make_spec
-from tests.campaign.test_holding import ACID, reads, watching
+from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
 
 
 @pytest.fixture(autouse=True)
@@ -109,3 +111,32 @@ async def test_what_was_used_between_trials_may_be_the_last_of_the_budget(stage,
     await stage.run(make_spec(**spec, max_trials=1), idle_kwh=0.125)
     result = await stage.run(make_spec(**spec, max_trials=None), idle_kwh=0.125)
     assert (result.ending, result.trials) == ("budget", trials)
+
+
+@pytest.mark.parametrize("then", ["hold", "trip"])
+async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_trial_from_beginning(
+    stage, monkeypatch, then
+):
+    """The journal takes its time to say so; nobody would break off a trial for what was found before it began."""
+    brief, asked = Brief(), awaiting.Awaiting.in_the_way
+
+    async def slowly(self):
+        why = await asked(self)
+        if brief.looks < 0:
+            brief.begin()
+            await brief.over()
+        return why
+
+    monkeypatch.setattr(awaiting.Awaiting, "in_the_way", slowly)
+    late = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
+    watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=(InterlockSpec("acid", ACID.when, then),))
+    run = stage.run(make_spec(rig=make_rig_spec(watch=watch, late=late), max_trials=1), glance=brief)
+    if then == "trip":
+        with pytest.raises(Tripped, match="interlock acid"):
+            await run
+        assert stage.world.count("control") == 0
+    else:
+        assert (await run).trials == 1
+        told = [event for event in stage.told if isinstance(event, PhaseChanged | TrialProposed)]
+        assert isinstance(told[0], PhaseChanged)
+        assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
