@@ -81,9 +81,12 @@ class TrialRun:
             return await self._look_first(history)
         if (trial := await self._propose(history)) is None:
             return None
-        await self.room.until(await self.room.needed_ml(trial))
-        # who begins anew looks again at what people have done meanwhile
-        return None if self.care.changed or await self.had_to_wait() else await self._carry_out(trial)
+        volumes_ml = await self.room.needed_ml(trial)
+        await self.room.until(volumes_ml)
+        # who begins anew looks again at what people have done meanwhile; a stop ends that wait without room, too
+        if self.care.changed or await self.had_to_wait() or await self.room.lacks(volumes_ml):
+            return None
+        return await self._carry_out(trial)
 
     async def until_reopened(self) -> None:
         """Wait while nothing can be played because its instruments may not be driven at this hour."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -11,8 +12,9 @@ from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, Tripped
-from rigctl.rig.spec import InterlockSpec, LateSpec, WatchSpec
-from tests.campaign.fakes import METERS, TenLines, ThreadDecider, make_rig_spec, make_spec
+from rigctl.rig.spec import ActuatorLimits, InterlockSpec, LateSpec, WatchSpec
+from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
+from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
 
 
@@ -140,3 +142,38 @@ async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_tr
         told = [event for event in stage.told if isinstance(event, PhaseChanged | TrialProposed)]
         assert isinstance(told[0], PhaseChanged)
         assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
+
+
+@dataclass(frozen=True)
+class Dosing(TenLines):
+    """Takes 18 mL in every trial."""
+
+    def propose(self, state, problem, history, rng):
+        proposal, after = super().propose(state, problem, history, rng)
+        return replace(proposal, control_set=0, setting=(0.9,)), after
+
+
+class Passing(RestingClock):
+    """Waits in small steps, so that somebody can ask for something meanwhile."""
+
+    async def rest(self, seconds):
+        self.world.do("time", s=min(max(0.0, seconds), 1.0))
+        await asyncio.sleep(0.001)
+
+
+async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_trial(stage):
+    """The trial that waits has moved nothing; it would prepare the rig and then lack its doses."""
+    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=20.0)}
+    stage.clock = lambda: Passing(stage.world, speedup=1.0)
+
+    async def stop():
+        await soon(lambda: phases(stage)[-1:] == ["WAITING"])
+        await ask(stage, "stop", why="enough")
+
+    asking = asyncio.create_task(stop())
+    rig = make_rig_spec(limits=limits, watch=WatchSpec(every_s=0.01, clear_for_s=0.0))
+    result = await stage.run(make_spec(rig=rig, max_trials=9, policy=Dosing()))
+    await asking
+    assert (result.ending, result.trials, stage.world.count("control")) == ("stopped", 1, 1)
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED, State.PROPOSED]
