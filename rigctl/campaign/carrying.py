@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, close_open_trial, record
+from rigctl.campaign.closing import arm, cancel, close_open_trial, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
@@ -118,11 +118,9 @@ class TrialRun:
         why = self.patience.paused() or asked or self.care.barred.get(number, "") or stale
         if not why:
             return None
-        if trial.looks:
-            return await self._give_up(f"cancelled before anything was controlled: {why}")
-        because = f"cancelled before anything moved: {why}"
-        await self.journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
-        return await self.journal.call(lambda j: j.read.trial(trial.trial))
+        if trial.looks and self.patience.make_safe is not None:
+            await self.patience.make_safe()
+        return await cancel(self.spec, self.rig, self.journal, trial, why)
 
     async def _propose(self, history: History) -> TrialRow | None:
         """Return the trial that a process left behind before anything moved, else commit a new decision.

@@ -66,6 +66,18 @@ async def close_open_trial(
     return await journal.call(_end_unmeasured, spec.rig, trial, event, why=why, after=after, ended_s=ended_s)
 
 
+async def cancel(
+    spec: CampaignSpec, rig: CampaignRig, journal: JournalThread, trial: TrialRow, why: str
+) -> TrialRow | None:
+    """Close a trial that waits to be run, everything safe; it is charged if it has looked. Return it."""
+    if not _moved_nothing(trial):
+        because = f"cancelled before anything was controlled: {why}"
+        return await close_open_trial(spec, rig, journal, Event.ABANDON, because)
+    because = f"cancelled before anything moved: {why}"
+    await journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
+    return await journal.call(lambda j: j.read.trial(trial.trial))
+
+
 def _moved_nothing(trial: TrialRow) -> bool:
     """Tell whether a trial that is under way was decided only: one that has looked was prepared before that."""
     return trial.state is State.PROPOSED and not trial.looks

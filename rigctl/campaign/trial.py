@@ -9,7 +9,8 @@ Rules:
    worked out.
 3. PROPOSED survives a crash: nothing has moved, so the same proposal goes on, unchanged. It cannot be LOST. A pause, or
    an instrument that cannot be used by now, has it ABANDONED, and it is not taken up again (row 45). One that was
-   looked for goes on while what was read still counts; else it is ABANDONED, and another one looks anew.
+   looked for goes on while what was read still counts; else it is ABANDONED, and another one looks anew. So is one that
+   was decided for the campaign if the next process operates, and a batch by another wish than that process's.
 4. LOOKING, ARMED and RUNNING do not survive a crash: actuators may have moved, so the trial is LOST, charged and never
    repeated.
 5. MEASURED survives a crash: everything its record needs is on disk. It can be recorded, or FAIL if a reading that

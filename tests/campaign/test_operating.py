@@ -17,7 +17,7 @@ from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrial
 from rigctl.core.money import to_micros
 from rigctl.core.operating.memory import remembered
 from rigctl.core.operating.policy import Operating
-from rigctl.errors import DeviceTimeout, NoAnswer, PolicyError, UsageError
+from rigctl.errors import DeviceTimeout, JournalError, NoAnswer, PolicyError, UsageError
 from rigctl.rig.values import STANDS, Measurement
 from tests.campaign.fakes import Stage, TenLines, ThreadDecider, make_space, make_spec, open_journal, unsynced
 from tests.campaign.looking import looking_spec
@@ -119,6 +119,42 @@ async def test_what_is_used_after_a_batch_is_productions(stage):
         assert night > 0
         assert result.spent == before.spent + journal.trials()[-1].cost
         assert journal.campaign().operated == journal.trials()[TRIALS].cost + sum(around)
+    sound(stage, spec)
+
+
+def unarmed(directory, clock):
+    """A journal that ends the process once a trial was decided."""
+
+    def arm(*_):
+        raise JournalError("not armed")
+
+    journal = open_journal(directory, clock)
+    journal.arm = arm
+    return journal
+
+
+WISHES = {"campaign": None, "rule": {}, "told": {"fixed": (("b", 0.5),)}}
+
+
+@pytest.mark.parametrize(
+    ("left", "then", "goes_on"),
+    [("campaign", "rule", False), ("told", "rule", False), ("rule", "campaign", False), ("rule", "rule", True)],
+)
+async def test_what_was_decided_for_something_else_is_not_run(stage, left, then, goes_on):
+    """A trial that a process left before anything moved explores, or is what was told then; each runs its own."""
+    spec = campaign(max_trials=TRIALS + 1)
+    told = {n: spec if wish is None else produced(spec, 1, **wish) for n, wish in WISHES.items()}
+    await stage.run(replace(spec, max_trials=TRIALS))
+    with pytest.raises(JournalError, match="not armed"):
+        await stage.run(told[left], journal=unarmed)
+    result = await stage.run(told[then])
+    with stage.journal() as journal:
+        waited, *after = journal.trials()[TRIALS:]
+        assert production(journal) is None or production(journal).instead == 0
+    assert waited.state is (State.RECORDED if goes_on else State.ABANDONED)
+    assert (waited.cost > 0) is goes_on
+    assert [(row.state, row.operated) for row in after] == [(State.RECORDED, then != "campaign")] * (not goes_on)
+    assert then == "campaign" or result.reason == "1 of 1 batch done"
     sound(stage, spec)
 
 
