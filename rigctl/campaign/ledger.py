@@ -205,8 +205,7 @@ def idle_in_trial(
     def found() -> Iterator[IdleLine]:
         for meter in meters:
             if meter.kind == "time":
-                spell = spell_before(meter, used.unattended_s, None, used.after)
-                yield from _idle_time(meter, used.unattended_s, (), why, price(meter, spell))
+                yield from _idle_time(meter, used.unattended_s, (), why, used.after)
             elif meter.kind in COUNTED and meter.name not in used.booked_ml:
                 spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
                 rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])
@@ -244,8 +243,7 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -
         for meter in meters:
             booked = [line for line in gap.booked if line.meter == meter.name]
             if meter.kind == "time":
-                spell = spell_before(meter, gap.rested_s, None, gap.after)
-                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN, price(meter, spell))
+                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN, gap.after)
             elif meter.kind in COUNTED and meter.name in known and meter.name in gap.after:
                 (was, seconds), now = known[meter.name], gap.after[meter.name]
                 if not now.valid:  # it will be read again before the next trial
@@ -308,11 +306,14 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal:
 
 
 def _idle_time(
-    meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str, each: Decimal
+    meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str, now: Mapping[str, Reading]
 ) -> Iterator[IdleLine]:
-    """Book the hours in which the campaign kept the rig from others, up to a limit, less those booked already."""
+    """Book the hours in which the campaign kept the rig from others, up to a limit, less those booked already.
+
+    What is left came last, so it is at the rates of the last hours.
+    """
     quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
     if quantity > LEAST_HOURS:
         why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why
-        amount = to_micros(quantity * each)
+        amount = to_micros(quantity * price(meter, spell_before(meter, float(quantity) * 3600.0, None, now)))
         yield IdleLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, why)

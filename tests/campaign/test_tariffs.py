@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial
+from rigctl.campaign.ledger import IdleLine, Interlude, charge, idle_between, idle_in_trial
 from rigctl.campaign.plausibility import Consumption, PastCosts
 from rigctl.campaign.tariffs import BY_TIME, UNDATED
 from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
@@ -119,6 +119,17 @@ def test_what_no_trial_used_is_charged_at_its_own_hours():
     power, labour = idle_between([POWER, LABOUR], Interlude(before, now, 5400.0), PastCosts())
     assert power.amount == round(1_000_000 * (2 * PRICES["night"] + PRICES["day"]))
     assert labour.amount == round(1_000_000 * (Decimal("0.5") * PRICES["night"] + PRICES["day"]))
+
+
+@pytest.mark.parametrize("booked_at_h", [(3.0,), (1.0, 3.0), (1.0, 1.5, 2.0, 2.5, 3.0)])
+def test_hours_that_no_trial_used_cost_what_they_do_however_often_they_are_booked(booked_at_h):
+    """A campaign waits from an hour before the rate changes on, and looks now and then: each hour at its own rate."""
+    booked: list[IdleLine] = []
+    for hours in booked_at_h:
+        now = {CIVIL: Reading(AT_SIX + 3600.0 * (hours - 1.0), "s", 3600.0 * hours)}
+        booked += idle_between([LABOUR], Interlude({}, now, 3600.0 * hours, booked), PastCosts())
+    exact = 1_000_000 * (PRICES["night"] + 2 * PRICES["day"])
+    assert sum(line.amount for line in booked) == pytest.approx(float(exact), abs=len(booked))
 
 
 def test_a_lost_trial_is_charged_at_the_hours_it_ran():
