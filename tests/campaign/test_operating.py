@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
+from rigctl.campaign.closing import SLEPT
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.operating import for_production, production, said, told_by
 from rigctl.campaign.replay import replay
@@ -119,6 +120,26 @@ async def test_what_is_used_after_a_batch_is_productions(stage):
         assert night > 0
         assert result.spent == before.spent + journal.trials()[-1].cost
         assert journal.campaign().operated == journal.trials()[TRIALS].cost + sum(around)
+    sound(stage, spec)
+
+
+async def test_what_is_used_in_a_trial_that_slept_after_a_batch_is_the_campaigns(stage):
+    """It was no production that kept the rig then: it counts in what is spent of the budget."""
+    spec = campaign()
+    before = await stage.run(spec)
+    await stage.run(produced(spec, 1))
+
+    def nap():
+        for what in ("asleep", "time"):
+            stage.world.do(what, s=600.0)
+
+    result = await stage.run(replace(spec, max_trials=TRIALS + 1), fail={"measure": nap})
+    with stage.journal() as journal:
+        slept = sum(line.amount for line in journal.idle.rows() if line.note.startswith(SLEPT))
+        assert slept > 0
+        assert result.spent == before.spent + journal.trials()[-1].cost + slept
+        lines = (*journal.ledger(), *journal.idle.rows())
+        assert result.spent + journal.campaign().operated == sum(line.amount for line in lines)
     sound(stage, spec)
 
 

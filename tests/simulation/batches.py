@@ -86,9 +86,10 @@ class Batches:
         sums = [0, 0]
         for trial, amount in connection.execute("SELECT trial, amount_micros FROM ledger"):
             sums[self._wishes.get(began.get(trial, 0)) is not None] += amount
-        for trial, amount in connection.execute("SELECT before_trial, amount_micros FROM idle"):
-            # what was used between a batch and a trial is production's
-            sums[any(self._wishes.get(began.get(n, 0)) is not None for n in (trial - 1, trial))] += amount
+        for trial, amount, note in connection.execute("SELECT before_trial, amount_micros, note FROM idle"):
+            # what was used between a batch and a trial is production's; not what was in one while nobody was in charge
+            around = (trial - 1, trial) if note.startswith("between trials") else (trial,)
+            sums[any(self._wishes.get(began.get(n, 0)) is not None for n in around)] += amount
         return sums[0], sums[1]
 
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:

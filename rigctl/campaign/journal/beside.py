@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from rigctl.campaign.journal.database import ask, fetch
 from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
+from rigctl.campaign.trial import UNDER_WAY
 from rigctl.core.money import Micros
 
 T = TypeVar("T")
@@ -22,6 +23,10 @@ OPERATED: Final = """EXISTS (
     SELECT 1 FROM events WHERE events.trial = {trial} AND event IN ('LOOK', 'PROPOSE')
     AND start IN (SELECT start FROM acts WHERE verb = 'operate'))"""
 """Whether a trial began as such a batch; needs the table `acts`."""
+IN_TRIAL: Final = f"""EXISTS (
+    SELECT 1 FROM events WHERE events.trial = idle.before_trial AND events.at_s <= idle.at_s
+    AND state NOT IN {tuple(map(str, UNDER_WAY))})"""  # noqa: S608 - only this package's own states
+"""Whether an idle line was booked as its trial was closed: what no trial has used comes before it begins."""
 
 
 class IdleRows:
@@ -41,10 +46,12 @@ class IdleRows:
         """Return what was used beside the campaign's trials, and beside batches for production.
 
         What was used between a batch and a trial is production's, whichever was first: it is in no campaign's budget.
+        What was used in a trial while nobody was in charge of it is that trial's side of the book.
         """
         if not has_table(self._connection, "idle"):
             return 0, 0
-        which = " OR ".join(operated(self._connection, f"(idle.before_trial - {back})") for back in (0, 1))
+        this, last = (operated(self._connection, f"(idle.before_trial - {back})") for back in (0, 1))
+        which = f"{this} OR ({last} AND NOT {IN_TRIAL})"
         sql = (
             f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT ({which})), 0) AS trials, "  # noqa: S608 - ours
             f"coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches FROM idle"
