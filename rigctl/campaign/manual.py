@@ -59,16 +59,13 @@ class Manual:
         acts = self._acts(request, device)
         if operation not in acts:
             raise UsageError(f"got {operation!r}, must be one of {', '.join(acts)}")
-        if why := self.why_not():
-            raise UsageError(f"{operation} {device}: {why}")
+        self._check(operation, device)
         if self.doing:
             raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
-        if operation in DRIVING and (against := self.objects()):
-            raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
         does, told = acts[operation]
         self.doing = " ".join(filter(None, (operation, device, told)))
         try:
-            return await self._carry_out(request, does)
+            return await self._carry_out(request, does, lambda: self._check(operation, device))
         finally:
             self.doing = ""
             self._set_limit()
@@ -110,10 +107,20 @@ class Manual:
             "calibrate": (lambda: self._calibrate(device, _needed("volume", volume_ml)), _ml(volume_ml)),
         }
 
-    async def _carry_out(self, request: Request, does: Callable[[], Awaitable[Answer]]) -> Answer:
+    def _check(self, operation: str, device: str) -> None:
+        """Raise `UsageError` if this may not be done now."""
+        if why := self.why_not():
+            raise UsageError(f"{operation} {device}: {why}")
+        if operation in DRIVING and (against := self.objects()):
+            raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
+
+    async def _carry_out(
+        self, request: Request, does: Callable[[], Awaitable[Answer]], check: Callable[[], None]
+    ) -> Answer:
         what, who, why = self.doing, request.who, request.why
         await self.journal.call(lambda j: j.act(VERB, who, what, why, "begun"))
         try:
+            check()  # everything may have been made safe, or trials go on, since the journal was asked
             answer = await does()
         except UsageError as error:  # nothing was sent
             text = f"refused: {error}"
