@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,12 +14,13 @@ from rigctl.campaign.awaiting import give, give_all_the_same, give_up
 from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.mending import mended
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.salvage import salvage
 from rigctl.campaign.replay import replay
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceError, NoAnswer, UsageError
 from rigctl.rig.spec import LateSpec
 from rigctl.rig.values import Measurement
@@ -32,7 +34,7 @@ from tests.campaign.fakes import (
     make_spec,
     metered,
 )
-from tests.campaign.records import SetClock
+from tests.campaign.records import LINES, STEPS, SetClock
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
 SAY = ": `rigctl outcome TRIAL VALUE` records it"
@@ -289,6 +291,27 @@ async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
     rows, _, _ = sound(stage, spec)
     assert (rows[0].state, "measure late" in stage.rig.calls) == (State.FAILED, False)
     assert rows[0].because == "it could not be read within 1 h after it was due"
+
+
+def test_a_clock_that_was_set_right_after_the_trial_gives_no_outcome_up_after_a_boot(tmp_path):
+    """A board without a battery begins in 1970, until the network tells: nobody was away for fifty years."""
+    wall = [datetime(1970, 1, 1, tzinfo=UTC)]
+    journal = Journal(tmp_path, SetClock(1000.0), "boot-1", lambda: wall[0])
+    spec = spec_with(BY_HAND)
+    journal.begin(spec, "0.0")
+    for event, step in STEPS.items():
+        if event is not Event.RECORD:
+            step(journal, 1)
+    journal.finish(1, State.MEASURED, Event.AWAIT, LINES, awaiting=Awaiting("hand", BY_HAND.due_s))
+    wall[0] = datetime(2026, 6, 1, tzinfo=UTC)
+    journal.time.clock.at_s += 3600.0
+    journal.beat()
+    journal.close()
+    wall[0] += timedelta(hours=5)
+    with closing(Journal(tmp_path, SetClock(10.0), "boot-2", lambda: wall[0])) as again:
+        assert again.awaited.waiting() == {1: pytest.approx(3 * 86400.0 - 6 * 3600.0)}
+        wall[0] += timedelta(days=3)
+        assert again.awaited.waiting()[1] < 0
 
 
 def test_what_is_awaited_survives_the_mending_of_a_journal(stage):

@@ -76,12 +76,21 @@ class AwaitedBook:
         return {trial: self._left_s(row) for trial, row in rows.items() if trial in still}
 
     def _left_s(self, row: AwaitedRow) -> float:
-        """Return the rig seconds until it is due; by the wall clock, if that says less, where a boot lies between."""
+        """Return the rig seconds until it is due; by the wall clock, if that says less, where a boot lies between.
+
+        That may have been set right since the trial. So it is asked how long it is since the last sign of life of that
+        boot; since the trial only where there is none.
+        """
         left_s = row.due_s - self._time.now_s()
         if row.epoch == self._time.epoch:
             return left_s
-        wall_s = (datetime.fromisoformat(row.due_utc) - self._time.wall()).total_seconds()
-        return min(left_s, wall_s * self._time.clock.speedup)
+        speedup, due_utc = self._time.clock.speedup, datetime.fromisoformat(row.due_utc)
+        sql = "SELECT seen_s, seen_utc FROM starts WHERE epoch = ? ORDER BY id DESC LIMIT 1"
+        for seen in ask(self._connection, sql, row.epoch):
+            due_utc = datetime.fromisoformat(seen["seen_utc"]) + timedelta(
+                seconds=(row.due_s - seen["seen_s"]) / speedup
+            )
+        return min(left_s, (due_utc - self._time.wall()).total_seconds() * speedup)
 
     def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
         """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.
