@@ -76,8 +76,7 @@ class Manual:
         Raises:
             UsageError: an act is under way.
         """
-        if self.doing:
-            raise UsageError(f"{self.doing} is under way; wait until it is over")
+        self._refuse_beside()
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
@@ -85,6 +84,11 @@ class Manual:
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
             self._keep("rigctl", ", ".join(driven), why, said)
+            self._refuse_beside()  # somebody has begun it meanwhile
+
+    def _refuse_beside(self) -> None:
+        if self.doing:
+            raise UsageError(f"{self.doing} is under way; wait until it is over")
 
     def status(self) -> Mapping[str, Any]:
         """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
@@ -181,6 +185,8 @@ class Manual:
 
     def _time_is_over(self) -> None:
         self._limit = None
+        if self.doing:  # it sets the limit anew when it is over
+            return
         why = f"nothing was done by hand for {self.limit_s / 60:g} min"
         self.desk.alarm(Alarm(Severity.MINOR, VERB, f"everything is made safe: {why}"))
         task = asyncio.get_running_loop().create_task(self.end(why))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
@@ -333,42 +332,6 @@ async def test_the_watch_looks_on_while_a_person_drives(stage):
     await acting
     assert "refused as long as this stands: interlock acid" in refused[0]
     assert ("dose", "pump", 1.0) not in stage.rig.hands.done
-
-
-@pytest.mark.parametrize("what", ["end", "finding"])
-async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, what):
-    """The journal takes its time with the intent: the command would leave after the way to safety, and stand."""
-    acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
-    reads, returns, refused = [3.0], threading.Event(), []
-
-    def glance():
-        return Glance({"a": Seen(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
-
-    async def drive():
-        try:
-            await ask(stage, "manual", operation="set", device="valve", value=1.0)
-        except RigctlError as error:
-            refused.append(str(error))
-
-    async def person():
-        stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
-        before, driving = stage.rig.calls.count("safe"), asyncio.create_task(drive())
-        await soon(lambda: stage.rig.doses._thread._executor._work_queue.qsize() > 0)
-        reads[0] = 0.5
-        ending = asyncio.create_task(ask(stage, "safe")) if what == "end" else None
-        await soon(lambda: stage.rig.calls.count("safe") > before)
-        returns.set()
-        await driving
-        await (ask(stage, "safe") if ending is None else ending)
-
-    async def pause():
-        await ask(stage, "pause")
-
-    acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
-    await acting
-    assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
-    assert "refused" in refused[0] if what == "finding" else "starting or ending" in refused[0]
 
 
 async def _when_paused(stage, act):

@@ -1,0 +1,115 @@
+"""What people do by hand at once with what else happens: everything is made safe, trials go on, time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from rigctl.errors import RigctlError
+from rigctl.rig.conditions import Compare
+from rigctl.rig.spec import InterlockSpec
+from rigctl.rig.values import Glance, Seen
+from tests.campaign.test_acts import ask, once, soon, watched
+from tests.campaign.test_hands import _when_paused
+
+
+@pytest.mark.parametrize("what", ["end", "finding"])
+async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, what):
+    """The journal takes its time with the intent: the command would leave after the way to safety, and stand."""
+    acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
+    reads, returns, refused = [3.0], threading.Event(), []
+
+    def glance():
+        return Glance({"a": Seen(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
+
+    async def drive():
+        try:
+            await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        except RigctlError as error:
+            refused.append(str(error))
+
+    async def person():
+        stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
+        before, driving = stage.rig.calls.count("safe"), asyncio.create_task(drive())
+        await soon(lambda: stage.rig.doses._thread._executor._work_queue.qsize() > 0)
+        reads[0] = 0.5
+        ending = asyncio.create_task(ask(stage, "safe")) if what == "end" else None
+        await soon(lambda: stage.rig.calls.count("safe") > before)
+        returns.set()
+        await driving
+        await (ask(stage, "safe") if ending is None else ending)
+
+    async def pause():
+        await ask(stage, "pause")
+
+    acting = asyncio.create_task(_when_paused(stage, person))
+    await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
+    await acting
+    assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
+    assert "refused" in refused[0] if what == "finding" else "starting or ending" in refused[0]
+
+
+def acts(stage):
+    with stage.journal() as journal:
+        return [act for act in journal.people.acts() if act.verb == "manual"]
+
+
+async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage):
+    """What is driven is made safe for it; a dose that somebody begins then would run on into the next trial."""
+    over, refused, dosing = asyncio.Event(), [], []
+
+    async def dose(pump, volume_ml):
+        await over.wait()
+        return volume_ml
+
+    async def meanwhile():
+        if stage.rig.hands.driven and not dosing:
+            stage.rig.hands.dose = dose
+            dosing.append(asyncio.create_task(ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)))
+            await soon(lambda: [act.outcome for act in acts(stage)][-1] == "begun")
+
+    async def person():
+        await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        try:
+            await ask(stage, "resume")
+        except RigctlError as error:
+            refused.append(str(error))
+        over.set()
+        await dosing[0]
+        await ask(stage, "stop")
+
+    async def pause():
+        await ask(stage, "pause")
+
+    acting = asyncio.create_task(_when_paused(stage, person))
+    result = await stage.run(watched(max_trials=2), fail={"measure": once(pause), "safe": meanwhile})
+    await acting
+    assert refused == ["resume: dose pump 1 mL is under way; wait until it is over"]
+    assert result.trials == 1
+
+
+async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
+    """The time for the next act is over in the middle of it: nobody is told that everything is made safe."""
+    monkeypatch.setattr("rigctl.campaign.manual.LIMIT_S", 0.05)
+
+    async def dose(pump, volume_ml):
+        await asyncio.sleep(0.2)
+        return volume_ml
+
+    async def person():
+        stage.rig.hands.dose = dose
+        await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        await ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)
+        assert (stage.alarms(), stage.rig.hands.driven) == ([], {"valve": 1.0})
+        await soon(lambda: not stage.rig.hands.driven)
+        await ask(stage, "stop")
+
+    async def pause():
+        await ask(stage, "pause")
+
+    acting = asyncio.create_task(_when_paused(stage, person))
+    await stage.run(watched(max_trials=2), fail={"measure": once(pause)})
+    await acting
+    assert [alarm.source for alarm in stage.alarms()] == ["manual"]
