@@ -113,7 +113,7 @@ class TextLine:
         data = self._wire.read_some(deadline)
         if not data:
             if waits:  # else nothing was expected: somebody only looked whether there is something
-                self._wire.distrust(self._quiet_s)
+                self._wire.silence.distrust(self._quiet_s)
             partial = f"; got only {bytes(self._buffer[:60])!r}" if self._buffer else ""
             raise DeviceTimeout(f"no complete line in time{partial}", bus=self.url)
         self._buffer += data

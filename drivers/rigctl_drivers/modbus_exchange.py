@@ -205,7 +205,7 @@ class Exchanger:
             self._refuse(f"{request}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
             self._unanswered, self._stale = self._unanswered + 1, True
-            self._wire.distrust(self.timing.quiet_s)
+            self._wire.silence.distrust(self.timing.quiet_s)
             raise DeviceTimeout(f"{request}: {problem.what}", bus=self._wire.url) from problem
 
     def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
@@ -232,7 +232,7 @@ class Exchanger:
     def _refuse(self, message: str, cause: Exception | None = None) -> NoReturn:
         """Take what came for no answer: RTU waits before it speaks again, TCP drops all that is under way."""
         if self.timing.quiet_s:
-            self._wire.distrust(self.timing.quiet_s)
+            self._wire.silence.distrust(self.timing.quiet_s)
         else:
             self._wire.close()
         raise GarbledReply(message, bus=self._wire.url) from cause

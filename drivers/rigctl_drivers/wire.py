@@ -126,6 +126,10 @@ class Silence:
         waived = command and self.owed_until_s <= self.waived_until_s
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
+    def distrust(self, quiet_s: float) -> None:
+        """Expect a late answer: `Wire.settle` will wait until `quiet_s` of wall time from now."""
+        self.owed_until_s = max(self.owed_until_s, time.monotonic() + quiet_s)
+
     def space(self, gap_s: float) -> None:
         """Let the next frame begin no sooner than `gap_s` from now: one has ended."""
         self.gap_until_s = time.monotonic() + gap_s
@@ -204,10 +208,6 @@ class Wire:
                 raise self._lost(None)
             self._heard, self._back_off.failures = True, 0
             return data
-
-    def distrust(self, quiet_s: float) -> None:
-        """Expect a late answer: `settle` will wait until `quiet_s` of wall time from now."""
-        self.silence.owed_until_s = max(self.silence.owed_until_s, time.monotonic() + quiet_s)
 
     def press_on(self) -> None:
         """Waive, for commands, the silence owed by now and the pause before reconnecting; drop what has arrived."""

@@ -137,7 +137,7 @@ def test_who_floods_the_line_is_hung_up_on():
     shouting.start()
     wire = Wire("tcp://shouts", lambda _: near)
     wire.open()
-    wire.distrust(600.0)
+    wire.silence.distrust(600.0)
     dropped = wire.settle()
     shouting.join(60)
     assert not wire.is_open
