@@ -57,7 +57,7 @@ def _spans(context: Context, path: KeyPath, section: LimitSection | TankSection)
 
 
 def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
-    """Check that the volumes that may be chosen for one trial fit every cap."""
+    """Check that the volumes that may be chosen for one trial fit every cap, and warn of caps below a single dose."""
     high = {v.name: v.high for v in problem.space.variables}
     most = {v.actuator: high[v.name] for v in spec.variables if v.actuator in spec.volumes}
     for cap in spec.caps:
@@ -68,8 +68,14 @@ def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
             if name in cap.pumps
         )
         section = "limits" if cap.pumps == (cap.name,) else "tanks"
+        doses_ml = {p: spec.limits[p].per_dose_ml or 0.0 for p in cap.pumps if p in spec.dosing and p in spec.limits}
         for key in SPANS:
             most_ml = getattr(cap, f"{key}_ml")
+            for pump, dose_ml in doses_ml.items():
+                if most_ml is not None and most_ml < dose_ml:
+                    what = f"{most_ml:g} mL is less than one dose of {pump} may be, {dose_ml:g} mL: one in between is "
+                    what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
+                    context.findings.warn(("safety", section, cap.name, key), what)
             if most_ml is not None and takes_ml > most_ml:
                 what = f"got {most_ml:g} mL, must be at least the {takes_ml:g} mL that a trial may be given"
                 context.findings.add(("safety", section, cap.name, key), what)

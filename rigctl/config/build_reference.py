@@ -35,7 +35,8 @@ def build_reference(
     before = findings.count
     every = _TRIALS.fullmatch(section.every)
     if every is None or int(every[1]) < FEWEST:
-        findings.add(("reference", "every"), f'got "{section.every}", must be at least "{FEWEST} trials"')
+        what = f'got "{section.every}", must be a whole number of trials, at least "{FEWEST} trials"'
+        findings.add(("reference", "every"), what)
     second = section.second_sensor or ""
     units = {f.name: f.unit for f in context.config.further_outcomes}
     if second and second not in units:

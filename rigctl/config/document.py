@@ -16,7 +16,7 @@ import yaml
 
 from rigctl.config.file import refuse_too_long
 from rigctl.config.slips import slip_of
-from rigctl.config.wording import shown
+from rigctl.config.wording import shown, write
 from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
 
 MAX_DEPTH = 30
@@ -141,7 +141,13 @@ class _Reader:
     def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         """Read keys as text; the first of duplicate keys counts."""
         data: dict[str, Any] = {}
+        before: tuple[yaml.Node, yaml.Node] | None = None
         for key_node, value_node in node.value:
+            if before is not None and _cut_at_a_comma(before[1], key_node, value_node):
+                self._cut((*path, before[0].value), before[1], f"{before[1].value},{key_node.value}")
+                before = None
+                continue
+            before = (key_node, value_node)
             if not isinstance(key_node, yaml.ScalarNode):
                 self._add(key_node, path, "got a list or mapping as a key, must be a word")
                 continue
@@ -179,8 +185,24 @@ class _Reader:
             self.doubts.append(_mistake(self.file, _place(node), path, what))
         return value
 
+    def _cut(self, path: KeyPath, node: yaml.Node, whole: str) -> None:
+        self.unreadable.add(path)
+        meant = whole.replace(",", ".", 1)
+        remedy = f"; write {meant}" if isinstance(_scalar(meant), float) else write(meant)
+        self._add(node, path, f'got "{whole}", must have a point: between braces a comma ends a value{remedy}')
+
     def _add(self, node: yaml.Node, path: KeyPath, what: str) -> None:
         self.mistakes.append(_mistake(self.file, _place(node), path, what))
+
+
+def _cut_at_a_comma(number: yaml.Node, rest: yaml.Node, nothing: yaml.Node) -> bool:
+    """Tell whether `4,2 EUR/L` was meant, of which YAML makes the value 4 and the key `2 EUR/L`."""
+    return (
+        nothing.start_mark.index == nothing.end_mark.index
+        and number.end_mark.index + 1 == rest.start_mark.index
+        and re.fullmatch(r"[-+]?\d+", str(number.value)) is not None
+        and re.match(r"\d", str(rest.value)) is not None
+    )
 
 
 def _place(node: yaml.Node) -> tuple[int, int]:

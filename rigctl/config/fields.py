@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from rigctl.config.units import DURATION, PER_TRIAL, VOLUME, Kind
+from rigctl.config.units import DURATION, EFFECT, FLOW, PER_TRIAL, RATE, RATED, STILL, TRIALS, USED, VOLUME, Kind
 
 NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
 """Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
@@ -65,8 +65,9 @@ def _pair_meant(value: Any) -> str:
 
 
 def _safe_state(value: Any) -> float | str:
-    if isinstance(value, bool):
-        raise ValueError(f"must be off, or a value to hold{'' if value else '; write off'}")  # noqa: TRY004  # as above
+    word = str(value).casefold()
+    if isinstance(value, bool) or (word in ("off", "no") and value != "off"):
+        raise ValueError(f"must be off, or a value to hold{'' if value is True else '; write off'}")
     return _number_or_text(value)
 
 
@@ -167,6 +168,12 @@ Time = Annotated[
 ]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
+Effect = Annotated[str, PlainValidator(_text_of(EFFECT)), _form(EFFECT)]
+Rate = Annotated[str, PlainValidator(_text_of(RATE)), _form(RATE)]
+Used = Annotated[str, PlainValidator(_text_of(USED)), _form(USED, VOLUME.example)]
+Rated = Annotated[str, PlainValidator(_text_of(RATED)), _form(RATED, FLOW.example)]
+Still = Annotated[str, PlainValidator(_text_of(STILL)), WithJsonSchema({"type": "string"})]
+Trials = Annotated[str, PlainValidator(_text_of(TRIALS)), _form(TRIALS)]
 _HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
 _HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
 HoursOfWeek = Annotated[list[str], PlainValidator(_hours), WithJsonSchema(_HOURS_FORM)]

@@ -15,6 +15,7 @@ from rigctl.config.fields import (
     ControlSets,
     Currency,
     Duration,
+    Effect,
     HoursOfWeek,
     Lengthscales,
     Money,
@@ -22,7 +23,11 @@ from rigctl.config.fields import (
     Pair,
     Price,
     Quantity,
+    Rate,
+    Rated,
     SafeState,
+    Still,
+    Used,
     Volume,
     Worth,
     one_of,
@@ -90,9 +95,9 @@ class ModelSection(Section):
 class SensedSection(Section):
     """What the watch expects of a sensor."""
 
-    max_rate: str | None = None
+    max_rate: Rate | None = None
     """Fastest change there can be, e.g. 0.5 pH/min; a faster step is not believed before it is confirmed."""
-    frozen_after: str | None = None
+    frozen_after: Still | None = None
     """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
     the default); `off`: never."""
     stale_after: Duration | None = None
@@ -179,9 +184,9 @@ class MeterSection(Section):
     """The meter or pump, for energy and volume."""
     price: Price
     """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
-    max_per_trial: str | None = None
+    max_per_trial: Used | None = None
     """A larger difference cannot be true: the trial's cost then counts as estimated."""
-    rated: str | None = None
+    rated: Rated | None = None
     """The most that can be used at a time: a power for energy (3 kW), a flow for volume (58.5 mL/min)."""
 
 
@@ -207,7 +212,7 @@ class DosingSection(Section):
 
     sensor: str
     """Device that judges the dose."""
-    effect: str
+    effect: Effect
     """Change of the reading per volume, e.g. -0.04 pH/mL for an acid."""
     tolerance: Quantity
     """Near enough, sensor's unit."""
@@ -241,7 +246,7 @@ class LimitSection(Section):
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
     max_step: Quantity | None = None
     """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
-    max_rate: str | None = None
+    max_rate: Rate | None = None
     """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rigctl.config.fields import Duration, Quantity, Samples, Time, one_of, or_words
+from rigctl.config.fields import Duration, Quantity, Samples, Time, Trials, one_of, or_words
 
 
 class Section(BaseModel):
@@ -232,7 +232,7 @@ class TodaySection(Section):
 class ReferenceSection(Section):
     """A setting that is played again every so many trials, for what changes in between to show."""
 
-    every: str
+    every: Trials
     """How many trials lie between two of them: 25 trials."""
     control: list[str] = Field(default_factory=list)
     """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""

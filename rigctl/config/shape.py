@@ -24,7 +24,7 @@ from rigctl.config.document import Document
 from rigctl.config.fields import NAME
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
-from rigctl.config.wording import flag_meant, name_meant, number_meant, shown
+from rigctl.config.wording import flag_meant, name_meant, number_meant, shown, write
 from rigctl.errors import KeyPath
 from rigctl.plugins import nearest
 
@@ -181,6 +181,8 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside:
         what += number_meant(value)
     elif kind == "string_type" and path[-1:] in (("rig",), ("name",)):
         what = name_meant("")
+    elif kind == "string_type" and isinstance(value, int | float):
+        what += write(shown(value))
     return what if what.startswith("got ") else f"got {shown(value)}, {what}"
 
 

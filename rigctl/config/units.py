@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _QUANTITY: Final = re.compile(r"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*(.*?)\s*")
 _UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
+_RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+"""As people and spreadsheets write cm² and m⁻³."""
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
 _LONG_NUMBER: Final = re.compile(r"\d{3}")
@@ -61,6 +63,12 @@ VOLUME: Final = Kind("a volume", "20 mL", "mL")
 ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
 POWER: Final = Kind("a power", "3 kW", "kW")
 FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
+EFFECT: Final = Kind("a change per volume", "-0.04 pH/mL", "")
+RATE: Final = Kind("a change per time", "0.5 pH/min", "")
+USED: Final = Kind("an energy or a volume", "5 kWh", "")
+RATED: Final = Kind("a power or a flow", "3 kW", "")
+TRIALS: Final = Kind("a number of trials", "25 trials", "")
+STILL: Final = Kind("off, a number of trials, or a duration", "30 min", "")
 PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
 PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
@@ -93,6 +101,7 @@ class Units:
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
     def unit(self, text: str) -> Any:
+        text = text.translate(_RAISED)
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH" ("1" for none)')
         if _MEGALITRE.search(text):

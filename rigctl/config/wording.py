@@ -110,9 +110,14 @@ def quantity_meant(text: str) -> str:
         hours, minutes, seconds = int(clock[1]), int(clock[2]), int(clock[3] or 0)
         if seconds:
             return write(f"{3600 * hours + 60 * minutes + seconds} s")
-        return write(f"{60 * hours + minutes} min")
+        if clock[3] is not None:
+            return write(f"{60 * hours + minutes} min")
+        # a stopwatch shows minutes and seconds so, a clock on the wall hours and minutes
+        shorter = f"{60 * hours + minutes} s" if minutes else f"{hours} min"
+        return f'{write(f"{60 * hours + minutes} min")}, or "{shorter}"'
     signs = {"€": "EUR", "$": "USD", "£": "GBP"}
     plain = re.sub(r"\d[\d.,]*", lambda m: _with_a_point(m[0]), text)
+    plain = re.sub(r"(?<=[A-Za-z])\s+per\s+(?=[A-Za-z])", "/", plain)
     for sign, code in signs.items():
         plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)

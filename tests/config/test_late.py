@@ -90,3 +90,4 @@ def test_check_says_what_follows():
         ],
     ]
     assert Units("EUR").to("0.1 m2/day", "cm2/day", "a growth") == pytest.approx(1000.0)
+    assert Units("EUR").to("0.1 m²·day⁻¹", "cm²/day", "a growth") == pytest.approx(1000.0)

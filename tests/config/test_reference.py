@@ -29,8 +29,8 @@ def test_it_is_read_in_the_variables_units(tmp_path):
 @pytest.mark.parametrize(
     ("reference", "where", "what"),
     [
-        ("{every: 2 trials}", "3: reference.every", 'must be at least "5 trials"'),
-        ("{every: 3 d}", "3: reference.every", 'must be at least "5 trials"'),
+        ("{every: 2 trials}", "3: reference.every", 'at least "5 trials"'),
+        ("{every: 3 d}", "3: reference.every", 'at least "5 trials"'),
         ("{every: 9 trials, control: [pH], at: {pH: 6}}", "3: reference.control", 'did you mean "ph"?'),
         ("{every: 9 trials, control: [ph]}", "3: reference.at", "has no value for ph"),
         ("{every: 9 trials, control: [ph], at: {ph: 60}}", "3: reference.at.ph", "must be within"),
