@@ -15,6 +15,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError
+from rigctl.printable import in_full
 
 MOST = 1e300
 """No quantity is larger; what is not finite is not below it either."""
@@ -32,9 +33,8 @@ def void(journal: Journal, trial: int, who: str, why: str) -> str:
         last = [c for c in row.corrected if c.kind == "void"][-1]
         raise UsageError(f"void: trial {trial}: {last.who} has voided it already, {last.utc}: {last.why}")
     journal.people.correct(trial, "void", Amendment(), Amendment(), who=who, why=why)
-    spent = (
-        "" if row.imported else f"; its cost of {to_units(row.cost):g} {journal.read.campaign().currency} stays spent"
-    )
+    cost = f"{in_full(to_units(row.cost), 6)} {journal.read.campaign().currency}"
+    spent = "" if row.imported else f"; its cost of {cost} stays spent"
     return f"trial {trial} is left out from the next decision on{spent}"
 
 
@@ -91,7 +91,7 @@ def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...
     parts = [f"{n} {said(before.get(n))} -> {said(v)}" for n, v in {**becomes.values, **becomes.outcomes}.items()]
     if becomes.amount is not None:
         old = None if was.amount is None else to_units(was.amount)
-        parts.append(f"cost {said(old)} -> {to_units(becomes.amount):g} {currency}")
+        parts.append(f"cost {said(old)} -> {in_full(to_units(becomes.amount), 6)} {currency}")
     if becomes.note is not None:
         parts.append(f'note "{was.note or ""}" -> "{becomes.note}"')
     return tuple(parts)
@@ -135,7 +135,7 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
     if becomes.amount is not None and not isinstance(becomes.amount, int):
         raise UsageError(f"amend: cost: got {becomes.amount!r}, must be whole micro-units of money")
     if becomes.amount is not None and becomes.amount < 0:
-        raise UsageError(f"amend: cost: got {to_units(becomes.amount):g}, must not be negative")
+        raise UsageError(f"amend: cost: got {in_full(to_units(becomes.amount), 6)}, must not be negative")
     first = {outcomes[0]: row.outcome, **row.further, **becomes.outcomes}
     after = replace(becomes, values={**row.measured, **becomes.values})
     if all(first.get(name) is None for name in outcomes):

@@ -19,6 +19,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
+from rigctl.printable import in_full
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def check_resumable(
     """
     changed = [f"{k}: was {before[k]}, is {now[k]}" for k in sorted(before) if k in now and before[k] != now[k]]
     if budget_now < budget_before:
-        changed.append(f"budget: was {to_units(budget_before):g}, is {to_units(budget_now):g}; it may only be raised")
+        was, is_ = (in_full(to_units(budget), 6) for budget in (budget_before, budget_now))
+        changed.append(f"budget: was {was}, is {is_}; it may only be raised")
     if changed:
         listing = "\n  ".join(changed)
         raise UsageError(

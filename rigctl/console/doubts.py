@@ -18,6 +18,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.space import Variable
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
+from rigctl.printable import in_full
 
 MARGIN = 0.25
 """Of the range's width: so far beyond it a reading raises no doubt, for what is left alone drifts."""
@@ -128,7 +129,7 @@ def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[st
         width, far = high - low, max(low - value, value - high)
         if width > 0 and far > (FAR if len(seen) > ENOUGH else FAR_OF_FEW) * width:
             found.append(
-                f"{name}: {value:g} is {far / width:.3g} times the width of the {len(seen) - 1} others "
+                f"{name}: {value:g} is {in_full(far / width, 3)} times the width of the {len(seen) - 1} others "
                 f"({low:g} to {high:g}) away from them"
             )
     return found
@@ -137,13 +138,14 @@ def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[st
 def _odd_cost(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:
     cost, currency = to_units(_amount(row)), loaded.currency
     count, middle = usual.costs
+    told, usually = f"cost: {in_full(cost, 6)} {currency} is", f"the usual {in_full(middle, 6)} {currency}"
     if count > FEWEST and cost > COSTS_FAR * middle:
-        return [f"cost: {cost:g} {currency} is {cost / middle:.3g} times the usual {middle:g} {currency}"]
+        return [f"{told} {in_full(cost / middle, 3)} times {usually}"]
     if count > FEWEST and 0 < cost < middle / COSTS_FAR:
-        return [f"cost: {cost:g} {currency} is {middle / cost:.3g} times less than the usual {middle:g} {currency}"]
+        return [f"{told} {in_full(middle / cost, 3)} times less than {usually}"]
     budget = to_units(loaded.problem.budget)
     if cost > budget:
-        return [f"cost: {cost:g} {currency} is more than the whole budget of {budget:g} {currency}"]
+        return [f"{told} more than the whole budget of {in_full(budget, 6)} {currency}"]
     return []
 
 

@@ -9,6 +9,7 @@ from rigctl.config.forecast import Forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
 from rigctl.errors import counted
+from rigctl.printable import in_full
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
 from rigctl.rig.slewing import Slew, ramp
@@ -35,7 +36,7 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     for meter in rig.meters:
         if meter.tariff is not None:
             rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
-            yield f"The price of {meter.name} goes by the hour: {rates}; on average {meter.price:.4g}."
+            yield f"The price of {meter.name} goes by the hour: {rates}; on average {in_full(float(meter.price), 4)}."
 
 
 def _late(late: LateSpec) -> Iterator[str]:

@@ -26,6 +26,7 @@ from rigctl.core.money import to_units
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import UsageError, counted
 from rigctl.page.campaign import campaign_spec, configured
+from rigctl.printable import in_full
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -224,7 +225,7 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
         yield f"  {labels.outcome}: {_span(of.outcome, of.half, f'{unit} a batch')}"
     if of.expected is not None:
         yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
-    price = "" if of.cost is None else f"{of.cost:.4g} {currency} a batch, "
+    price = "" if of.cost is None else f"{in_full(of.cost, 4)} {currency} a batch, "
     yield f"  cost: {price}{to_units(of.spent):.2f} {currency} in all"
     if of.learns and of.gained:
         gained = f"{number(of.gained, 3)} {unit}".rstrip()

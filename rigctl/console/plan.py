@@ -12,6 +12,7 @@ from rigctl.config.wording import joined, lasting
 from rigctl.console import limits_told
 from rigctl.core.explain import settings, unit_names
 from rigctl.errors import counted
+from rigctl.printable import in_full
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.spec import VariableWiring
@@ -147,9 +148,8 @@ def _looking(loaded: LoadedConfig) -> list[str]:
     told = [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
     if loaded.worth is not None:
         one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
-        told.append(
-            f"`recommend` says in money what looking earns: one {one} is worth {loaded.worth:.4g} {loaded.currency}."
-        )
+        worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
+        told.append(f"`recommend` says in money what looking earns: one {one} is worth {worth}.")
     return told
 
 
@@ -166,20 +166,20 @@ def _referring(loaded: LoadedConfig) -> list[str]:
 
 
 def _cost(told: Forecast, currency: str) -> str:
-    least = f"It costs at least {told.least:.3g} {currency}"
+    least = f"It costs at least {in_full(told.least, 3)} {currency}"
     if told.likely is None:
         return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
     besides = ""
     if told.unknown:
         besides = f", and what {joined(told.unknown)} will charge besides: `rated` would tell"
-    return f"{least}, likely {told.likely:.3g} {currency}{besides}."
+    return f"{least}, likely {in_full(told.likely, 3)} {currency}{besides}."
 
 
 def _bought(told: Forecast, loaded: LoadedConfig) -> str:
     most, likely = told.buys(told.least), told.buys(told.likely)
     if likely is None:
         return ""
-    budget = f"{told.budget:.6g} {loaded.currency}"
+    budget = f"{in_full(told.budget, 6)} {loaded.currency}"
     at_most = f" ({most} at the very most)" if most is not None and most != likely else ""
     before = f" before {joined(told.unknown)} is paid" if told.unknown else ""
     bought = f"{budget} buys about {counted(likely, 'trial')}{before}{at_most}"

@@ -33,6 +33,7 @@ from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study
 from rigctl.page.campaign import campaign_spec
+from rigctl.printable import in_full
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,7 +140,7 @@ def _now(recommendation: Recommendation) -> str:
 
 def _fields(option: Option, labels: Labels) -> dict[str, str]:
     interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
-    cost = "unknown" if option.cost_per_trial is None else f"{option.cost_per_trial:.4g} {labels.currency}"
+    cost = "unknown" if option.cost_per_trial is None else f"{in_full(option.cost_per_trial, 4)} {labels.currency}"
     return {
         "at": settings(option.setpoints, labels.units),
         "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.recommend import Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
+from rigctl.printable import in_full
 
 LITTLE = 0.5
 """Less of what occurs by itself than this share was seen: what is said of it is a guess."""
@@ -49,17 +50,16 @@ class _Words:
 
     def _cost(self, r: Reference) -> list[str]:
         if r.cost_per_trial is not None:
-            return [f"  A trial of it costs {r.cost_per_trial:.4g} {self._currency}."]
+            return [f"  A trial of it costs {in_full(r.cost_per_trial, 4)} {self._currency}."]
         if r.cost_at_least is not None:
-            return [
-                f"  Its cost was never metered; time and fixed costs alone are {r.cost_at_least:.4g} {self._currency}."
-            ]
+            least = f"{in_full(r.cost_at_least, 4)} {self._currency}"
+            return [f"  Its cost was never metered; time and fixed costs alone are {least}."]
         return ["  Its cost was never metered."]
 
     def pay_back(self, p: PayBack) -> str:
         """Say what a dearer way buys, and from which worth of the outcome on it pays."""
         most = "at most " if p.at_most else ""
-        extra = f"{most}{p.extra_cost:.3g} {self._currency} a trial"
+        extra = f"{most}{in_full(p.extra_cost, 3)} {self._currency} a trial"
         who = f"{'+'.join(p.dearer)} instead of {'+'.join(p.than) or ALONE}"
         if p.per_outcome is None:
             return f"{who}: {extra} more, for nothing that was shown."
@@ -67,7 +67,7 @@ class _Words:
         sure = "" if p.gain.low > 0 else ", and even that is not certain"
         return (
             f"{who}: {extra} more buys {self._number(p.gain.expected)} {self._unit}".rstrip()
-            + f". It pays if {one} is worth more than {p.per_outcome:.2g} {self._currency}{sure}."
+            + f". It pays if {one} is worth more than {in_full(p.per_outcome, 2)} {self._currency}{sure}."
         )
 
     def lesson(self, found: Lesson) -> str:
@@ -85,7 +85,7 @@ class _Words:
         if found.extra_cost == 0:
             return f"{said}; it costs nothing more."
         more = "more" if found.extra_cost > 0 else "less"
-        return f"{said}; it costs {abs(found.extra_cost):.3g} {self._currency} a trial {more}."
+        return f"{said}; it costs {in_full(abs(found.extra_cost), 3)} {self._currency} a trial {more}."
 
     def _gain(self, gain: Gain) -> str:
         low, high = gain.low, gain.high

@@ -23,6 +23,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
 from rigctl.core.natural import present
 from rigctl.core.worth import half_width
+from rigctl.printable import in_full
 
 NODES = 512
 
@@ -137,9 +138,10 @@ def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str,
             f"{outcome} was {gave}: {said} the {e.low:.{places}f} to {e.high:.{places}f} expected of one trial."
         )
     if found.expected_cost is None:
-        return (*lines, f"It cost {found.cost:.4g} {currency}; nothing was known of its cost before.")
+        return (*lines, f"It cost {in_full(found.cost, 4)} {currency}; nothing was known of its cost before.")
     c = found.expected_cost
     verdict = {"within": "as expected", "above": "more than expected", "below": "less than expected"}[
         c.verdict(found.cost)
     ]
-    return (*lines, f"It cost {found.cost:.4g} {currency}, {verdict} ({c.mean:.4g}, at most {c.high:.4g}).")
+    cost, mean, high = (in_full(amount, 4) for amount in (found.cost, c.mean, c.high))
+    return (*lines, f"It cost {cost} {currency}, {verdict} ({mean}, at most {high}).")

@@ -25,6 +25,7 @@ from rigctl.core.natural import present
 from rigctl.core.policy import Finished, next_proposal, trial_rng
 from rigctl.core.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.errors import PolicyError
+from rigctl.printable import in_full
 
 NOTHING: Final = ""
 """The answer of a policy that proposes nothing more."""
@@ -308,7 +309,7 @@ def told(flip: Flip, *, currency: str, unit: str = "") -> str:
             return f"At {at} {currency} per {flip.per} of {flip.subject} (now {now}), {then}."
         case "budget":
             more = "more" if flip.at > flip.now else "less"
-            return f"With {abs(flip.at - flip.now):.6g} {currency} {more} to spend, {then}."
+            return f"With {in_full(abs(flip.at - flip.now), 6)} {currency} {more} to spend, {then}."
         case "tolerance":
             return f"With a tolerance of {100 * flip.at:.4g} % (now {100 * flip.now:.4g} %), {then}."
         case "outcome":

@@ -64,7 +64,7 @@ def explain(
     if own is not None and own.mean is not None and own.at == at:
         lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
     if proposal.predicted_cost is not None:
-        lines.append(f"The trial may cost up to {proposal.predicted_cost:.4g} {currency}.")
+        lines.append(f"The trial may cost up to {in_full(proposal.predicted_cost, 4)} {currency}.")
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
         lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
@@ -227,7 +227,7 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
             f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
         )
     if proposal.predicted_cost is not None:
-        lines.append(f"It is predicted to cost at most {proposal.predicted_cost:.4g} {currency}.")
+        lines.append(f"It is predicted to cost at most {in_full(proposal.predicted_cost, 4)} {currency}.")
     for read in proposal.read:
         value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
         lines.append(
@@ -237,14 +237,14 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
     lines += [f"Note: {note}." for note in proposal.notes]
     for r in proposal.sets:
         label, state = "+".join(r.control_set), "in play" if r.eligible else "out"
-        cost = "never metered" if r.cost_mean is None else f"costs {r.cost_mean:.4g} {currency} a trial"
+        cost = "never metered" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
         if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
             value = NOTHING_YET
         else:
             low, high = sorted((r.lower, r.upper))
             value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
         lines.append(
-            f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {r.cost_lcb:.4g}), "
+            f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {in_full(r.cost_lcb, 4)}), "
             f"{counted(r.trials, 'trial')}."
         )
     return tuple(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
 from rigctl.console import hand_cli
+from tests.console.conftest import BENCH, TRIALS
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -296,6 +298,23 @@ def test_an_amended_trial_shows_both_values(ingested):
     assert 'was amended: ca 3.3 -> 3.4; growth 1.2 -> 2.5; cost 0.5 -> 0.75 EUR; note "" -> "read again" (' in (
         ingested.rigctl("explain", "bench.yaml", "--trial", "1").out
     )
+
+
+def test_dear_trials_are_told_in_full(bench):
+    """Of a bench where a trial costs 30,000 yen every sentence says so; none has 3e+04, or a budget of 2e+06."""
+    bench.write("dear.yaml", BENCH.replace("EUR", "JPY").replace("20 JPY", "2000000 JPY"))
+    rows = [row.split(",") for row in TRIALS.splitlines()]
+    dear = [rows[0], *([*row[:-1], str(1e5 * float(row[-1]))] for row in rows[1:])]
+    bench.write("dear.csv", "\n".join(map(",".join, dear)))
+    bench.rigctl("ingest", "dear.yaml", "dear.csv")
+    slip = ("--control-set", "ph", "--values", "ph=6,ca=3", "--outcome", "1", "--cost", "900000000")
+    asked = [["check"], ["status"], ["suggest"], ["suggest", "--technical"], ["recommend"], ["explain"], ["void", "2"]]
+    told = [bench.rigctl(verb, "dear.yaml", *more, *["--why", "x"] * (verb == "void")) for verb, *more in asked]
+    told.append(bench.rigctl("ingest", "dear.yaml", *slip, code=2))
+    told.append(bench.rigctl("suggest", "dear.yaml", "--budget", "200001 JPY", code=1))
+    said = "".join(t.out + t.err for t in told)
+    assert "30000 JPY" in said
+    assert re.findall(r".*e\+.*", said) == []
 
 
 def test_a_failed_trial_can_be_given_its_outcome_and_the_other_way_round(ingested):

@@ -25,6 +25,7 @@ from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.files import whole
+from rigctl.printable import in_full
 
 _ROUNDS: Final = 20
 """Times that rows which cannot be as they stand are left out, before what is left is told as it is."""
@@ -203,7 +204,7 @@ def told(loss: Loss) -> list[str]:
         (doubtful, f"no checksum vouches for: {', '.join(doubtful)}"),
         (loss.closed, f"trials whose end was lost, closed: {', '.join(map(str, loss.closed))}"),
         (loss.undecided, f"trials whose record was lost: {', '.join(map(str, loss.undecided))}"),
-        (loss.estimated, f"cost estimated in place of lost lines: {loss.estimated / 1e6:g}"),
+        (loss.estimated, f"cost estimated in place of lost lines: {in_full(loss.estimated / 1e6, 6)}"),
         (loss.booked_ml, f"doses booked in full: {loss.booked_ml:g} mL"),
         (loss.tail, f"what was written last may be missing: {loss.tail}; look at the pumps' own totals"),
     )

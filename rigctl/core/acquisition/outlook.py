@@ -26,6 +26,7 @@ from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import fingerprint
 from rigctl.core.policy import BudgetSpent, Proposal, SetReport
+from rigctl.printable import in_full
 
 SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
 WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"
@@ -100,7 +101,7 @@ class Context:
     def nothing_fits(self, cheapest: float) -> BudgetSpent:
         """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
         left = to_units(self.problem.budget - self.history.spent)
-        return BudgetSpent(f"{left:g} left; the cheapest useful trial may cost {cheapest:g}")
+        return BudgetSpent(f"{in_full(left, 6)} left; the cheapest useful trial may cost {in_full(cheapest, 6)}")
 
     def attained(self) -> float:
         """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.

@@ -17,6 +17,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.money import Micros, to_micros, to_units
+from rigctl.printable import in_full
 
 SETTINGS = 256
 """Settings of the whole range that are priced, besides those on the way from each maximiser to the cheapest of them."""
@@ -42,7 +43,7 @@ def nothing_fits(problem: Problem, history: History) -> str:
         return ""
     cheapest = min(least, key=lambda i: least[i])
     label = problem.space.control_sets[cheapest].label
-    return f"{to_units(left):g} left; the cheapest, {label}, may cost {to_units(least[cheapest]):g}"
+    return f"{in_full(to_units(left), 6)} left; the cheapest, {label}, may cost {in_full(to_units(least[cheapest]), 6)}"
 
 
 def everything_fits(problem: Problem, history: History) -> bool:

@@ -27,6 +27,7 @@ from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, Proposal
+from rigctl.printable import in_full
 
 EXACT = 1e-3
 """Spread of what was looked at, in an arm's model: the reading is an input there, whatever it means for the trial."""
@@ -76,7 +77,7 @@ class CocaBo:
         fitting = [i for i in playable if costs[i] <= left]
         if not fitting or left <= 0:
             least = to_units(min((costs[i] for i in playable), default=0))
-            raise BudgetSpent(f"{to_units(left):g} left; the cheapest trial may cost {least:g}")
+            raise BudgetSpent(f"{in_full(to_units(left), 6)} left; the cheapest trial may cost {in_full(least, 6)}")
         models = dict(state.get("models", {}))
         few = [i for i in fitting if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
         if few:

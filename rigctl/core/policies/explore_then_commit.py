@@ -17,6 +17,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import to_units
+from rigctl.printable import in_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class ExploreThenCommit(OutlookPolicy):
         label, least = outlook.label(chosen), outlook.costs[chosen].lcb
         technical = (
             f"committing: {len(good)} of {count} sets may be within {tolerance:.3g} of the best, "
-            f"and {label} may be the cheapest of them (cost at least {least:.4g})"
+            f"and {label} may be the cheapest of them (cost at least {in_full(least, 4)})"
         )
         threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
         remembered = {**seen.to_state(), "commit_trials": commit_trials + 1}

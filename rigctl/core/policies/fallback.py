@@ -14,6 +14,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, Proposal, validate
+from rigctl.printable import in_full
 
 NAME = "fallback"
 REPEAT = "repeat"
@@ -37,9 +38,8 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
     if not fitting or left <= 0:
         cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
         label = problem.space.control_sets[cheapest].label
-        raise BudgetSpent(
-            f"{to_units(left):g} left; the cheapest, {label}, takes {to_units(beliefs[cheapest].upper):g}"
-        )
+        least = in_full(to_units(beliefs[cheapest].upper), 6)
+        raise BudgetSpent(f"{in_full(to_units(left), 6)} left; the cheapest, {label}, takes {least}")
     chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, qmc.Sobol(dimension, seed=rng).random(1)[0])

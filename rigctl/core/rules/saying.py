@@ -41,7 +41,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
             at=at(line, units),
             expected=f"{line.expected:.{decimals}f}",
             interval=ends(line.low, line.high, decimals),
-            cost="-" if line.cost_per_trial is None else f"{line.cost_per_trial:.3g}",
+            cost="-" if line.cost_per_trial is None else in_full(line.cost_per_trial, 3),
             share=f"{line.share:.0%}",
         )
         for line in rule.lines
@@ -57,7 +57,7 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
     """Say what the rule and looking first are worth; sentences. `unit` is the outcome's, as shown, empty for none."""
     say = _Words(rule, unit, currency)
     looking = rule.looking
-    paid = "" if rule.cost_per_trial is None else f", at {rule.cost_per_trial:.3g} {currency} a trial"
+    paid = "" if rule.cost_per_trial is None else f", at {in_full(rule.cost_per_trial, 3)} {currency} a trial"
     if not rule.follows:
         yield "No reading calls for anything else than the recommended fixed setting."
     else:
@@ -92,7 +92,8 @@ class _Words:
 
     def best(self, best: BestFixed) -> str:
         """Say what looking is compared with."""
-        price = "" if best.cost_per_trial is None else f", at {best.cost_per_trial:.3g} {self._currency} a trial"
+        cost = best.cost_per_trial
+        price = "" if cost is None else f", at {in_full(cost, 3)} {self._currency} a trial"
         return f"The best fixed setting controls {'+'.join(best.control_set)}: {self.span(best.low, best.high)}{price}."
 
     def gain(self, gain: Gain) -> str:
@@ -113,22 +114,23 @@ class _Words:
         """Say what the lines save, or from which worth of the outcome on they pay; looking itself not counted."""
         one = f"one {self._unit}" if self._unit else "one unit of outcome"
         if looking.saving is not None and looking.saving > 0:
-            yield f"They save {looking.saving:.3g} {self._currency} a trial, what looking itself costs not counted."
+            saving = f"{in_full(looking.saving, 3)} {self._currency}"
+            yield f"They save {saving} a trial, what looking itself costs not counted."
         elif looking.saving is not None and looking.saving < 0:
-            yield f"They cost {-looking.saving:.3g} {self._currency} a trial more."
+            yield f"They cost {in_full(-looking.saving, 3)} {self._currency} a trial more."
         if looking.earns is not None:
             yield from self._earns(looking.earns)
         elif looking.per_outcome is not None:
-            yield f"They pay if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
+            yield f"They pay if {one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
-            price = f"{looking.instead_costs:.3g} {self._currency}"
+            price = f"{in_full(looking.instead_costs, 3)} {self._currency}"
             yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
 
     def _earns(self, earning: Earning) -> Iterator[str]:
         """Say what the lines and looking are worth in money."""
         one = f"one {self._unit}" if self._unit else "one unit of outcome"
-        at, names = f"{earning.price:.3g} {self._currency}", "+".join(earning.best)
+        at, names = f"{in_full(earning.price, 3)} {self._currency}", "+".join(earning.best)
         yield f"At {at} for {one}, the fixed setting that earns most controls {names}."
         spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
         money = _Words(self._rule, f"{self._currency} a trial", self._currency, spread)
@@ -149,7 +151,7 @@ class _Words:
         if rule.full_cost is not None and rule.cost_per_trial is not None:
             less = rule.cost_per_trial - rule.full_cost
             if less >= SMALLEST and less >= LITTLE * rule.cost_per_trial:
-                told.append(f"cheaper by {less:.2g} {self._currency} a trial")
+                told.append(f"cheaper by {in_full(less, 2)} {self._currency} a trial")
         for more in told:
             yield f"The best at every single reading would be {more}."
 
