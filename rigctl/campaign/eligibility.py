@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigctl.core.experiment.space import ControlSet
+from rigctl.printable import in_full
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, RigSpec
 
@@ -135,7 +136,7 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
 
 def days(seconds: float) -> str:
     """Say a time as people do who calibrate instruments."""
-    return f"{seconds / 86400:.3g} d" if seconds >= 86400 else f"{seconds / 3600:.3g} h"
+    return f"{in_full(seconds / 86400, 3)} d" if seconds >= 86400 else f"{seconds / 3600:.3g} h"
 
 
 # From devices to control sets ---------------------------------------------------------------------------------------

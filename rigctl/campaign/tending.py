@@ -80,8 +80,9 @@ def check(rig: RigSpec, asked: Tending) -> None:
         raise UsageError(f"{asked.verb}: got {asked.device!r}, must be a device of this rig: {known}")
     if asked.verb == "refilled":
         if rig.care.get(asked.device, CareSpec()).bottle_ml is None:
-            with_bottle = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None) or "none"
-            raise UsageError(f"{where}: got a device without `inventory`, must be one with it: {with_bottle}")
+            bottled = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None)
+            which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
+            raise UsageError(f"{where}: got a device without `inventory`, must be one with it{which}")
         if asked.volume_ml is not None and not 0 < asked.volume_ml < float("inf"):
             raise UsageError(f"{where}: got a volume of {asked.volume_ml:g} mL, must be more than nothing")
     if asked.verb == "replaced" and not asked.part:

@@ -17,7 +17,9 @@ from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
 from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
+from rigctl.config.wording import number_meant
 from rigctl.console.spreadsheet import unread
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
@@ -176,8 +178,11 @@ def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -
     mistakes = []
     if missing:
         got = ", ".join(header) or "no header"
-        hint = "; separate columns with commas" if any(";" in h or "\t" in h for h in header) else ""
-        mistakes.append(Mistake(f"{path}:1", f"column {', '.join(missing)} is missing (got {got}){hint}"))
+        hint = "; name the columns in line 1" if len(missing) == len(needed) or re.match(r"[\d.]+$", header[0]) else ""
+        if any(";" in h or "\t" in h for h in header):
+            hint = "; separate columns with commas, and write numbers with points"
+        names = f"columns {', '.join(missing)} are" if len(missing) > 1 else f"column {missing[0]} is"
+        mistakes.append(Mistake(f"{path}:1", f"{names} missing (got {got}){hint}"))
     if twice:
         mistakes.append(Mistake(f"{path}:1", f"column {', '.join(twice)} stands more than once"))
     return mistakes
@@ -198,8 +203,9 @@ class RowReader:
             # an imported one may have controlled what nobody controls any more
             if cells.get("origin") != IMPORTED and not _undecided(members, cells):
                 self.space.index_of(members)
-        except ValueError as error:
-            self._add(where, "control_set", str(error))
+        except ValueError:
+            labels = [c.label for c in self.space.control_sets]
+            self._add(where, "control_set", unknown("+".join(members), labels, "a control set: "))
         found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
         if any(found[name] is not None for name in self.outcomes):
             for name in (name for name, value in found.items() if value is None):
@@ -265,14 +271,15 @@ class RowReader:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self._add(where, name, f'got "{given}", must be a finite number')
+            self._add(where, name, f'got "{given}", must be a finite number{number_meant(given)}')
         return value
 
     def _cost(self, where: str, name: str, given: object) -> Micros:
         try:
             cost = to_micros(Decimal(str(given).strip()))
         except (InvalidOperation, ValueError):
-            self._add(where, name, f'got "{given}", must be an amount in the rig\'s currency, without unit')
+            must = "must be an amount in the rig's currency, without unit"
+            self._add(where, name, f'got "{given}", {must}{number_meant(given)}')
             return 0
         if cost < 0:
             self._add(where, name, f'got "{given}", must not be negative')

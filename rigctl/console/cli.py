@@ -224,7 +224,8 @@ def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson 
     from rigctl.console import trip
     from rigctl.console.assemble import find_state
 
-    tell(trip.reset(find_state(config, state)), json)
+    found = trip.reset(find_state(config, state))
+    tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
 
 
 @app.command("accept-device")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -15,6 +16,7 @@ from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.codec import plain
 from rigctl.config.findings import unknown
+from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, own_journal
 from rigctl.console.by_hand import by_name
 from rigctl.core.money import Micros, to_micros
@@ -25,7 +27,7 @@ from rigctl.errors import UsageError
 class Change:
     """Holds what options say is to be amended."""
 
-    outcome: float | None = None
+    outcome: str | None = None
     failed: bool = False
     values: str = ""
     """`a=1.2,b=3`; further outcomes among them."""
@@ -72,14 +74,12 @@ def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, .
     """
     first, *further = outcomes
     values: dict[str, float | None] = {}
-    measured: dict[str, float | None] = {} if change.outcome is None else {first: change.outcome}
+    said = change.outcome
+    measured: dict[str, float | None] = {} if said is None else {first: _number("--outcome", said)}
     for name, text in by_name("--values", change.values).items():
         if name not in (*variables, *further):
             raise UsageError(f"--values: {unknown(name, (*variables, *further), 'a variable or further outcome: ')}")
-        try:
-            (values if name in variables else measured)[name] = float(text)
-        except ValueError:
-            raise UsageError(f'--values: {name}: got "{text}", must be a finite number') from None
+        (values if name in variables else measured)[name] = _number(f"--values: {name}", text)
     if change.failed:
         if measured:
             raise UsageError(f"amend: --failed and {', '.join(measured)}: give an outcome, or say that there was none")
@@ -90,11 +90,20 @@ def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, .
     return Amendment(values, measured, amount, change.note)
 
 
+def _number(where: str, given: str) -> float:
+    try:
+        if math.isfinite(value := float(given)):
+            return value
+    except ValueError:
+        pass
+    raise UsageError(f'{where}: got "{given}", must be a finite number{number_meant(given)}')
+
+
 def _amount(given: str, currency: str) -> Micros:
     try:
         return to_micros(Decimal(given.removesuffix(currency).strip()))
     except (InvalidOperation, ValueError):
-        raise UsageError(f'--cost: got "{given}", must be an amount in {currency}') from None
+        raise UsageError(f'--cost: got "{given}", must be an amount in {currency}{number_meant(given)}') from None
 
 
 def _here(directory: Path, work: Callable[[Journal], str]) -> str:

@@ -5,6 +5,7 @@ A doubt is no mistake: whoever knows better says so, and it is recorded as it wa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -42,8 +43,8 @@ def doubts(loaded: LoadedConfig, known: History, rows: Sequence[ManualRow], toda
     found = []
     for row in rows:
         here = [*_out_of_range(loaded, row), *_far_outcome(loaded, usual, row), *_odd_cost(loaded, usual, row)]
-        if row.known.date and _is_later(row.known.date, today):
-            here.append(f"date: {row.known.date} is yet to come")
+        if row.known.date and (odd := _odd_date(row.known.date, today)):
+            here.append(f"date: {row.known.date} {odd}")
         found += [f"{row.where}: {what}" if row.where else what for what in here]
     return tuple(found)
 
@@ -149,8 +150,8 @@ def _odd_cost(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:
     return []
 
 
-def _is_later(written: str, today: datetime) -> bool:
+def _odd_date(written: str, today: datetime) -> str:
     try:
-        return datetime.fromisoformat(written).date() > today.date()
-    except ValueError:
-        return False  # written in another way
+        return "is yet to come" if datetime.fromisoformat(written).date() > today.date() else ""
+    except ValueError:  # or written in another way
+        return "is no day of the calendar" if re.match(r"\d{4}-\d\d-\d\d", written) else ""

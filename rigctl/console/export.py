@@ -6,13 +6,27 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TextIO
+from types import MappingProxyType
+from typing import Any, Final, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, ImportRow, LedgerRow, SuggestionRow, TrialRow
+from rigctl.campaign.journal.rows import (
+    ActRow,
+    AlarmRow,
+    Amendment,
+    ByHand,
+    DoseRow,
+    EventRow,
+    IdleRow,
+    ImportRow,
+    LedgerRow,
+    MeasurementRow,
+    SuggestionRow,
+    TrialRow,
+)
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
@@ -48,7 +62,8 @@ def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:
     if form == "jsonl":
         out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
-    header = list(rows[0]) if rows else _trial_columns(space, outcomes) if what == Records.TRIALS else ()
+    bare = _trial_columns(space, outcomes) if what == Records.TRIALS else _columns(what)
+    header = list(rows[0]) if rows else bare
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
@@ -79,10 +94,10 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
         "acts": reader.people.acts(),
     }
     for row in sources[what]:
-        fields = told(row)
+        cells = told(row)
         if what == Records.LEDGER:
-            fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
-        yield fields
+            cells = {"trial": cells.pop("trial"), **cells, "amount": exact(row.amount)}
+        yield cells
 
 
 def _amended(reader: Reader) -> Iterator[LedgerRow]:
@@ -99,10 +114,28 @@ def _idle(row: IdleRow) -> LedgerRow:
     return LedgerRow(row.meter, "idle", row.quantity, row.unit, row.amount, note=row.note, trial=row.before_trial)
 
 
+def _columns(what: str) -> Sequence[str]:
+    """Return the columns of records that are no trials."""
+    names = [field.name for field in fields(_ROWS[what])]
+    return ["trial", *(n for n in names if n != "trial")] if what == Records.LEDGER else names
+
+
 def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
     setpoints = (f"setpoint.{name}" for name in space.names)
     others = ("cost_estimated", "started", "ended", "origin", "because")
     return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others, *OF_PEOPLE)
+
+
+_ROWS: Final = MappingProxyType(
+    {
+        "ledger": LedgerRow,
+        "measurements": MeasurementRow,
+        "events": EventRow,
+        "doses": DoseRow,
+        "alarms": AlarmRow,
+        "acts": ActRow,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

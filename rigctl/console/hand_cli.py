@@ -39,7 +39,7 @@ def ingest(
     setpoints: Annotated[
         str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
     ] = "",
-    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Leave out if the trial failed.")] = None,
     cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
     date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = "",
     operator: Annotated[str, typer.Option(help="Who did it.")] = "",
@@ -151,7 +151,7 @@ def void(
 def amend(
     which: Which,
     *,
-    outcome: Annotated[float | None, typer.Option(help="What it was, the first outcome.")] = None,
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="What it was, the first outcome.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False,
     values: Annotated[
         str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")

@@ -61,7 +61,7 @@ class Said:
     """What was measured, `a=1.2,b=3`; further outcomes among them."""
     setpoints: str = ""
     """What was set, in the same form."""
-    outcome: float | None = None
+    outcome: str | None = None
     known: Mapping[str, str] = field(default_factory=dict)
     """Date, operator, batch, note."""
 

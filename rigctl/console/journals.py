@@ -110,6 +110,8 @@ def backup(directory: Path, to: Path | None, keep: int | None, now: datetime) ->
     if to is None and (directory / FILE_NAME).exists():
         target.mkdir(mode=0o700, exist_ok=True)
     is_folder = target.is_dir()
+    if to is not None and not to.suffix and not to.exists():  # a stick that is not mounted, as often as not
+        raise UsageError(f"--to {to}: there is no such directory; make it, mount it, or name a file: {to}.sqlite")
     if keep is not None and not is_folder:
         raise UsageError(f"--keep {keep}: {target} is no directory; give one, in which backups are named by their time")
     made = back_up(directory / FILE_NAME, named(target, now) if is_folder else target)

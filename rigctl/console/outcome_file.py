@@ -54,9 +54,9 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Giv
     columns = [targets.of(header) for header in sheet.header]
     names = [name for name, _ in columns]
     head, got = f"{path}:{sheet.header_line}", ", ".join(sheet.header)
-    mistakes = [
-        Mistake(head, f"column {name} is missing, got {got}") for name in ("trial", outcomes[0]) if name not in names
-    ]
+    needed = ("trial", outcomes[0])
+    hint = "; name the columns in the first line"
+    mistakes = [Mistake(head, f"column {n} is missing, got {got}{hint}") for n in needed if n not in names]
     mistakes += [Mistake(head, f"column {name} is there twice") for name in {*names} - {""} if names.count(name) > 1]
     if mistakes:
         raise ConfigError(mistakes)

@@ -88,6 +88,8 @@ def unread(path: Path, error: Exception) -> str:
     """Say why a table cannot be read, and where it was looked for."""
     if isinstance(error, IsADirectoryError):
         return "is a folder, must be a table saved as CSV"
+    if isinstance(error, UnicodeDecodeError):
+        return 'is not in UTF-8, must be text; save it as "CSV UTF-8" in your spreadsheet'
     if not isinstance(error, FileNotFoundError):
         return f"cannot be read{'' if isinstance(error, OSError) else ' as CSV'}: {reason(error)}"
     folder = path.absolute().parent

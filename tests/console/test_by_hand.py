@@ -215,6 +215,7 @@ SLIPS = {
     "floor": ({"outcome": -0.1}, "growth: -0.1 is worse than the floor of 0 that the configuration declares"),
     "dear": ({"cost": 19.9 * 3}, "cost: 59.7 EUR is 149 times the usual 0.4 EUR"),
     "cheap": ({"cost": 0.001}, "cost: 0.001 EUR is 300 times less than the usual 0.3 EUR"),
+    "no date": ({"date": "32.12.2025"}, "date: 2025-12-32 is no day of the calendar"),
     "date": ({"date": "2999-01-01"}, "date: 2999-01-01 is yet to come"),
 }
 
@@ -334,6 +335,7 @@ BAD = {
     "nothing": (("amend", "bench.yaml", "1", "--why", "x"), "give --outcome, --failed, --values, --cost or --note"),
     "name": (("amend", "bench.yaml", "1", "--values", "pH=6", "--why", "x"), 'did you mean "ph"?'),
     "cost": (("amend", "bench.yaml", "1", "--cost", "much", "--why", "x"), '--cost: got "much", must be an amount'),
+    "comma": (("amend", "bench.yaml", "1", "--outcome", "1,5", "--why", "x"), "must be a finite number; write 1.5"),
     "both": (("amend", "bench.yaml", "1", "--failed", "--outcome", "1", "--why", "x"), "or say that there was none"),
     "two sources": (("ingest", "bench.yaml", "trials.csv", "--note", "x"), "give either a file or the options"),
 }

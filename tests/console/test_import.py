@@ -39,7 +39,7 @@ def test_past_trials_are_evidence_and_nobody_is_charged(dough):
     suggested = dough.rigctl("suggest", "dough.yaml", "--json").json
     assert (suggested["trial"], suggested["budget"]["spent"]) == (6, 0.0)
     assert [s["cost_mean"] for s in suggested["control_sets"]] == [0.625, None]
-    assert dough.rigctl("export", "dough.yaml", "--records", "ledger").out.strip() == ""
+    assert dough.rigctl("export", "dough.yaml", "--records", "ledger", "--format", "jsonl").out == ""
 
 
 def test_imported_trials_are_called_so(dough):

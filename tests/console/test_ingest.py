@@ -52,7 +52,7 @@ def test_costs_add_up_exactly(bench):
 
 
 BAD = {
-    "set": (("--control-set", "zz", "--cost", "1"), "allowed: ph, ca, ph+ca"),
+    "set": (("--control-set", "zz", "--cost", "1"), "must be a control set: one of ph, ca, ph+ca"),
     "value": (("--control-set", "ph", "--values", "ph=six", "--cost", "1"), "must be a finite number"),
     "form": (("--control-set", "ph", "--values", "ph:6", "--cost", "1"), "must be name=value"),
     "variable": (("--control-set", "ph", "--values", "pH=6", "--cost", "1"), 'did you mean "ph"?'),
@@ -61,6 +61,8 @@ BAD = {
         "ca: is missing, but the trial has an outcome",
     ),
     "cost": (("--control-set", "ph", "--cost", "cheap"), "must be an amount"),
+    "comma": (("--control-set", "ph", "--cost", "0,2"), "without unit; write 0.2"),
+    "outcome": (("--control-set", "ph", "--cost", "1", "--outcome", "MEASURED"), 'growth: got "MEASURED", must be a'),
     "negative": (("--control-set", "ph", "--cost", "-1"), "must not be negative"),
     "nothing": ((), "give --control-set and --cost"),
 }

@@ -184,7 +184,8 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
 
 
 def _no_journal(path: Path) -> UsageError:
-    return UsageError(f"{path}: no journal here; has `rigctl run` been started with this state directory?")
+    begins = "`rigctl run` makes one, on a bench by hand `rigctl suggest`"
+    return UsageError(f"{path}: no journal here; {begins}; --state DIR names another place")
 
 
 def _check_before_writing(path: Path) -> None:
