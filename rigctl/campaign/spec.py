@@ -46,6 +46,8 @@ class CampaignSpec:
     """The configuration as the user wrote it, kept with the results."""
     decision_limit_s: float = 60.0
     """Wall seconds a decision may take."""
+    outcome_unit: str | None = None
+    """None: not compared with what the campaign began with."""
     max_trials: int | None = None
     """The campaign ends when it has this many trials."""
     max_failures: int = 5
@@ -119,6 +121,9 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
+    if spec.outcome_unit is not None:
+        parts["outcome"]["unit"] = spec.outcome_unit
+        parts["further"] = {f.name: {"unit": f.unit} for f in problem.further}
     if rig.late is not None:
         parts["outcome"] |= {"late": rig.late.names, "how": rig.late.how, "after_s": rig.late.after_s}
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
@@ -166,6 +171,11 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _leaves(f"{path}.{key}" if path else key, inner)
     else:
         yield path, json.dumps(value)
+
+
+def check_units(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to read what was measured in other units than it was measured in; raises as `check_resumable`."""
+    check_resumable({k: v for k, v in before.items() if k.endswith(".unit")}, now, 0, 0)
 
 
 def check_resumable(

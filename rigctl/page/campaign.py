@@ -48,6 +48,7 @@ def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
         seed=loaded.seed,
         currency=loaded.currency,
         config_text=loaded.text,
+        outcome_unit=loaded.outcome_unit,
         max_trials=loaded.max_trials,
     )
 

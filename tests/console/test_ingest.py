@@ -97,6 +97,17 @@ def test_another_configuration_cannot_be_mixed_in(ingested):
     assert "variables.ca" in ingested.rigctl("ingest", "other.yaml", *GOOD, code=2).err
 
 
+@pytest.mark.parametrize("verb", ["suggest", "recommend", "export"])
+def test_results_are_not_taken_for_another_unit_s(ingested, verb):
+    """What was measured in cm2/day is neither told, nor gone on with, as if it were mm2/day; nor is a variable's pH."""
+    text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
+    for old, new, key in (("cm2/day", "mm2/day", "outcome.unit"), ("unit: mM", "unit: uM", "variables.ca.unit")):
+        ingested.write("other.yaml", text.replace(old, new))
+        told = ingested.rigctl(verb, "other.yaml", code=0 if verb == "suggest" else 2).err
+        assert f"{key}: was " in told
+        assert verb != "suggest" or "this suggestion is not kept" in told
+
+
 def test_a_list_is_recorded_whole_or_not_at_all(bench):
     """If the journal fails in the middle of a list, none of it is there, and the list can be given again."""
     bench.rigctl("ingest", "bench.yaml", *GOOD)
