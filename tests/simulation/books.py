@@ -31,8 +31,8 @@ AFTER = {
     "ENDED": set(),
 }
 """Phases of one process, by the one before."""
-SAME_ML = 0.0051
-"""Volumes leave as text with two decimals."""
+DIGIT_ML = 0.01
+"""Volumes leave as text with two decimals, rounded down."""
 
 
 class Violation(AssertionError):
@@ -161,6 +161,11 @@ def intents_of(connection: sqlite3.Connection, pump: str) -> list[float]:
     return [float(volume) for (volume,) in rows]
 
 
+def is_of(sent_ml: float, intent_ml: float) -> bool:
+    """Tell whether a dose that leaves may be an intent's: no more, and less only by what two decimals cannot say."""
+    return -1e-6 < intent_ml - sent_ml < DIGIT_ML
+
+
 def check_sends(pump: str, sent: list[tuple[float, float]], intents: list[float]) -> None:
     """Hold every dose that was sent against the intents: each has one of its own, in their order.
 
@@ -169,7 +174,7 @@ def check_sends(pump: str, sent: list[tuple[float, float]], intents: list[float]
     """
     left = iter(intents)
     for at_s, volume_ml in sent:
-        if not any(abs(volume_ml - intent) < SAME_ML for intent in left):
+        if not any(is_of(volume_ml, intent) for intent in left):
             raise Violation(f"{pump}: {volume_ml} mL was sent at {at_s:.3f} s without an intent of its own: {intents}")
 
 

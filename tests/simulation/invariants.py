@@ -23,7 +23,7 @@ from rigctl.rig.values import SafeReport
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
-from tests.simulation.books import SAME_ML, Books, Violation, check_caps, check_sends, control_set_of, intents_of
+from tests.simulation.books import Books, Violation, check_caps, check_sends, control_set_of, intents_of, is_of
 from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import firm
 from tests.simulation.kernel import Kernel
@@ -139,7 +139,7 @@ class Witness(Eyes):
         self.promises.doses(pump)
         self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
         rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
-        if len(rows) != 1 or abs(rows[0][0] - volume_ml) > SAME_ML:
+        if len(rows) != 1 or not is_of(volume_ml, rows[0][0]):
             self.fail(f"{pump}: {volume_ml} mL leaves, and the journal has the open intents {rows}")
         if self._intents.intersection(number for _, number in rows):
             self.fail(f"{pump}: {volume_ml} mL leaves a second time for one intent: {rows}")
