@@ -270,12 +270,13 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     for label, amount in given.items():
         path: KeyPath = ("known_costs", label)
         members = frozenset(label.split("+"))
-        if members not in labels:
+        if members not in labels and context.findings.whole("variables"):
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
         costs[members] = to_units(context.findings.attempt(path, 0, context.units.money, amount))
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
-        context.findings.add(("known_costs",), f"has no cost for {', '.join(missing)}; give all or none")
+        if context.findings.whole("known_costs"):  # else its own mistake is told
+            context.findings.add(("known_costs",), f"has no cost for {', '.join(missing)}; give all or none")
         return None
     return tuple(costs[frozenset(s)] for s in sets)
 

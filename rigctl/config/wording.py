@@ -117,6 +117,7 @@ def quantity_meant(text: str) -> str:
         return f'{write(f"{60 * hours + minutes} min")}, or "{shorter}"'
     signs = {"€": "EUR", "$": "USD", "£": "GBP"}
     plain = re.sub(r"\d[\d.,]*", lambda m: _with_a_point(m[0]), text)
+    plain = re.sub(r"\s*[,;]\s*$", "", plain)
     plain = re.sub(r"(?<=[A-Za-z])\s+per\s+(?=[A-Za-z])", "/", plain)
     for sign, code in signs.items():
         plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)

@@ -110,6 +110,18 @@ def test_one_mistake_is_told_once():
     assert list(problems(SMALL.replace("kind: time", "kind: tme"))) == ["rig.yaml:15: meters[2].kind"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [("range: [0, 7.7]", "range: [0, 7,7]", "variables.ca.range"), ("ca: 2 EUR", "ca: 2,5 EUR", "known_costs.ca")],
+)
+def test_what_follows_from_a_mistake_is_no_second_one(old, new, where):
+    """A variable that does not hold takes no control set with it, a cost that does not hold is not missing besides."""
+    text = BY_HAND + "known_costs: {ph: 1 EUR, ca: 2 EUR, ph+ca: 3 EUR}\n"
+    assert old in text
+    (told,) = problems(text.replace(old, new))
+    assert told.endswith(where)
+
+
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file():
     """Mistakes of every kind, shape and meaning alike, come in one error."""
     text = (

@@ -61,6 +61,7 @@ def test_what_looks_like_a_number_is_recognised(value, remedy):
         ("1:30", '; write "90 min", or "90 s"'),
         ("7:00", '; write "420 min", or "7 min"'),
         ("0:20:00", '; write "20 min"'),
+        ("40 EUR,", '; write "40 EUR"'),
         ("9 EUR per L", '; write "9 EUR/L"'),
         ("0:00:20", '; write "20 s"'),
         ("$5", '; write "5 USD"'),
