@@ -27,6 +27,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros, to_units
+from rigctl.core.operating.exploring import counted as counted_so_far
 from rigctl.core.operating.memory import Drift, remembered
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.core.worth import half_width
@@ -208,12 +209,15 @@ def production(reader: Reader) -> Production | None:
     outcome, half = _interval([row.outcome for row in good if row.outcome is not None])
     hoped = [r for row in good if (r := _expected(row)) is not None]
     whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
+    awaited = {row.trial for row in rows if row.state is State.AWAITING}
+    # the last batch is not counted before the next one is decided
+    account = None if memory is None else counted_so_far(memory, {row.trial for row in good}, awaited)
     return Production(
         first=rows[0].trial,
         made_of=0 if memory is None else memory.since,
         batches=len(rows),
         recorded=len(good),
-        awaited=sum(row.state is State.AWAITING for row in rows),
+        awaited=len(awaited),
         explored=sum(row.proposal is not None and row.proposal.phase == EXPLORING for row in rows if _own(row)),
         instead=sum(row.proposal is not None and not _own(row) for row in rows),
         outcome=outcome,
@@ -224,8 +228,8 @@ def production(reader: Reader) -> Production | None:
         spent=reader.campaign().operated,
         cost=fmean(whole) if whole else None,
         learns=memory is not None and memory.pending is not None,
-        gained=0.0 if memory is None else memory.gained,
-        lost=0.0 if memory is None else memory.lost,
+        gained=0.0 if account is None else account.gained,
+        lost=0.0 if account is None else account.lost,
         drifts=() if memory is None else memory.drifts,
     )
 

@@ -231,6 +231,8 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
         gained = f"{number(of.gained, 3)} {unit}".rstrip()
         lost = f"{number(of.lost, 3)} of {gained} ({100 * of.lost / of.gained:.1f} %)"
         yield f"  learning: expected to have lost {lost} of the gain over controlling nothing"
+    elif of.learns and not of.recorded:
+        yield "  learning: nothing could be tried, as no batch has given an outcome yet"
     elif of.learns:
         yield "  learning: nothing could be tried, as the rule is not expected to gain over controlling nothing"
     yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts[:MOST_DRIFTS])

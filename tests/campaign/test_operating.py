@@ -93,21 +93,6 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
     sound(stage, spec)
 
 
-async def test_a_reference_trial_that_follows_production_keeps_nothing_of_it_either(stage):
-    """It is decided before the policy is asked, which would drop what production runs."""
-    spec = campaign()
-    await stage.run(spec)
-    await stage.run(produced(spec, 2))
-    await stage.run(replace(spec, max_trials=TRIALS + 1))
-    await stage.run(produced(spec, 1))
-    with stage.journal() as journal:
-        rows = journal.trials()
-    assert rows[8].proposal.phase == "reference"
-    assert [m and m.begun for m in (remembered(row.policy_state) for row in rows[7:])] == [7, None, 10]
-    assert rows[8].policy_state["asked"] == rows[7].policy_state["asked"]
-    sound(stage, spec)
-
-
 async def test_what_is_used_after_a_batch_is_productions(stage):
     """A campaign that goes on pays for no night in which production held: it would eat the rest of its budget."""
     spec = campaign()

@@ -7,6 +7,7 @@ arbitrary, so the share is of the gain over controlling nothing, at the same rea
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,15 +37,19 @@ class Batch:
 
 def settled(memory: Memory, history: History) -> Memory:
     """Count the last batch's loss, and the gains of those whose outcome has come; one that gives none gains none."""
+    known = history.observations if memory.owed or memory.pending is not None else ()
+    return counted(memory, {o.trial for o in known if o.y is not None}, {o.trial for o in known if o.awaited})
+
+
+def counted(memory: Memory, came: Container[int], awaited: Container[int]) -> Memory:
+    """Count as `settled`, by the trials that have an outcome and those that await theirs."""
     last = () if memory.pending is None else (memory.pending,)
     owed = (*memory.owed, *last)
-    known = {o.trial: o for o in (history.observations if owed else ())}
-    came = [p for p in owed if p.trial in known and known[p.trial].y is not None]
     return replace(
         memory,
         pending=None,
-        owed=tuple(p for p in owed if p.trial in known and known[p.trial].awaited),
-        gained=memory.gained + sum(p.gain for p in came),
+        owed=tuple(p for p in owed if p.trial in awaited),
+        gained=memory.gained + sum(p.gain for p in owed if p.trial in came),
         lost=memory.lost + sum(p.loss for p in last),
     )
 

@@ -1,0 +1,40 @@
+"""What production keeps from one batch to the next, and hands on to a campaign: nothing that is not its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rigctl.campaign.operating import production
+from rigctl.core.operating.memory import remembered
+from tests.campaign.test_operating import TRIALS, campaign, produced, sound
+
+
+async def test_a_reference_trial_that_follows_production_keeps_nothing_of_it_either(stage):
+    """It is decided before the policy is asked, which would drop what production runs."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 2))
+    await stage.run(replace(spec, max_trials=TRIALS + 1))
+    await stage.run(produced(spec, 1))
+    with stage.journal() as journal:
+        rows = journal.trials()
+    assert rows[8].proposal.phase == "reference"
+    assert [m and m.begun for m in (remembered(row.policy_state) for row in rows[7:])] == [7, None, 10]
+    assert rows[8].policy_state["asked"] == rows[7].policy_state["asked"]
+    sound(stage, spec)
+
+
+async def test_what_one_batch_gains_is_told_though_no_other_follows_it(stage):
+    """In the memory it counts when the next one is decided; it was said that nothing is expected to be gained."""
+    spec = campaign()
+    await stage.run(spec)
+    await stage.run(produced(spec, 1, learn=0.5))
+    with stage.journal() as journal:
+        one, memory = production(journal), remembered(journal.trials()[-1].policy_state)
+    assert (one.learns, memory.gained, one.gained, one.lost) == (True, 0.0, memory.pending.gain, 0.0)
+    assert one.gained > 0
+    await stage.run(produced(spec, 1, learn=0.5))
+    with stage.journal() as journal:
+        after, memory = production(journal), remembered(journal.trials()[-1].policy_state)
+    assert memory.gained == one.gained
+    assert after.gained == memory.gained + memory.pending.gain
