@@ -82,6 +82,9 @@ class Wire:
         self._answer, self._rng, self._time = answer, rng, time
         self._pending, self._flood = bytearray(), b""
 
+    def is_lost(self) -> bool:
+        return not self.is_open
+
     def open(self) -> None:
         self.is_open = True
 
@@ -115,8 +118,6 @@ class Wire:
         if not data:
             self._time.now_s = max(self._time.now_s, min(until.at_s, self._time.now_s + 60.0))
         return data
-
-    def distrust(self, quiet_s: float) -> None: ...
 
     def press_on(self) -> None:
         self._pending = bytearray()
