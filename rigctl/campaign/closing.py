@@ -8,7 +8,8 @@ from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.books import Awaiting
-from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
+from rigctl.campaign.journal.past import off_s
+from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial
@@ -190,7 +191,7 @@ def _end_unmeasured(
     used = _lost(journal, rig, number, after) if lost else _broken_off(journal, rig, number, after, ended_s)
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    idle = idle_in_trial(rig.meters, used, lines, past, DIED if lost else SLEPT)
+    idle = idle_in_trial(rig.meters, used, lines, past, DIED if lost or _dead(journal, number, inf) else SLEPT)
     journal.finish(number, trial.state, event, lines, detail=why, after=after, idle=idle)
     return journal.read.trial(number)
 
@@ -235,7 +236,8 @@ def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, R
     took_s = ended_s - begun_s
     away_s = min(max(0.0, took_s), slept_s(before, after) + sum(dead))
     booked_ml = _booked_ml(journal, rig, number)
-    return Consumption(before, after, took_s - away_s, booked_ml, unattended_s=away_s, began_s=begun_s)
+    unattended_s = away_s + sum(off_s(journal.past, start) for start in _taken_up(journal, number, ended_s))
+    return Consumption(before, after, took_s - away_s, booked_ml, unattended_s=unattended_s, began_s=begun_s)
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:
@@ -267,15 +269,20 @@ def _dead(journal: Journal, number: int, until_s: float) -> tuple[float, ...]:
 
     Only between its decision and its first move can another process take it up.
     """
-    steps = journal.read.events(number)
-    if steps[0].event is not Event.LOOK:
-        return ()
-    until_s = min([until_s, *(e.at_s for e in steps if e.event is Event.ARM)])
-    starts, dead = journal.read.starts(), []
-    for start in (s for s in starts if steps[0].at_s < s.at_s <= until_s):
+    starts, dead, steps = journal.read.starts(), [], journal.read.events(number)
+    for start in _taken_up(journal, number, until_s).values():
         signs = [s.seen_s for s in starts if s.at_s < start.at_s] + [e.at_s for e in steps if e.at_s < start.at_s]
         dead.append(max(0.0, start.at_s - max(signs)))
     return tuple(dead)
+
+
+def _taken_up(journal: Journal, number: int, until_s: float) -> Mapping[int, StartRow]:
+    """Return the processes that began after a trial's look until then, before its first move; by number."""
+    steps = journal.read.events(number)
+    if steps[0].event is not Event.LOOK:
+        return {}
+    until_s = min([until_s, *(e.at_s for e in steps if e.event is Event.ARM)])
+    return {s.start: s for s in journal.read.starts() if steps[0].at_s < s.at_s <= until_s}
 
 
 def _last_sign_of_life_s(journal: Journal, number: int) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import pytest
 
 from rigctl.campaign import patience
 from rigctl.campaign.awaiting import give
+from rigctl.campaign.closing import DIED
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.invariants import violations
@@ -18,7 +21,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import CapReached, DeviceTimeout, Tripped
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from tests.campaign.fakes import SETTLE_S, Stage, ThreadDecider, charged, metered, open_journal
+from tests.campaign.fakes import SETTLE_S, FakeClock, Stage, ThreadDecider, charged, metered, open_journal
 from tests.campaign.looking import looking_spec
 from tests.campaign.test_acts import ask
 from tests.campaign.test_awaiting import BY_HAND
@@ -148,6 +151,28 @@ async def test_nothing_that_was_read_before_a_boot_counts_after_it(stage, last):
         assert last == "begin" or "the computer was started anew since" in old.because
         assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
     assert [stage.world.count(what) for what in ("prepare", "control")] == [2, 1]
+    sound(stage, spec)
+
+
+@pytest.mark.parametrize("last", ["begin", "propose"])
+async def test_the_night_a_machine_was_off_is_not_a_trial_s_that_had_looked(stage, last):
+    """Its hours are idle, and so is what was used in them, however the trial that was under way is closed."""
+    spec = looking_spec(max_trials=1)
+    stage.clock = lambda: FakeClock(stage.world, speedup=1e4)
+    left_behind(stage, last, spec)
+    stage.world.do("energy", kwh=2.0)
+    with closing(sqlite3.connect(stage.state / "journal.sqlite")) as journal:
+        (seen_utc,) = journal.execute("SELECT seen_utc FROM starts").fetchone()
+    morning = datetime.fromisoformat(seen_utc) + timedelta(hours=8) / 1e4
+    await stage.run(spec, journal=lambda directory, clock: Journal(directory, clock, "boot-2", lambda: morning))
+    with stage.journal() as journal:
+        own = {line.meter: line.quantity for line in journal.ledger() if line.trial == 1}
+        idle = {line.meter: line for line in journal.idle.rows() if line.before_trial == 1}
+        assert own["labour"] < 0.5
+        assert idle["labour"].quantity == pytest.approx(8.0, abs=0.1)
+        assert own["power"] + idle["power"].quantity == pytest.approx(3.0)
+        assert own["power"] < idle["power"].quantity
+        assert DIED in idle["power"].note
     sound(stage, spec)
 
 

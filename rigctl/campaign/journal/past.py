@@ -215,3 +215,15 @@ class Past:
         starts = ask(self.connection, "SELECT at_s, seen_s, ended FROM starts ORDER BY id")
         dead = [(a["seen_s"], b["at_s"]) for a, b in pairwise(starts) if a["ended"] is None]
         return sum(max(0.0, until_s - max(from_s, last["at_s"])) for from_s, until_s in dead) if last else 0.0
+
+
+def off_s(past: Past, start: int) -> float:
+    """Return the rig seconds for which the machine was off before a process began, by the wall clock."""
+    sql = "SELECT utc, at_s, epoch, seen_utc, seen_s FROM starts WHERE id <= ? ORDER BY id DESC LIMIT 2"
+    rows = ask(past.connection, sql, start)
+    if len(rows) < 2 or rows[0]["epoch"] == rows[1]["epoch"]:
+        return 0.0
+    now, last = rows
+    gone = datetime.fromisoformat(now["utc"]) - datetime.fromisoformat(last["seen_utc"])
+    passed_s: float = now["at_s"] - last["seen_s"]
+    return max(0.0, gone.total_seconds() * past.time.clock.speedup - passed_s)
