@@ -173,9 +173,10 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
-def check_units(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse to read what was measured in other units than it was measured in; raises as `check_resumable`."""
-    check_resumable({k: v for k, v in before.items() if k.endswith(".unit")}, now, 0, 0)
+def check_readable(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse to read results as those of other variables, or in other units; raises as `check_resumable`."""
+    meant = {k: v for k, v in before.items() if k == "variables.names" or k.endswith(".unit")}
+    check_resumable(meant, now, 0, 0)
 
 
 def check_resumable(

@@ -14,7 +14,7 @@ from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.protocols import RigFactory
-from rigctl.campaign.spec import check_units
+from rigctl.campaign.spec import check_readable
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
@@ -62,7 +62,7 @@ def open_campaign(
     """Open the campaign in a state directory, read-only; configured by `config`, else as it was last started.
 
     Raises:
-        UsageError: there is none, it is not clear which, or `config` has other units.
+        UsageError: there is none, it is not clear which, or `config` has other variables or units.
         ConfigError: the configuration does not hold (any more).
         JournalError: the journal cannot be read.
     """
@@ -71,7 +71,7 @@ def open_campaign(
         row = reader.campaign()
         loaded = configured(row, directory, buses, config)
         if config is not None:
-            check_units(row.identity, campaign_spec(loaded).identity)
+            check_readable(row.identity, campaign_spec(loaded).identity)
         yield OpenCampaign(loaded, reader)
 
 

@@ -108,6 +108,14 @@ def test_results_are_not_taken_for_another_unit_s(ingested, verb):
         assert verb != "suggest" or "this suggestion is not kept" in told
 
 
+@pytest.mark.parametrize("verb", ["recommend", "export"])
+def test_results_are_not_taken_for_another_variable_s(ingested, verb):
+    """It was said that no trial had given an outcome."""
+    text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
+    ingested.write("other.yaml", text.replace(" ca:", " mg:"))
+    assert "variables.names: was " in ingested.rigctl(verb, "other.yaml", code=2).err
+
+
 def test_a_list_is_recorded_whole_or_not_at_all(bench):
     """If the journal fails in the middle of a list, none of it is there, and the list can be given again."""
     bench.rigctl("ingest", "bench.yaml", *GOOD)
