@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigctl.core.experiment.space import ControlSet
+from rigctl.errors import counted
 from rigctl.printable import in_full
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, RigSpec
@@ -127,7 +128,7 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
         if left_ml <= 0 or left_ml < trial_ml:
             yield Objection(device, "empty", f"{left}, and a trial may take {trial_ml:.4g} mL", refill, _ANY)
         elif doses is not None and doses <= care.warn_doses:
-            yield Objection(device, "low", f"{left}, good for {doses} doses", refill)
+            yield Objection(device, "low", f"{left}, good for {counted(doses, 'dose')}", refill)
     if care.tubing_ml is not None and state.tubing_ml is not None and state.tubing_ml >= care.tubing_ml:
         good_for = f"which is good for {care.tubing_ml / 1000:g} L"
         why = f"has pumped {state.tubing_ml / 1000:.4g} L through its tubing, {good_for}"

@@ -11,6 +11,7 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.core.experiment.space import Space
+from rigctl.errors import counted
 from rigctl.rig.spec import CareSpec, RigSpec
 
 Ago = Callable[[float, str, str], float]
@@ -127,7 +128,7 @@ def said_of(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is known of a device's upkeep, from an entry of `to_json`, one phrase each."""
     said = []
     if "left_ml" in entry:
-        doses = f", good for {entry['doses_left']} doses" if "doses_left" in entry else ""
+        doses = f", good for {counted(entry['doses_left'], 'dose')}" if "doses_left" in entry else ""
         said.append(f"{max(0.0, entry['left_ml']):.4g} mL left{doses}")
     if "tubing_ml" in entry:
         said.append(f"{entry['tubing_ml'] / 1000:.4g} L through its tubing")

@@ -17,6 +17,7 @@ from rigctl.campaign.events import (
 )
 from rigctl.codec import plain
 from rigctl.core.money import to_units
+from rigctl.errors import counted
 from rigctl.telling import Telling
 
 
@@ -71,7 +72,7 @@ def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[
             return {"event": "started", "trials": event.trials, "lost": event.lost}
         case CampaignEnded(result):
             spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency} spent"
-            facts = f"{result.trials} trials, {result.recorded} of them with an outcome; {spent}."
+            facts = f"{counted(result.trials, 'trial')}, {result.recorded} of them with an outcome; {spent}."
             return {
                 "event": "ended",
                 "ending": result.ending,
