@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from contextlib import closing
 
 import pytest
 
@@ -21,6 +22,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import DeviceTimeout, JournalUnwritable
 from tests.campaign.fakes import ThreadDecider, charged, make_spec, open_journal
+from tests.campaign.records import SetClock
 from tests.campaign.test_acts import soon
 
 
@@ -213,3 +215,11 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
     await stage.run(make_spec(max_trials=1))
     with stage.journal() as journal:
         assert journal.trial(1).state is State.LOST
+
+
+def test_fault_32_a_journal_without_a_first_word_is_sound(tmp_path):
+    """That a process runs was not kept while the disk was full, that it holds was: `verify` asked for a backup."""
+    with closing(open_journal(tmp_path, SetClock())) as journal:
+        journal.begin(make_spec(), "0.0")
+        journal.phase("HOLDING", "no room")
+        assert violations(journal.read) == ()
