@@ -85,8 +85,8 @@ def own_journal(directory: Path, speedup: float = 1.0) -> Iterator[Journal]:
     """
     with (
         state_lock(directory),
+        guarded(directory / FILE_NAME),  # neither every book of it nor its closing says what SQLite found in words
         closing(Journal(directory, RealClock(speedup), boot_id())) as journal,
-        guarded(journal.path),  # not every book of it says what SQLite found in words
     ):
         yield journal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -234,3 +235,16 @@ def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch)
     told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", code=1).err
     assert "journal.sqlite: cannot be written (database or disk is full)" in told
     assert trials() == before
+
+
+def test_a_disk_that_fails_as_the_journal_is_closed_is_told_as_any_other(awaited, bench, monkeypatch):
+    """It was SQLite's own error, with a traceback; what was said is recorded by then."""
+    close = Journal.close
+
+    def failing(journal):
+        close(journal)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Journal, "close", failing)
+    said = bench.rigctl("outcome", "tank.yaml", "2", "3.1", "--values", "taste=7", code=1)
+    assert said.err == "rigctl: state/tank/journal.sqlite: disk I/O error\n"
