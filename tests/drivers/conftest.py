@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.campaign.clock import RealClock
 from rigctl.rig.registry import Registry
-from tests.drivers.peers import PtyPeer, TcpPeer
+from tests.drivers.peers import peers
 
 
 @pytest.fixture
@@ -20,15 +20,8 @@ def clock() -> RealClock:
 @pytest.fixture
 def peer() -> Iterator:
     """Makes peers: `peer(PtyPeer, cut, answer)`; they are stopped after the test."""
-    made: list[PtyPeer | TcpPeer] = []
-
-    def make(kind, cut, answer):
-        made.append(kind(cut, answer))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
+    with peers() as make:
+        yield make
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import struct
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -345,3 +346,17 @@ def exception(code: int) -> Fault:
 def from_unit(number: int) -> Fault:
     """Another unit answers (RTU framing)."""
     return lambda reply: [bytes([number]) + reply[1:-2] + crc16(bytes([number]) + reply[1:-2])]
+
+
+@contextmanager
+def peers() -> Iterator[Callable[..., _Peer]]:
+    """Make peers: `make(PtyPeer, cut, answer)`; all are stopped in the end."""
+    made: list[_Peer] = []
+
+    def make(kind, cut, answer):
+        made.append(kind(cut, answer))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()

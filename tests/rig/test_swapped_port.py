@@ -6,7 +6,7 @@ import pytest
 
 from rigctl.errors import IdentityMismatch
 from tests.drivers.circuits import Pump
-from tests.drivers.peers import ModbusUnit, PtyPeer, cut_lines, cut_rtu
+from tests.drivers.peers import ModbusUnit, PtyPeer, cut_lines, cut_rtu, peers
 from tests.rig.boards import reading, relay, rig_of
 from tests.rig.fakes import FakeDoseLog
 
@@ -34,15 +34,8 @@ def socket(tmp_path, peer):
 
 @pytest.fixture
 def peer():
-    made = []
-
-    def make(kind, cut, answer):
-        made.append(kind(cut, answer))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
+    with peers() as make:
+        yield make
 
 
 async def test_another_board_on_the_port_is_told_nothing(socket):
