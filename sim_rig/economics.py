@@ -20,7 +20,8 @@ from sim_rig.plants.pump import DosingPump
 
 JOULES_PER_KWH = 3.6e6
 MIX_S = 45.0
-DOSES_PER_SETPOINT = 2.0
+DOSES_PER_SETPOINT = 1.3
+"""As controllers need them whose effect of a dose is known to a tenth; seldom a second one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Nominal:
     prepare_s: float
     settle_s: float
     measure_s: float
+    """Until the last sample: four of them, 30 s apart, are taken within 90 s."""
     consumables: Mapping[str, float] = field(default_factory=dict)
     """By meter, a unit of what `cost` is told of: L, or mm3 of wear."""
     look_s: float = 0.0
@@ -60,9 +62,9 @@ class Nominal:
         return np.asarray(energy + consumed + duration_s / 3600.0 * self.time_per_h + self.fixed)
 
 
-GREENHOUSE: Final = Nominal(0.31, 0.5, 0.05, 120.0, 420.0, 120.0, {"calcium": 4.2, "acid": 9.0}, 90.0, 120.0)
-LATHE: Final = Nominal(0.31, 0.9, 0.10, 90.0, 480.0, 120.0, {"tool": 18.0, "coolant": 6.0})
-TUNNEL: Final = Nominal(0.31, 0.6, 0.05, 90.0, 480.0, 120.0)
+GREENHOUSE: Final = Nominal(0.31, 0.5, 0.05, 120.0, 420.0, 90.0, {"calcium": 4.2, "acid": 9.0}, 75.0, 120.0)
+LATHE: Final = Nominal(0.31, 0.9, 0.10, 90.0, 480.0, 90.0, {"tool": 18.0, "coolant": 6.0})
+TUNNEL: Final = Nominal(0.31, 0.6, 0.05, 90.0, 480.0, 90.0)
 
 
 def greenhouse_cost(members: tuple[str, ...], x: FloatArray, nominal: Nominal = GREENHOUSE) -> FloatArray:
@@ -75,11 +77,12 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray, nominal: Nominal = 
             power_w = power_w + lowest_w + rise_w * u[:, column[name]]
     power_w = power_w + tank.SOFTENER_W * ("ca" in members) + tank.ALKALISER_W * ("ph" in members)
     ca_ml = np.maximum(0.0, x[:, column["ca"]] - tank.SOFTENED_MM) / tank.CA_PER_ML * ("ca" in members)
-    acid_ml = np.maximum(0.0, tank.ALKALISED_PH - x[:, column["ph"]]) / -tank.PH_PER_ML * ("ph" in members)
+    acid_ml = np.maximum(0.0, _acid_ml(x[:, column["ph"]])) * ("ph" in members)
+    # calcium and acid are dosed side by side
     pumping_s = (ca_ml + acid_ml) * 60.0 / DosingPump.max_rate_ml_per_min
-    mixing_s = MIX_S * DOSES_PER_SETPOINT * (("ca" in members) + ("ph" in members))
-    treating_s = nominal.treat_s * bool({"ca", "ph"} & set(members))
-    duration_s = nominal.trial_s + treating_s + pumping_s + mixing_s
+    longer_s = np.maximum(ca_ml, acid_ml) * 60.0 / DosingPump.max_rate_ml_per_min
+    dosed = bool({"ca", "ph"} & set(members))
+    duration_s = nominal.trial_s + (nominal.treat_s + MIX_S * DOSES_PER_SETPOINT) * dosed + longer_s
     energy_j = (
         tank.BASE_W * duration_s
         + power_w * (duration_s - nominal.idle_s)
@@ -87,6 +90,12 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray, nominal: Nominal = 
         + tank.PUMP_W * pumping_s
     )
     return nominal.cost(duration_s, energy_j, calcium=ca_ml / 1000.0, acid=acid_ml / 1000.0)
+
+
+def _acid_ml(ph: FloatArray) -> FloatArray:
+    """Return what brings an alkalised tank to these values, mL: each takes it down by less the more acid it is."""
+    buffered = [1.0 + tank.BUFFERING * (value - 6.0) for value in (tank.ALKALISED_PH, ph)]
+    return np.asarray(np.log(buffered[0] / buffered[1]) / (tank.BUFFERING * -tank.PH_PER_ML))
 
 
 def lathe_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:

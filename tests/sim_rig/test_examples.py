@@ -48,14 +48,18 @@ def test_variables_and_control_sets_are_the_rigs(name):
     assert [tuple(s) for s in config["control_sets"]] == list(control_sets)
 
 
+def until_the_last_sample(window):
+    return seconds(window["for"]) - seconds(window["every"])
+
+
 def nominal_trial(config):
     trial = config["trial"]
-    look = trial.get("look", {})
+    look = trial.get("look")
     return {
-        "look_s": sum(seconds(look.get(key, "0 s")) for key in ("after", "for")),
+        "look_s": seconds(look["after"]) + until_the_last_sample(look) if look else 0.0,
         "prepare_s": sum(seconds(step["wait"]) for step in trial["prepare"]),
         "settle_s": seconds(trial["settle"]),
-        "measure_s": seconds(trial["measure"]["for"]),
+        "measure_s": until_the_last_sample(trial["measure"]),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,8 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
+from sim_rig.scenarios import scenario
+from sim_rig.truth import Truth
 from tests.simulated import keep_clear
 from tests.system.stack import Process, rows, wait_until
 
@@ -28,6 +31,10 @@ PLAYED = (
     "SELECT trial, event, at_s, detail FROM events ORDER BY id",
 )
 """What a campaign decided, paid, saw and did; all but the wall clock's stamps."""
+PAID = (
+    "SELECT setpoints, sum(amount_micros) AS paid FROM trials JOIN ledger USING (trial)"
+    " WHERE state = 'RECORDED' GROUP BY trial ORDER BY trial"
+)
 
 
 def at_work_in(directory) -> list[str]:
@@ -56,7 +63,10 @@ def demo(tmp_path):
 
 
 def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
-    """Exit 0; the ledger adds up to the spend, says the journal; what is recommended is within 10 % of the best."""
+    """Exit 0; the ledger adds up to the spend, and is what such trials truly cost; near the best is recommended.
+
+    Within 10 % of it, and the costs within 2 %: prices and powers are known to the simulator's truth alone.
+    """
     run = demo("--scenario", "greenhouse", "--budget", "22 EUR", "--speed", 48000)
     assert run.wait() == 0, run.said
     answer = run.answer
@@ -74,6 +84,11 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert len(recorded) == answer["trials"] - len(undecided)
     assert answer["simulators_truth"]["control_set"] == answer["recommendation"]["control_set"]
     assert answer["simulators_truth"]["share_of_best"] >= 0.9
+    paid = [row["paid"] / 1e6 for row in rows(run.state, PAID)]
+    truth = Truth(scenario("greenhouse", None))
+    true = [truth.setting(json.loads(row["setpoints"])["setpoints"]).cost for row in rows(run.state, PAID)]
+    assert sum(paid) == pytest.approx(sum(true), rel=0.02)
+    assert paid == pytest.approx(true, abs=0.05)  # EUR: whether it took one dose or two
     assert at_work_in(tmp_path) == []
 
 
