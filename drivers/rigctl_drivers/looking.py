@@ -31,7 +31,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.abilities import Found
 from rigctl.rig.protocols import ByteLine, Deadline, Identity, Line, RegisterKind, RegisterLine
 from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
-from rigctl_drivers.modbus_protocol import NamesVendor, Refused
+from rigctl_drivers.modbus_protocol import NamesVendor
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
 
@@ -52,8 +52,6 @@ UNIT_S: Final = 0.35
 NOBODY: Final = 247
 """A unit address that hardly anybody has: who answers to it over TCP answers to all."""
 OBEYED: Final = frozenset(b"\r\n\x1b\x18!~")
-GATEWAY: Final = (0x0A, 0x0B)
-"""Exceptions by which a gateway says that a unit is not there."""
 QUESTIONS: Final[Sequence[tuple[RegisterKind, int, int]]] = (
     ("input", 0, 2), ("holding", 0, 2), ("input", 0, 1), ("holding", 0, 1), ("input", 1, 1), ("input", 2, 2),
 )  # fmt: skip
@@ -158,8 +156,6 @@ def _there(line: RegisterLine, unit: int, rtu: bool, deadline: Deadline) -> bool
         return False
     try:
         line.read_registers(unit, *question, _soon(line, deadline))
-    except Refused as refusal:
-        return refusal.code not in GATEWAY
     except (DeviceBusy, DeviceFault):
         return True
     except (DeviceTimeout, GarbledReply):  # nobody, or another baud rate

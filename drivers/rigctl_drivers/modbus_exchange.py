@@ -174,7 +174,7 @@ class Exchanger:
         if answer.function_code & 0x7F != request.function:
             self._refuse(f"{request}: got the answer to function {answer.function_code:02X}")
         if answer.isError():
-            raise fault_of(answer.exception_code, str(request), self._wire.url)
+            raise fault_of(answer.exception_code, str(request), self._wire.url, writes=request.writes)
         return answer
 
     def check(self, request: Request, holds: bool, problem: str) -> None:

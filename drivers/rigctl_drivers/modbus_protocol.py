@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-from rigctl.errors import DeviceBusy, DeviceError, DeviceFault
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import Deadline, Line, RegisterKind
 
-BUSY = frozenset({0x05, 0x06})
+ACCEPTED = 0x05
+BUSY = frozenset({ACCEPTED, 0x06})
 NOT_THIS_WAY = frozenset({0x01, 0x02, 0x03})
 """The unit cannot do what was asked, whoever asks again."""
 UNREACHED = frozenset({0x0A, 0x0B})
-"""A gateway speaks, for a unit that it does not reach or hear."""
+"""A gateway speaks, for a unit that it does not reach or hear: as if there were no answer."""
 
 _MEANING = MappingProxyType(
     {
@@ -49,8 +50,11 @@ class Refused(DeviceFault):
         self.code = code
 
 
-def fault_of(code: int, doing: str, bus: str) -> DeviceError:
+def fault_of(code: int, doing: str, bus: str, *, writes: bool) -> DeviceError:
+    """Return what an exception means; `DeviceTimeout` where a write may be, or have been, carried out all the same."""
     meaning, remedy = _MEANING.get(code, ("unknown exception", "see the device's manual"))
+    if code in UNREACHED or (writes and code == ACCEPTED):
+        return DeviceTimeout(f"{doing}: got exception {code:02X}, {meaning}; {remedy}", bus=bus)
     message = f"{doing}: refused with exception {code:02X}, {meaning}; {remedy}"
     return DeviceBusy(message, bus=bus) if code in BUSY else Refused(message, code, bus=bus)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rigctl.errors import DeviceFault, DeviceTimeout, IdentityMismatch
+from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine
 from rigctl_drivers.modbus_heartbeat import heartbeat_of
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
-from rigctl_drivers.modbus_protocol import UNREACHED, ReadsBlocks, Refused, says_simulated
+from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
 from rigctl_drivers.registers import decode, width
 
 
@@ -27,13 +27,7 @@ class Unit:
         o, line = self.options, self.line
         model = f"Modbus unit {o.address}"
         if o.identity is not None:
-            try:
-                (got,) = line.read_registers(o.address, o.identity.table, o.identity.at, 1, deadline)
-            except Refused as refusal:
-                if refusal.code not in UNREACHED:
-                    raise
-                # nobody has refused to say who it is: what is silent is made safe all the same
-                raise DeviceTimeout(refusal.what, bus=refusal.bus) from refusal
+            (got,) = line.read_registers(o.address, o.identity.table, o.identity.at, 1, deadline)
             if got != o.identity.value:
                 where = f"unit {o.address}: {o.identity.table} register {o.identity.at}"
                 raise IdentityMismatch(f"{where} holds {got}, expected {o.identity.value}: another device answers")

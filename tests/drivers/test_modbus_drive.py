@@ -199,7 +199,7 @@ def test_a_gateway_that_fails_once_is_asked_again(rtu, unit):
     """Exception 0B is about the moment, not about the function."""
     group = relays(rtu, 4, 5)
     unit.faults = [exception(0x0B)]
-    with pytest.raises(DeviceFault):
+    with pytest.raises(DeviceTimeout):
         group[0].safe_all(group, patient())
     assert group[0].safe_group() is not None
 

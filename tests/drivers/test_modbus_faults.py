@@ -231,8 +231,6 @@ def test_the_answer_to_another_question_is_no_value(rtu, unit, body):
         (2, "02, illegal data address; the device has no such register; check `at`"),
         (3, "03, illegal data value"),
         (4, "04, device failure"),
-        (0x0A, "0A, gateway path unavailable"),
-        (0x0B, "0B, gateway target failed to respond"),
         (0x42, "42, unknown exception"),
     ],
 )
@@ -242,6 +240,18 @@ def test_9_11_a_refusal_is_a_fault_and_is_not_asked_again(rtu, unit, code, says)
     with pytest.raises(DeviceFault, match=rf"modbus_rtu://.*: unit 1, function 04, input register 2: .*{says}"):
         rtu.read_registers(1, "input", 2, 1, patient())
     assert len(unit.pdus) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "says"), [(5, "acknowledge"), (0x0A, "gateway path unavailable"), (0x0B, "gateway target failed")]
+)
+def test_11_a_write_that_may_have_been_carried_out_all_the_same_is_not_refused(rtu, unit, code, says):
+    """A gateway that heard no answer, a device that is still at it: unknown, sent once, and a read-back tells."""
+    unit.faults = [exception(code)]
+    with pytest.raises(DeviceTimeout, match=f"unit 1, function 06, holding register 9: got exception .*{says}"):
+        rtu.write_registers(1, 9, [5], patient())
+    assert rtu.read_registers(1, "holding", 9, 1, patient()) == [5]
+    assert [pdu[0] for pdu in unit.pdus] == [6, 3]
 
 
 def test_9_two_refusals_are_told_as_one(rtu, unit):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.errors import IdentityMismatch
+from rigctl.errors import DeviceTimeout, IdentityMismatch
 from tests.drivers.circuits import Pump
-from tests.drivers.peers import ModbusUnit, PtyPeer, cut_lines, cut_rtu, peers
+from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_lines, cut_mbap, cut_rtu, peers
 from tests.rig.boards import reading, relay, rig_of
 from tests.rig.fakes import FakeDoseLog
 
@@ -54,6 +54,22 @@ async def test_another_board_on_the_port_is_told_nothing(socket):
     assert not (await rig.safe()).ok
     await rig.close()
     assert other.coils == {}
+
+
+async def test_another_unit_behind_a_gateway_is_told_nothing(peer):
+    """A gateway that heard nothing (exception 0B) is a silence: who answers there afterwards may be another."""
+    unit = ModbusUnit(words={(3, 9): 77})
+    url = f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, unit.tcp).port}"
+    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    await rig.open()
+    unit.faults = [lambda reply: [reply[:4] + bytes([0, 3, reply[6], reply[7] | 0x80, 0x0B])]] * 2
+    with pytest.raises(DeviceTimeout, match="0B, gateway target failed to respond"):
+        await rig.hands.read("sensor")
+    unit.words[(3, 9)] = 88
+    with pytest.raises(IdentityMismatch, match="holds 88, expected 77"):
+        await rig.control({"valve": 1.0})
+    await rig.close()
+    assert unit.coils == {}
 
 
 async def test_another_pump_on_the_port_doses_nothing(socket):
