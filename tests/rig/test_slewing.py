@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.errors import DeviceFault, GarbledReply, GuardRefused
+from rigctl.errors import DeviceFault, GarbledReply, GuardRefused, ReadBackMismatch
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.slewing import STEPS, Slew, ramp
 
@@ -79,6 +79,18 @@ async def test_a_ramp_does_not_begin_at_a_guess(bench, slewed):
     with pytest.raises(GarbledReply, match="b_valve may not jump, and it is not known from where it would begin"):
         await slewed.control({"b": 29.0})
     assert len(bench.valve.applied) == sent
+
+
+@pytest.mark.parametrize("held", [99.0, -5.0, float("nan")])
+async def test_a_ramp_does_not_begin_beyond_the_range(bench, slewed, held):
+    """What another hand has set beyond the range is no place to take a step from; let go of, it begins anew."""
+    bench.valve.state = ActuatorState(controlled=True, setpoint=held)
+    with pytest.raises(ReadBackMismatch, match=r"b_valve: holds \S+ uM, beyond its range \[5, 60\], and may not jump"):
+        await slewed.control({"b": 40.0})
+    assert bench.valve.applied == []
+    assert (await slewed.safe()).ok
+    await slewed.control({"b": 29.0})
+    assert bench.valve.applied[0] == pytest.approx(29.0, abs=1.0)
 
 
 async def test_a_ramp_that_is_refused_on_its_way_goes_no_further(bench, slewed):
