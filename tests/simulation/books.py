@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sim_rig.plants.pump import Dispense
+
 NEXT = {
     ("", "LOOKING"), ("LOOKING", "PROPOSED"),
     ("", "PROPOSED"), ("PROPOSED", "ARMED"), ("ARMED", "RUNNING"), ("RUNNING", "MEASURED"), ("MEASURED", "RECORDED"),
@@ -176,6 +178,15 @@ def check_sends(pump: str, sent: list[tuple[float, float]], intents: list[float]
     for at_s, volume_ml in sent:
         if not any(is_of(volume_ml, intent) for intent in left):
             raise Violation(f"{pump}: {volume_ml} mL was sent at {at_s:.3f} s without an intent of its own: {intents}")
+
+
+def counted(dispense: Dispense, *, left: bool) -> float:
+    """Return what counts of a dispense, mL: of a pump that ran on beyond its target, what it was told.
+
+    That is one that had to be stopped, or was `left` running by a life that died, and nobody has been there since.
+    """
+    ran_on = dispense.how == "stopped" or (left and dispense.how == "running")
+    return min(dispense.delivered_ml, abs(dispense.target_ml)) if ran_on else dispense.delivered_ml
 
 
 def check_caps(

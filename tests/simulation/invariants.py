@@ -23,7 +23,7 @@ from rigctl.rig.values import SafeReport
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
-from tests.simulation.books import Books, Violation, check_caps, check_sends, control_set_of, intents_of, is_of
+from tests.simulation.books import Books, Violation, check_caps, check_sends, control_set_of, counted, intents_of, is_of
 from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import firm
 from tests.simulation.kernel import Kernel
@@ -114,6 +114,8 @@ class Witness(Eyes):
         """Doses of the journal that have left."""
         self._ours: dict[str, set[int]] = {}
         """By actuator: which of the plant's dispenses were begun by a command."""
+        self._left: dict[str, int] = {}
+        """By actuator: how many dispenses had begun when the last life ended."""
         self._driven_since_s: float | None = None
         links = {wire.bus: wire.link for wire in plant.assembly.serial}
         urls = {d.url.rpartition("/")[2].partition("?")[0]: n for n, d in spec.rig.devices.items()}
@@ -243,7 +245,7 @@ class Witness(Eyes):
                 check_sends(pump, sent, intents_of(connection, pump))
             self._told(running, self.books.alarms(connection))
             self.promises.ended(running, connection)
-        self._delivered()
+        self._delivered(running)
         driven = [name for name in self.driven() if name not in self.mischief.touched]
         if running.ending and self.calm and driven:
             raise Violation(f"it ended ({running.ending}), and {', '.join(driven)} is driven")
@@ -256,16 +258,19 @@ class Witness(Eyes):
             if not any(since_s <= at_s <= until_s + CALM_S for since_s, until_s in self.mischief.disk_spells):
                 raise Violation(f"an alarm did not reach the journal: {alarm.source}: {alarm.message}")
 
-    def _delivered(self) -> None:
+    def _delivered(self, running: Running) -> None:
         for bus, circuit in self.plant.assembly.circuits.items():
             if not isinstance(circuit, PumpCircuit):
                 continue
             pump = self._pump_of[bus]
             limits = self.spec.rig.limits[pump]
-            entries = [e for e in circuit.pump.log if e.number in self._ours[pump] and e.how not in ("stopped",)]
-            start_s = self.kernel.now_s - circuit.pump.now_s
-            given = [(start_s + e.started_s, e.delivered_ml) for e in entries]
+            entries = [e for e in circuit.pump.log if e.number in self._ours[pump]]
+            start_s, left = self.kernel.now_s - circuit.pump.now_s, self._left.get(pump, 0)
+            if running.safe_first_s is not None:  # else nobody has been there to stop what the life before left running
+                left = 0
+            given = [(start_s + e.started_s, counted(e, left=e.number <= left)) for e in entries]
             check_caps(pump, given, limits.per_dose_ml, limits.per_day_ml)
+            self._left[pump] = len(circuit.pump.log)
 
     def met(self) -> Counter[str]:
         """Count what else has come to pass, that seeds might not meet."""

@@ -7,14 +7,16 @@ import json
 import sqlite3
 from collections import Counter, defaultdict, deque
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from rigctl.rig.protocols import Reading
+from sim_rig.plants.pump import Dispense
 from tests.simulation import seed as seeds
 from tests.simulation.aims import asks, commands, doses
-from tests.simulation.books import Books, Violation, check_caps, check_sends
+from tests.simulation.books import Books, Violation, check_caps, check_sends, counted
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
@@ -103,6 +105,14 @@ def test_what_is_delivered_beyond_a_cap_is_found_out():
         check_caps("pump", given, 50.0, None)
     with pytest.raises(Violation):
         check_caps("pump", given, None, 110.0)
+
+
+def test_of_a_pump_that_runs_on_only_what_nobody_could_stop_is_left_out():
+    """Stopped, or left by a life that died: what it was told counts. What runs on otherwise counts all."""
+    going = Dispense(1, 1, 50.0, 0.0, dispensed_ml=90.0, delivered_ml=91.0)
+    assert [counted(going, left=left) for left in (True, False)] == [50.0, 91.0]
+    ended = [replace(going, how=how) for how in ("stopped", "done", "replaced")]
+    assert [counted(dispense, left=True) for dispense in ended] == [50.0, 91.0, 91.0]
 
 
 def test_who_spins_is_found_out():
