@@ -5,9 +5,11 @@ Nothing is opened. A configuration that fails here can still be read, so that ol
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Final
 
@@ -143,8 +145,13 @@ def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         values = [*ends, *safe, *filter(None, [prepared.get(name)])]
-        for what in driver.misfits(device.options, values) or _astray(driver, device.options, limits, values):
+        found = driver.misfits(device.options, values) or _astray(driver, device.options, limits, values)
+        for what in found:
             context.findings.add(("devices", name), what)
+        if not found and limits.slew is not None and math.isfinite(limits.slew.max_step) and isinstance(driver, Rounds):
+            rounded = partial(driver.rounded, device.options)
+            if too_far := _leap(rounded, limits.low, limits.high, limits.slew.max_step):
+                context.findings.add(("safety", "limits", name, "max_step"), too_far)
 
 
 def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]) -> Sequence[str]:
@@ -166,6 +173,22 @@ def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, valu
         elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
             found[f"{told}, so its safe state would never be confirmed: give one that it can hold"] = None
     return tuple(found)
+
+
+def _leap(rounded: Callable[[float], float], low: float, high: float, most: float) -> str:
+    """Say where a step that the guard lets pass becomes a larger one on its way to the device: just before one of its.
+
+    The next number that it can hold is looked for by halving: what it makes of a setpoint never falls as that rises.
+    """
+    before, after = low, high
+    while before < (middle := (before + after) / 2) < after:
+        before, after = (before, middle) if rounded(middle) > rounded(low) else (middle, after)
+    slack = ROUNDING * (most + high - low)
+    moves = rounded(min(before + most - slack, high)) - rounded(before)
+    if moves <= most + slack:
+        return ""
+    step = rounded(after) - rounded(before)
+    return f"got {most:g}, but its device moves by {moves:g}: give a multiple of its {step:g}, or make that finer"
 
 
 def _coarse(context: Context, spec: RigSpec, variable: Variable, registry: Registry) -> None:

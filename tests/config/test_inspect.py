@@ -101,6 +101,14 @@ REFUSED = {
         changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.7}"),
                 ("ca_valve: off", "ca_valve: 1")),
         "devices.ca_valve", "holds 0.7 where 1 is sent, so its safe state would never be confirmed"),
+    "step below the register's": (
+        changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.7}"),
+                ("  limits: {", '  limits: {ca_valve: {max_step: "0.01 mM"}, ')),
+        "limits.ca_valve.max_step", "got 0.01, but its device moves by 0.7: give a multiple of its 0.7"),
+    "step between the register's": (
+        changed(("write: {at: 2, type: float32}", "write: {at: 2, type: int16, scale: 0.7}"),
+                ("  limits: {", '  limits: {ca_valve: {max_step: "1 mM"}, ')),
+        "limits.ca_valve.max_step", "got 1, but its device moves by 1.4: give a multiple of its 0.7"),
     "range of a switch": (changed((", write: {at: 2, type: float32}", "")),
                           "devices.ca_valve", "setpoint 7.7 cannot be held: an on/off device takes 0 or 1"),
     "safe value": (changed(("write: {at: 2, type: float32}", "safe_value: -1, write: {at: 2}"),
@@ -189,6 +197,9 @@ def test_nothing_is_said_of_a_rig_that_is_in_order():
     assert loaded_to_run(changed(device(camera))).warnings == ()
     assert loaded_to_run(changed(device(f"{PLC}, address: 2, unit: mM, read: {{at: 1, type: float32}}"))).warnings == ()
     assert loaded_to_run(changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 3 kW"))).warnings == ()
+    slewed = ("  limits: {", '  limits: {ca_valve: {max_step: "0.3 mM"}, ')
+    for fine in ("type: float32", "type: int16, scale: 0.1", "type: uint32, scale: 0.1"):
+        assert loaded_to_run(changed(("type: float32}, enable", f"{fine}}}, enable"), slewed)).warnings == ()
     for remedy in ("step: 0.7", "read_back_tolerance: 0.36"):
         assert loaded_to_run(changed(COARSE, (CALCIUM, f"{remedy}, {CALCIUM}"))).warnings == ()
 
