@@ -220,7 +220,7 @@ class ScpiOutput:
         if not on:
             return ActuatorState(False, None)
         held = self._held(o.confirm, deadline)
-        if o.release_value is not None and _same(held, o.release_value):
+        if o.release_value is not None and _same(held, _rounded(o, o.release_value)):
             return ActuatorState(False, o.release_value)
         return ActuatorState(True, held)
 
@@ -240,7 +240,7 @@ class ScpiOutput:
             self._tell(o.set.format(value=value), deadline.within(deadline.remaining_s / 2))
         except DeviceTimeout:
             held = self._channel.number(o.confirm, self._channel.ask(o.confirm, deadline))
-            if not _same(held, value):
+            if not _same(held, _rounded(o, value)):
                 raise
 
     def _tell(self, command: str, deadline: Deadline) -> None:

@@ -139,8 +139,8 @@ def test_1_a_lost_answer_to_a_setpoint_is_settled_by_reading_back(line, peer, su
         return [f"{text}\n".encode() for text in supply(command)]
 
     end = peer(PtyPeer, cut_lines(b"\n"), answer)
-    device = connect(line(f"serial://{end.path}?quiet=0.05"))
-    device.apply(5.0, Deadline.after(1.0))
+    device = connect(line(f"serial://{end.path}?quiet=0.05"), set="VOLT {value:.1f}")
+    device.apply(5.04, Deadline.after(1.0))  # it holds what was sent, which has but one decimal
     assert (supply.volts, supply.on) == (5.0, True)
     assert end.requests.count(b"VOLT 5.0\n") == end.requests.count(b"OUTP ON\n") == 1
 
@@ -176,6 +176,13 @@ def test_without_a_switch_a_value_releases(wire, supply):
     assert device.read_back(soon()) == ActuatorState(controlled=False, setpoint=0.0)
     device.safe(soon())
     assert supply.volts == 1.5
+
+
+def test_what_is_sent_with_few_decimals_is_released_all_the_same(wire):
+    """It holds what was sent, not what stands in the configuration."""
+    device = connect(wire, enable=None, release_value=0.25, set="VOLT {value:.1f}")
+    device.release(soon())
+    assert device.read_back(soon()) == ActuatorState(controlled=False, setpoint=0.25)
 
 
 @pytest.mark.parametrize(("safe_value", "on"), [(None, False), (0.0, False), (1.0, True)])
