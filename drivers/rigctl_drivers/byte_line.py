@@ -46,7 +46,7 @@ class TextLine:
         self.clock = clock
         self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
         self._wire = Wire(where.text, open_port)
-        self.is_lost = self._wire.is_lost
+        self.is_lost, self.stay = self._wire.is_lost, self._wire.stay
         self._buffer = bytearray()
         self._dropped = b""
 

@@ -69,7 +69,7 @@ def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
 
 
 def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
-    wire = Wire(where.text, open_port)
+    wire = Wire(where.text, open_port, reopens=not rtu)  # a server at an address is no other in the same second
     echo = Echo(where.options.get("echo") if rtu else False)
     return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
@@ -82,7 +82,8 @@ class ModbusLine:
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
-        self.open, self.press_on, self.is_lost = exchanger.open, exchanger.press_on, wire.is_lost
+        self.open, self.press_on = exchanger.open, exchanger.press_on
+        self.is_lost, self.stay = wire.is_lost, wire.stay
         self._blocks: dict[Block, _Held] = {}
 
     @property

@@ -136,10 +136,15 @@ class Silence:
 
 
 class Wire:
-    """One port, opened when needed."""
+    """One port, opened when needed; `reopens`: also within one exchange, where it can be nobody else who answers."""
 
-    def __init__(self, url: str, open_port: OpenPort) -> None:
+    def __init__(self, url: str, open_port: OpenPort, *, reopens: bool = False) -> None:
         self.url = url
+        self._reopens = reopens
+        self._openings = self._known_on = 0
+        """How often it was opened, and on which opening who is there has been recognised, or will be."""
+        self._stays = False
+        """Whether what is said now is meant for that one."""
         self._open_port = open_port
         self._port: Port | None = None
         self.silence = Silence()
@@ -152,18 +157,28 @@ class Wire:
         return self._port is not None
 
     def is_lost(self) -> bool:
-        """Tell whether it is closed, or will be when it is next used: whoever answers then may be another."""
-        return self._port is None or (isinstance(self._port, Descriptor) and self._port.hung_up())
+        """Tell whether it was or will be opened anew since last asked: whoever answers then may be another."""
+        gone = self._port is None or (isinstance(self._port, Descriptor) and self._port.hung_up())
+        lost = gone or self._openings > self._known_on
+        self._known_on, self._stays = self._openings + gone, False
+        return lost
+
+    def stay(self) -> None:
+        """Let what follows be meant for who is there now, until `is_lost` is asked."""
+        self._stays = True
 
     def open(self) -> None:
         """Open or reopen now, back-off or not; raises `PortUnavailable`: missing, held by another, or refused."""
         self.close()
         self._try_open(PATIENCE_S)
+        self._known_on, self._stays = self._openings, False
 
     def ensure_open(self, deadline: Deadline) -> None:
         """Open if closed, no sooner than the back-off allows; raises `PortUnavailable` also if that is too late."""
         if self._port is not None:
             return
+        if self._stays and self._openings >= self._known_on and not self._reopens:
+            raise LineLost("the connection was lost, and whoever is there next may be another", bus=self.url)
         pause_s = self._back_off.pause_s
         if pause_s > deadline.remaining_s:
             raise PortUnavailable(f"still unavailable; next try in {pause_s:.1f} s", bus=self.url)
@@ -182,7 +197,7 @@ class Wire:
         """Send everything. Raises `DeviceTimeout`: the port did not take it all in time (`LineLost`: it broke)."""
         rest = memoryview(data)
         while rest:
-            if not self._ready(select.POLLOUT, deadline):
+            if not _ready(self._opened(), select.POLLOUT, deadline):
                 taken = len(data) - len(rest)
                 what = f"only {taken} of {len(data)} bytes could be sent: the port blocks"
                 raise DeviceTimeout(what, bus=self.url)
@@ -196,7 +211,7 @@ class Wire:
     def read_some(self, until: Deadline) -> bytes:
         """Return what has arrived, waiting for the first byte; empty once time is over. Raises `LineLost`."""
         while True:
-            if not self._ready(select.POLLIN, until):
+            if not _ready(self._opened(), select.POLLIN, until):
                 return b""
             try:
                 data = self._opened().read()
@@ -242,17 +257,7 @@ class Wire:
             raise
         self._port = opened if isinstance(opened, Port) else Descriptor(opened)
         self._heard = False
-
-    def _ready(self, event: int, until: Deadline) -> bool:
-        """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
-        port = self._opened()
-        slice_s = math.inf if until.hurry is None else LOOK_S
-        while True:
-            left_s = until.remaining_s
-            if port.ready(event, min(left_s, slice_s)):
-                return True
-            if left_s <= slice_s:
-                return False
+        self._openings += 1
 
     def _opened(self) -> Port:
         if self._port is None:
@@ -266,3 +271,14 @@ class Wire:
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
         what = f"connection lost ({why}); whether the last request was carried out is unknown"
         return LineLost(what, bus=self.url)
+
+
+def _ready(port: Port, event: int, until: Deadline) -> bool:
+    """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
+    slice_s = math.inf if until.hurry is None else LOOK_S
+    while True:
+        left_s = until.remaining_s
+        if port.ready(event, min(left_s, slice_s)):
+            return True
+        if left_s <= slice_s:
+            return False

@@ -136,7 +136,13 @@ class NoticesLoss(Protocol):
     """A line that opens its port anew by itself, and can say beforehand that it will have to."""
 
     def is_lost(self) -> bool:
-        """Tell whether the port is closed, or its other end has gone; asks nobody, and takes nothing that has come."""
+        """Tell whether the port is closed, its other end has gone, or it was opened anew since this was last asked.
+
+        Asks nobody, and takes nothing that has come.
+        """
+
+    def stay(self) -> None:
+        """Open no other port until `is_lost` is asked again: what follows is for who was recognised on this one."""
 
 
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------

@@ -349,6 +349,7 @@ class Bus:
         try:
             if exchange.prepare is not None:
                 exchange.prepare(self._link.contact, hurry)
+            self._link.stay()
             at_s = time.monotonic() + exchange.timeout_s
             self._running = _Running(exchange.doing, at_s + self._timing.grace_s, exchange.hurried_s)
             answer = exchange.work(Deadline(at_s, hurry if exchange.repeatable else None))

@@ -87,6 +87,11 @@ class Link:
         except (PortUnavailable, OSError) as error:
             raise self._broken(error) from error
 
+    def stay(self) -> None:
+        """Let what follows reach nobody else than who was there at the beginning of the exchange."""
+        if isinstance(self._line, NoticesLoss):
+            self._line.stay()
+
     def exchange_succeeded(self) -> None:
         self._silent = 0
         self._pause_s = self._timing.reopen_first_s

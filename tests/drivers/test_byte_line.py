@@ -242,6 +242,33 @@ def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path):
     assert port.read_line(CR, patient()) == b"two"
 
 
+def test_18_a_port_that_is_lost_in_mid_exchange_is_opened_by_the_next_exchange_only(line, peer, tmp_path):
+    """What is said in one exchange is said to one instrument; the next one opens the port, and asks who is there."""
+    link, said = tmp_path / "by-id", []
+    first, second = (peer(PtyPeer, cut_lines(CR), lambda request: [request]) for _ in range(2))
+    link.symlink_to(first.path)
+    port = line(f"serial://{link}")
+    assert port.is_lost()
+    port.stay()
+    port.write(b"one\r", patient())
+    assert port.read_line(CR, patient()) == b"one"
+    assert not port.is_lost()
+    port.stay()
+    first.stop_thread()
+    first.unplug()
+    link.unlink()
+    link.symlink_to(second.path)
+    with pytest.raises(DeviceTimeout, match="connection lost"):
+        port.read_line(CR, patient())
+    with pytest.raises(DeviceTimeout, match="whoever is there next may be another"):
+        port.write(b"two\r", patient())
+    assert second.requests == said
+    assert port.is_lost()
+    port.stay()
+    port.write(b"two\r", patient())
+    assert port.read_line(CR, patient()) == b"two"
+
+
 def test_a_socket_carries_lines_and_reconnects(line, peer):
     """A server that hangs up is a lost connection; the next write opens a new one."""
     calls = []

@@ -85,6 +85,9 @@ class Wire:
     def is_lost(self) -> bool:
         return not self.is_open
 
+    def stay(self) -> None:
+        """Nobody swaps it."""
+
     def open(self) -> None:
         self.is_open = True
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from rigctl.errors import DeviceTimeout, IdentityMismatch
@@ -52,6 +55,39 @@ async def test_another_board_on_the_port_is_told_nothing(socket):
     with pytest.raises(IdentityMismatch, match="holds 88, expected 77"):
         await rig.control({"valve": 1.0})
     assert not (await rig.safe()).ok
+    await rig.close()
+    assert other.coils == {}
+
+
+async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(tmp_path, peer):
+    """A hub that comes back with adapters swapped between setpoint and enable; the other holds the same setpoint."""
+    ours, other = (ModbusUnit(words={(3, 9): who, (3, 3): held}) for who, held in ((77, 0), (88, 1)))
+    port, written = tmp_path / "by-id", threading.Event()
+
+    def answer(request):
+        if request[1] != 6:
+            return ours.rtu(request)
+        written.set()
+        return []
+
+    first, second = peer(PtyPeer, cut_rtu, answer), peer(PtyPeer, cut_rtu, other.rtu)
+    port.symlink_to(first.path)
+
+    def swap():
+        assert written.wait(60)
+        port.unlink()
+        port.symlink_to(second.path)
+        first.stop_thread()
+        first.unplug()
+
+    url = f"modbus_rtu://{port}?quiet=0.1&echo=no"
+    drive = "modbus", url, {"unit": "mM", "write": {"at": 3}, "enable": {"coil": 0}, **IDENTITY}, 5.0
+    rig = rig_of({"drive": drive}, reading(url), FakeDoseLog())
+    await rig.open()
+    swapping = asyncio.create_task(asyncio.to_thread(swap))
+    with pytest.raises(IdentityMismatch, match="holds 88, expected 77"):
+        await rig.control({"drive": 1.0})
+    await swapping
     await rig.close()
     assert other.coils == {}
 
