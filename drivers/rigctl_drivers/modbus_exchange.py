@@ -154,6 +154,9 @@ class Exchanger:
                 if silent >= SILENT_TRIES or deadline.remaining_s < quiet_s + least_s:
                     raise
             else:
+                if silent:  # the first try may be answered, too; a command's answer is another, so it need not wait
+                    self._wire.silence.distrust(quiet_s)
+                    self._wire.press_on()
                 return found
             self.repeated += 1
 
@@ -169,6 +172,8 @@ class Exchanger:
             self._unanswered, self._stale = 0, False
             self._wire.ensure_open(deadline)
         answer = self._answer(request, deadline)
+        if self._unanswered and not (self.timing.quiet_s or answer.transaction_id):  # some servers leave it at 0
+            self._refuse(f"{request}: got an answer without number, it may be that to an earlier question")
         self._unanswered, self._stale = 0, False
         self._wire.silence.space(self.timing.silence_s)
         if answer.function_code & 0x7F != request.function:

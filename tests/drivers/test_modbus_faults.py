@@ -14,7 +14,6 @@ from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import (
     HangUp,
     ModbusUnit,
-    Overdue,
     PtyPeer,
     TcpPeer,
     after_garbage,
@@ -30,7 +29,6 @@ from tests.drivers.peers import (
 )
 
 QUIET = "quiet=0.05&echo=no"
-LONG_QUIET = "quiet=0.4&echo=no"
 
 
 def soon() -> Deadline:
@@ -59,7 +57,7 @@ def rtu(peer, line, unit):
 def slow_rtu(peer, line, unit):
     """An RTU line whose late answers are waited for."""
     end = peer(PtyPeer, cut_rtu, unit.rtu)
-    return line(f"modbus_rtu://{end.path}?baud=115200&{LONG_QUIET}")
+    return line(f"modbus_rtu://{end.path}?baud=115200&quiet=0.4&echo=no")
 
 
 @pytest.fixture
@@ -158,39 +156,6 @@ def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
         line.write_coil(1, 9, True, soon())
     assert line.read_bits(1, "coil", 9, 1, patient()) == [True]
     assert [pdu[0] for pdu in unit.pdus] == [5, 1]
-
-
-def test_3_a_late_reply_does_not_answer_the_next_request(slow_rtu, unit):
-    """The echo of a first write, arriving late, never confirms a second one that was itself lost."""
-    unit.faults = [overdue := Overdue(), lost]
-    with pytest.raises(DeviceTimeout):
-        slow_rtu.write_registers(1, 7, [111], soon())
-    overdue.come()
-    with pytest.raises(DeviceTimeout):
-        slow_rtu.write_registers(1, 7, [111], Deadline.after(0.6))
-    assert [pdu[3:] for pdu in unit.pdus] == [bytes([0, 111])] * 2
-    assert slow_rtu.read_registers(1, "holding", 7, 1, patient()) == [111]
-
-
-def test_3_a_late_value_is_not_taken_for_the_next_one(slow_rtu, unit):
-    """A reading that arrives after its deadline is dropped, not returned by the next read of another register."""
-    unit.words[(4, 3)] = 43
-    unit.faults = [overdue := Overdue()]
-    with pytest.raises(DeviceTimeout):
-        slow_rtu.read_registers(1, "input", 2, 1, soon())
-    overdue.come()
-    assert slow_rtu.read_registers(1, "input", 3, 1, patient()) == [43]
-
-
-def test_resync_forgets_a_late_reply(slow_rtu, unit):
-    """resync() after a timeout stays silent until the late reply has come, and drops it."""
-    unit.faults = [overdue := Overdue()]
-    with pytest.raises(DeviceTimeout):
-        slow_rtu.read_registers(1, "input", 2, 1, soon())
-    overdue.come()
-    slow_rtu.resync()
-    assert slow_rtu.read_registers(1, "input", 2, 1, patient()) == [42]
-    assert slow_rtu.read_retries == 0
 
 
 def test_4_a_stale_echo_is_no_confirmation(rtu, unit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, late, lost
 
@@ -108,3 +108,18 @@ def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp):
     with pytest.raises(DeviceError, match=r"no valid answer|no answer"):
         made.write_coil(1, 7, True, Deadline.after(1.5))
     assert (len(unit.pdus), tcp.connections) == (2, 1)
+
+
+def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(line, unit, tcp):
+    """Some servers answer everything as transaction 0: the late answer to the same command sent before looks alike."""
+    unnumbered = lambda reply: [bytes(2) + reply[2:]]  # noqa: E731 - a fault
+    made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
+    unit.faults = [unnumbered, lambda reply: [0.4, *unnumbered(reply)], lost, unnumbered]
+    made.write_coil(1, 7, True, patient())
+    with pytest.raises(DeviceTimeout):
+        made.write_coil(1, 7, True, soon())
+    made.press_on()
+    with pytest.raises(GarbledReply, match="got an answer without number, it may be that to an earlier question"):
+        made.write_coil(1, 7, True, Deadline.after(1.5))
+    assert made.read_bits(1, "coil", 7, 1, patient()) == [True]
+    assert (len(unit.pdus), tcp.connections) == (4, 2)
