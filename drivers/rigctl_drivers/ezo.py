@@ -240,7 +240,8 @@ class EzoChannel:
                 self._send(text, deadline)
             if answer == ACCEPTED:
                 raise self._spoilt(text)
-            word, *fields = answer.split(",")
+            # some are printed, and sent, with a comma more: `?,O,%,mg` (EZO-DO data sheet, "Enable/disable parameters")
+            word, *fields = answer.replace("?,", "?", 1).split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
                 return tuple(f.strip() for f in fields)

@@ -21,6 +21,8 @@ ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
 NOISE = 1e-6
 """Of a hundredth of a mL: 0.57 is no less than 57 of them."""
+LEAST_CAL_ML = 0.01
+"""Less would be sent as nothing."""
 LEAST_MOTOR_V = 10.8
 """The motor is made for 12 to 24 V; this is 12 V less a tenth."""
 
@@ -120,8 +122,8 @@ class EzoPump:
 
     def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
         """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""
-        if not (math.isfinite(volume_ml) and volume_ml > 0):
-            raise DeviceFault(f"got {volume_ml} mL, must be > 0; nothing was sent")
+        if not (math.isfinite(volume_ml) and volume_ml >= LEAST_CAL_ML):
+            raise DeviceFault(f"got {volume_ml} mL, must be >= {LEAST_CAL_ML}; nothing was sent")
         self._channel.command(f"Cal,{volume_ml:.2f}", deadline)
 
     total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power

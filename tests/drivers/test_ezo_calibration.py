@@ -66,7 +66,7 @@ def test_a_pump_is_told_what_was_measured():
     assert isinstance(device, Calibratable)
     device.calibrate(9.6, soon())
     assert device.calibration(soon()) == Calibration(1, (), "Cal,1")
-    for volume_ml in (0.0, -1.0, float("nan")):
+    for volume_ml in (0.0, 0.004, -1.0, float("nan")):
         with pytest.raises(DeviceFault, match="nothing was sent"):
             device.calibrate(volume_ml, soon())
     assert told.count("Cal,9.60") == 1

@@ -99,6 +99,7 @@ def test_a_probe_that_sleeps_between_readings_is_woken(wire, circuit):
         ("RTD", "S,?", "?S,K", "S,c"),
         ("EC", "O,?", "?O,TDS,S", "O,EC,1"),
         ("DO", "O,?", "?O,%", "O,mg,1"),
+        ("DO", "O,?", "?,O,%", "O,mg,1"),
         ("HUM", "O,?", "?O,T,Dew", "O,HUM,1"),
     ],
 )
@@ -117,6 +118,16 @@ def test_a_circuit_that_speaks_degrees_celsius_is_taken(question, said):
     circuit = Circuit("RTD")
     circuit.answers[question] = [said, "*OK"]
     assert sensor(ScriptedLine(circuit), model="RTD").identify(soon()).model == "RTD"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [("DO", "?,O,%,mg"), ("DO", "?,O,mg"), ("EC", "?,O,EC,TDS,S,SG"), ("HUM", "?,O,HUM,T,Dew")]
+)
+def test_a_circuit_that_says_which_values_it_gives_as_its_data_sheet_prints_it_is_taken(model, said):
+    """With a comma between the question mark and the name of the question."""
+    circuit = Circuit(model)
+    circuit.answers["O,?"] = [said, "*OK"]
+    assert sensor(ScriptedLine(circuit), model=model).identify(soon()).model == model
 
 
 def test_18_another_circuit_gets_no_commands(wire, circuit):
