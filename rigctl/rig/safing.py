@@ -173,21 +173,21 @@ class _Course:
 
     def _tell_all(self, turn: Turn, handles: Sequence[Handle[Any]]) -> None:
         """Tell all; what turns out to be silent is told once everything else has been."""
-        silent: list[Handle[Any]] = []
+        silent: list[tuple[Handle[Any], int]] = []
         for group in grouped(handles, self._limits):
-            turn.reach()
+            opened = turn.reach().opened
             with self._noting(group):
-                silent += self._tell_group(turn, group)
-        for handle in silent:
-            self._tell(turn, handle)
+                silent += [(handle, opened) for handle in self._tell_group(turn, group)]
+        for handle, opened in silent:
+            self._tell(turn, handle, opened)
 
     def _tell_group(self, turn: Turn, group: Sequence[Handle[Any]]) -> Sequence[Handle[Any]]:
         """Tell them together if there are several, else one by one; returns those that did not answer and wait.
 
         A group is one instrument: who knows one of it knows all.
         """
-        named = [h for h in group if not h.anonymous]
-        if named and all(h.is_strange(turn.reach()) for h in named):
+        named, contact = [h for h in group if not h.anonymous], turn.reach()
+        if named and all(h.is_strange(contact) for h in named):
             asked = named[0]
             if not asked.meet(turn, self._patience_s(asked, asked.pace.confirm_s)):
                 self._silence = True
@@ -205,12 +205,15 @@ class _Course:
                 self.left |= {h.name: self._told_only for h in group}
                 return ()
         for handle in group:
-            self._tell(turn, handle)
+            self._tell(turn, handle, contact.opened)
         return ()
 
-    def _tell(self, turn: Turn, handle: Handle[Any]) -> None:
-        turn.reach()
+    def _tell(self, turn: Turn, handle: Handle[Any], opened: int) -> None:
+        """Tell it; on another opening of the line than it was met on, or silent on, whoever is there is met first."""
+        contact = turn.reach()
         with self._noting([handle]):
+            if contact.opened != opened:
+                handle.meet(turn, self._patience_s(handle, handle.pace.confirm_s))
             patience_s = self._patience_s(handle, handle.pace.command_s)
             handle.exchange(turn, self._guard.way_to_safety(handle), patience_s, "to the safe state")
             self.left[handle.name] = self._told_only

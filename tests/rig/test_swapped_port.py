@@ -59,37 +59,58 @@ async def test_another_board_on_the_port_is_told_nothing(socket):
     assert other.coils == {}
 
 
-async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(tmp_path, peer):
-    """A hub that comes back with adapters swapped between setpoint and enable; the other holds the same setpoint."""
+@pytest.fixture
+def adapters(tmp_path, peer):
+    """A hub that comes back with its adapters swapped, once ours is asked by a function, which it does not answer."""
+
+    def make(ours, other, function):
+        port, asked = tmp_path / "by-id", threading.Event()
+
+        def answer(request):
+            if request[1] != function:
+                return ours.rtu(request)
+            asked.set()
+            return []
+
+        first, second = peer(PtyPeer, cut_rtu, answer), peer(PtyPeer, cut_rtu, other.rtu)
+        port.symlink_to(first.path)
+
+        def swap():
+            assert asked.wait(60)
+            port.unlink()
+            port.symlink_to(second.path)
+            first.stop_thread()
+            first.unplug()
+
+        return f"modbus_rtu://{port}?quiet=0.1&echo=no", asyncio.ensure_future(asyncio.to_thread(swap))
+
+    return make
+
+
+async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(adapters):
+    """Between setpoint and enable; the other holds the same setpoint."""
     ours, other = (ModbusUnit(words={(3, 9): who, (3, 3): held}) for who, held in ((77, 0), (88, 1)))
-    port, written = tmp_path / "by-id", threading.Event()
-
-    def answer(request):
-        if request[1] != 6:
-            return ours.rtu(request)
-        written.set()
-        return []
-
-    first, second = peer(PtyPeer, cut_rtu, answer), peer(PtyPeer, cut_rtu, other.rtu)
-    port.symlink_to(first.path)
-
-    def swap():
-        assert written.wait(60)
-        port.unlink()
-        port.symlink_to(second.path)
-        first.stop_thread()
-        first.unplug()
-
-    url = f"modbus_rtu://{port}?quiet=0.1&echo=no"
+    url, swapping = adapters(ours, other, 6)
     drive = "modbus", url, {"unit": "mM", "write": {"at": 3}, "enable": {"coil": 0}, **IDENTITY}, 5.0
     rig = rig_of({"drive": drive}, reading(url), FakeDoseLog())
     await rig.open()
-    swapping = asyncio.create_task(asyncio.to_thread(swap))
     with pytest.raises(IdentityMismatch, match="holds 88, expected 77"):
         await rig.control({"drive": 1.0})
     await swapping
     await rig.close()
     assert other.coils == {}
+
+
+async def test_another_board_that_comes_while_everything_is_made_safe_is_told_nothing(adapters):
+    """Ours does not say who it is, and would be told all the same; but it is the other that is there by then."""
+    ours, other = ModbusUnit(words={(3, 9): 77}), ModbusUnit(words={(3, 9): 88}, coils={0: True})
+    url, swapping = adapters(ours, other, 3)
+    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    report = await rig.safe()
+    await swapping
+    await rig.close()
+    assert "holds 88, expected 77" in report.failed["valve"]
+    assert other.coils == {0: True}
 
 
 async def test_another_unit_behind_a_gateway_is_told_nothing(peer):
