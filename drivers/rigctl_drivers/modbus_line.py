@@ -117,7 +117,9 @@ class ModbusLine:
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         request = frames.reading(unit, kind, address, count)
-        return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
+        padding = -count % 8  # whole bytes come; more or fewer of them answer another question
+        found = self._exchanger.read(request, lambda answer: answer.bits, count + padding, deadline)
+        return found[:count]
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False

@@ -189,6 +189,14 @@ def test_the_answer_to_another_question_is_no_value(rtu, unit, body):
     assert rtu.read_retries == 1
 
 
+def test_the_answer_to_a_question_for_more_coils_is_no_value(rtu, unit):
+    """One coil takes one byte; two answer another question, and theirs says that coil 4 is on."""
+    body = bytes([1, 1, 2, 0xFF, 0xFF])
+    unit.faults = [lambda _: [body + crc16(body)]]
+    assert rtu.read_bits(1, "coil", 4, 1, patient()) == [False]
+    assert rtu.read_retries == 1
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [
