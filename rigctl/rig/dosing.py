@@ -188,8 +188,12 @@ class Dispenser:
             raise await self._unknown(dose, "the pump restarted in mid-dose", DeviceFault)
         if status.running:
             return await self._overrun(dose)
-        if status.fault:
-            raise await self._refused(dose, status.fault)
+        if status.fault:  # or noise that the pump heard meanwhile: its total knows
+            risen_ml = await _testified(dose, self._timing)
+            if risen_ml is None:
+                raise await self._unknown(dose, f"it says {status.fault}, and its total tells nothing", DeviceFault)
+            if risen_ml <= RESOLUTION_ML:
+                raise await self._refused(dose, status.fault)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
         actual_ml = await (_shown(dose, status, self._timing) if certain else _testified(dose, self._timing))
@@ -241,7 +245,11 @@ class Dispenser:
         try:
             await self._guard.start_dose(permit)
         except (DeviceFault, IdentityMismatch) as error:
-            raise await self._refused(dose, str(error)) from error
+            status = await _status(dose.pump)
+            if status is None or not status.running:
+                raise await self._refused(dose, str(error)) from error
+            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: it runs, though it seemed refused: {error}")
+            return False
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
             _over(dose, self.turns)
