@@ -246,9 +246,9 @@ class Dispenser:
             await self._guard.start_dose(permit)
         except (DeviceFault, IdentityMismatch) as error:
             status = await _status(dose.pump)
-            if status is None or not status.running:
+            if status is None or not (status.running or await _testified(dose, self._timing)):
                 raise await self._refused(dose, str(error)) from error
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: it runs, though it seemed refused: {error}")
+            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: it is given, though it seemed refused: {error}")
             return False
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")

@@ -49,7 +49,7 @@ async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world):
     assert world.doses.records[-1] == ("unknown", 1, 20.0)
 
 
-@pytest.mark.parametrize("before", ["D,", "D,?"], ids=["as it is told to dose", "while it doses"])
+@pytest.mark.parametrize("before", ["D,", "D, and over", "D,?"], ids=["as it begins", "over soon", "meanwhile"])
 async def test_noise_that_an_ezo_pump_refuses_is_no_refusal_of_the_dose(before):
     """The motor's own noise on the wire, ended by a carriage return: `*ER`, and the dose goes on to its end."""
     pump, doses, asked = Pump(), FakeDoseLog(), []
@@ -59,8 +59,8 @@ async def test_noise_that_an_ezo_pump_refuses_is_no_refusal_of_the_dose(before):
         if command == "D,?" and pump.running:
             asked.append(command)
             told = [*told, *(["*ER"] if before == "D,?" else []), *([pump.finish().decode()] if asked[1:] else [])]
-        elif command.startswith("D,1") and before == "D,":
-            told = ["*ER", *told]
+        elif command.startswith("D,1") and before != "D,?":
+            told = ["*ER", *told, *([pump.finish().decode()] if "over" in before else [])]
         return ["".join(f"{line}\r" for line in told).encode()]
 
     with peers() as make:
