@@ -2,7 +2,8 @@
 
 The trial is charged by then and is never charged again. A person's outcome comes by `give`, whoever asks for it; a
 sensor's is read between trials, in whatever wait, or while another one settles: reading moves nothing. What is due is
-counted in campaign time, and across a boot by the wall clock if that says it is later.
+counted in campaign time, and across a boot by the wall clock if that says it is later; nothing is given up by a wall
+clock that nobody keeps right. One sensor reads one outcome at a time: the last that is due.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
+from rigctl.campaign.wall import synchronised
 from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
@@ -40,7 +42,9 @@ SOON: Final = 0.2
 RETRY: Final = 0.02
 """Of the same: a sensor that gave nothing is read again after so much."""
 LATE: Final = 0.05
-"""Of the time after which a sensor is read: if it is read so much later, that is noted."""
+"""Of the time after which a sensor is read: if it is read so much later, that is noted, and it must be the last due."""
+UNSURE_S: Final = 60.0
+"""Rig seconds between two looks whether the wall clock is kept right, where something hangs on that."""
 
 
 # What a person says ---------------------------------------------------------------------------------------------------
@@ -143,6 +147,9 @@ class Awaiting:
     _again_s: dict[int, float] = field(default_factory=dict)
     """When sensors that gave nothing are read again, by trial, rig time."""
     _warned: set[int] = field(default_factory=set)
+    """Trials of which people were told: that it is nearly too late, or that their sensor gave nothing."""
+    _last_read: int = 0
+    """The last trial whose outcome a sensor gave to this process."""
     _given_up: list[str] = field(default_factory=list)
     """Since the last outcome that came: trials of this process's that were given up, and why."""
 
@@ -154,14 +161,19 @@ class Awaiting:
         """Read what is due, give up what is overdue, and tell people of what soon will be."""
         if self.late is None:
             return
-        late = self.late
-        for trial, left_s in (await self.journal.call(lambda j: j.awaited.waiting())).items():
+        late, (waiting, sure) = self.late, await self._waiting()
+        for trial, left_s in waiting.items():
             if late.how == "sensor":
-                await self._read(trial, late, left_s)
-            elif left_s <= 0:
+                await self._read(trial, late, waiting, sure)
+            elif sure[trial] <= 0:
                 await self._give_up(trial, late, f"nobody has said it within {lasting(late.within_s)}")
             elif left_s <= SOON * late.within_s:
                 await self._warn(trial, late)
+
+    async def _waiting(self) -> tuple[Mapping[int, float], Mapping[int, float]]:
+        """Return the rig seconds until each outcome is due: as far as can be told, and for certain."""
+        right = synchronised()
+        return await self.journal.call(lambda j: (j.awaited.waiting(), j.awaited.waiting(by_wall=right)))
 
     async def meanwhile(self) -> None:
         """Do as `look` beside a wait; whoever waits finds out as well that the journal cannot be written."""
@@ -172,13 +184,12 @@ class Awaiting:
         """Return the rig time at which `look` will have something to do, as far as is known; infinity: never."""
         if self.late is None:
             return math.inf
-        waiting, now_s = await self.journal.call(lambda j: j.awaited.waiting()), self.clock.now_s()
-        soon_s = SOON * self.late.within_s if self.late.how == "hand" else 0.0
-        acts_s = [
-            max(now_s + left_s - (soon_s if n not in self._warned else 0.0), self._again_s.get(n, now_s))
-            for n, left_s in waiting.items()
-        ]
-        return min(acts_s, default=math.inf)
+        (waiting, sure), now_s = await self._waiting(), self.clock.now_s()
+        if self.late.how == "hand":
+            soon_s = SOON * self.late.within_s
+            left = [sure[n] if n in self._warned else left_s - soon_s for n, left_s in waiting.items()]
+            return now_s + min(left, default=math.inf)
+        return min((max(now_s + s, self._again_s.get(n, now_s)) for n, s in waiting.items()), default=math.inf)
 
     async def in_the_way(self) -> str:
         """Say why no trial may begin yet; empty: one may."""
@@ -216,14 +227,15 @@ class Awaiting:
 
     # one trial ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, trial: int, late: LateSpec, left_s: float) -> None:
+    async def _read(self, trial: int, late: LateSpec, waiting: Mapping[int, float], sure: Mapping[int, float]) -> None:
         """Read the sensors of a trial that is due; again and again, until they give something or it is too late."""
-        if left_s > 0 or self.clock.now_s() < self._again_s.get(trial, 0.0):
+        now_s, left_s = self.clock.now_s(), waiting[trial]
+        if left_s > 0 or now_s < self._again_s.get(trial, 0.0):
             return
-        patience_s, tried = late.within_s - late.after_s, trial in self._again_s
-        if -left_s > patience_s:
-            gone = "its sensor gave nothing" if tried else "it could not be read"
-            await self._give_up(trial, late, f"{gone} within {lasting(patience_s)} after it was due")
+        if self._over(trial, late, waiting):
+            self._again_s[trial] = now_s + UNSURE_S
+            if why := self._over(trial, late, sure):
+                await self._give_up(trial, late, why)
             return
         measured: Mapping[str, Measurement] = {}
         try:
@@ -237,16 +249,30 @@ class Awaiting:
             wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
         self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s  # also if it cannot be recorded
         if wrong:
-            if not tried:
+            if trial not in self._warned:
+                self._warned.add(trial)
                 message = f"its outcome could not be read, and is tried again: {wrong}"
                 self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message, detail))
             return
         note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
-        await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note)
+        if await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note):
+            self._last_read = max(self._last_read, trial)
+
+    def _over(self, trial: int, late: LateSpec, left: Mapping[int, float]) -> str:
+        """Say why a sensor is not read any more for a trial, with these rig seconds left; empty: it still is."""
+        patience_s, passed_s = late.within_s - late.after_s, -left[trial]
+        if passed_s > patience_s:
+            gone = "its sensor gave nothing" if trial in self._warned else "it could not be read"
+            return f"{gone} within {lasting(patience_s)} after it was due"
+        later = max([self._last_read, *(n for n, left_s in left.items() if left_s <= 0)])
+        if passed_s <= LATE * late.after_s or later <= trial:
+            return ""
+        return f"its time was {lasting(passed_s)} ago, and what its sensor reads now is trial {later}'s"
 
     async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
         if await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why):
-            self._given_up.append(f"trial {trial}: {why}")
+            if late.how == "hand" or trial in self._warned:  # else nobody was there to read it
+                self._given_up.append(f"trial {trial}: {why}")
             message = f"given up without an outcome, its cost stays spent: {why}"
             self.desk.alarm(
                 Alarm(Severity.MAJOR, f"trial {trial}", f"{message}; `rigctl outcome --force` takes one still")

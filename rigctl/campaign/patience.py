@@ -226,7 +226,7 @@ class Patience:
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "fail", "safe"):
                 break
-            await rest(self.clock, min(left_s, self.clock.speedup))
+            await self._moment(min(left_s, self.clock.speedup))
         await self.enter("RUNNING", "the wait is over")
 
     async def until_open(self, hours: Hours | None, for_s: float) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import alive, bus_lock, clock, daemon, operating, wall
+from rigctl.campaign import alive, awaiting, bus_lock, clock, daemon, operating, wall
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
@@ -258,6 +258,7 @@ class Controller:
             (daemon, "serving"): serving,
             (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
+            (awaiting, "synchronised"): lambda: kernel.computer.synchronised,
             (wall, "Wall"): partial(wall.Wall, right=lambda: kernel.computer.synchronised),
             (journal_database, "SealingConnection"): Connection,
         }

@@ -245,6 +245,11 @@ LATE = {
     "one that came is given up": ("UPDATE trials SET state = 'FAILED'", 0, "came"),
     "given up too early": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 0, "waited"),
     "given up by a clock that was set": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 1, "waited"),
+    "its sensor reads another's": (
+        "UPDATE corrections SET at_s = 150, why = 'what its sensor reads now is' WHERE trial = 2",
+        0,
+        "",
+    ),
     "across a boot by the clock": ("UPDATE corrections SET at_s = 150; UPDATE awaited SET epoch = 'boot 0'", 1, ""),
 }
 
@@ -259,11 +264,11 @@ def test_an_outcome_that_is_lost_or_given_up_early_is_found_out(doctored, clocks
         journal.executescript(
             "CREATE TABLE trials (trial, state); CREATE TABLE events (trial, event, at_s, utc);"
             "CREATE TABLE awaited (trial, epoch); CREATE TABLE starts (id, epoch, at_s);"
-            "CREATE TABLE corrections (id, trial, kind, becomes, who, at_s, utc);"
+            "CREATE TABLE corrections (id, trial, kind, becomes, who, at_s, utc, why DEFAULT '');"
             "INSERT INTO trials VALUES (1, 'RECORDED'), (2, 'FAILED');"
             "INSERT INTO events VALUES (1, 'AWAIT', 100, '2026-01-01T00:00'), (2, 'AWAIT', 100, '2026-01-01T00:00');"
             "INSERT INTO awaited VALUES (1, 'boot 1'), (2, 'boot 1'); INSERT INTO starts VALUES (1, 'boot 1', 0);"
-            "INSERT INTO corrections VALUES "
+            "INSERT INTO corrections (id, trial, kind, becomes, who, at_s, utc) VALUES "
             """(1, 1, 'amend', '{"becomes": {"outcomes": {"growth": 7.0}}}', 'anna', 120, '2026-01-01T00:00:20'),"""
             """(2, 2, 'amend', '{"becomes": {"outcomes": {"growth": null}}}', 'rigctl', 190, '2026-01-01T00:01:30');"""
         )

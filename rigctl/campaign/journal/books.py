@@ -69,20 +69,24 @@ class AwaitedBook:
         when = {"due_s": self._time.now_s() + awaiting.in_s, "due_utc": due.isoformat(timespec="milliseconds")}
         self._do.insert("awaited", {"trial": trial, "how": awaiting.how, **when, "epoch": self._time.epoch})
 
-    def waiting(self) -> Mapping[int, float]:
-        """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then."""
+    def waiting(self, *, by_wall: bool = True) -> Mapping[int, float]:
+        """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then.
+
+        Args:
+            by_wall: whether the wall clock is asked as well, where a boot lies between.
+        """
         still = {row["trial"] for row in ask(self._connection, "SELECT trial FROM trials WHERE state = 'AWAITING'")}
         rows = AwaitedRows(self._connection).rows()
-        return {trial: self._left_s(row) for trial, row in rows.items() if trial in still}
+        return {trial: self._left_s(row, by_wall=by_wall) for trial, row in rows.items() if trial in still}
 
-    def _left_s(self, row: AwaitedRow) -> float:
+    def _left_s(self, row: AwaitedRow, *, by_wall: bool) -> float:
         """Return the rig seconds until it is due; by the wall clock, if that says less, where a boot lies between.
 
         That may have been set right since the trial. So it is asked how long it is since the last sign of life of that
         boot; since the trial only where there is none.
         """
         left_s = row.due_s - self._time.now_s()
-        if row.epoch == self._time.epoch:
+        if row.epoch == self._time.epoch or not by_wall:
             return left_s
         speedup, due_utc = self._time.clock.speedup, datetime.fromisoformat(row.due_utc)
         sql = "SELECT seen_s, seen_utc FROM starts WHERE epoch = ? ORDER BY id DESC LIMIT 1"
