@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +26,7 @@ from rigctl.rig.calendar import Hours, told
 from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
 
 FIRST_PAUSE_S = 5.0
@@ -270,6 +272,14 @@ class Patience:
                 message = f"{what}; read why, then look at its wiring and supply"
                 self.desk.alarm(Alarm(Severity.MAJOR, device, message))
         return ""
+
+
+def blamed(rig: RigSpec, because: str) -> frozenset[str]:
+    """Return the devices that are named in why a trial failed, themselves or by what they serve."""
+    served = {v.name: v.sensor for v in rig.variables}
+    served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
+    words = set(re.findall(r"[\w-]+", because))
+    return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})
 
 
 def standing(report: SafeReport) -> str:

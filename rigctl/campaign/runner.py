@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import over
-from rigctl.campaign.patience import Patience, standing, until_confirmed
+from rigctl.campaign.patience import Patience, blamed, standing, until_confirmed
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
@@ -37,7 +36,6 @@ from rigctl.errors import (
     counted,
 )
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
 
 BY_A_PERSON = "pause"
@@ -74,7 +72,7 @@ class Runner:
     trials: TrialRun
     _failures: int = 0
     """Failed trials in a row."""
-    _before: int = 0
+    before: int = 0
     """Trials before the first one of this process."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
@@ -94,49 +92,47 @@ class Runner:
             Tripped: the rig has tripped.
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
-        space = self.spec.problem.space
         self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
-        history = await self.journal.call(lambda j: j.read.history(space))
-        self._before = len(history)
+        history = await _read(self)
+        self.before = len(history)
         while True:
             try:
-                await self._until_ready()
-                history = await _caught_up(self, history)
-                ended = self._ended(history)
-                if ended is not None and not await had_to_wait(self.trials.awaiting, self.patience, ended[0]):
-                    return ended
-                if ended is not None or await _not_yet(self):
-                    continue
-                row = await self._one_trial(history)
-            except Finished as finished:
-                history, ending = await _known(history, self), _ending_of(finished)
-                if not await self.trials.waits_for_instruments(history) and not await had_to_wait(
-                    self.trials.awaiting, self.patience, ending[0]
-                ):
-                    return ending
-                continue
+                history, ended = await self._turn(history)
             except JournalUnwritable as error:
-                await self._wait_until_writable(error)
-                history = await self.journal.call(lambda j: j.read.history(space))
-                continue
-            if row is None:
-                known = await self.journal.call(lambda j: j.read.history(space))
-                if len(known) == len(history):  # nothing had moved: the same proposal goes on when all is well again
-                    continue
-                # its record was on its way when the watch broke it off: what the journal says counts
-                history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
+                history = await self._wait_until_writable(error)
             else:
-                history = kept(history, self.trials.decider).append(observation(space, row))
-            await self.desk.tell_of_end(row)
-            await self._believe_meters(row)
-            await self._count_failures(row)
+                if ended is not None:
+                    return ended
 
-    def _ended(self, history: History) -> tuple[Ending, str] | None:
-        if self.stop.finish is not None:
-            return "stopped", self.stop.finish
-        for finding in self.watchman.demanding("safe"):
-            return "interlock", str(finding)
-        return over(self.spec, history, self.trials.idle, self.trials.care.over, self._before)
+    async def _turn(self, history: History) -> tuple[History, tuple[Ending, str] | None]:
+        """Run a trial, or wait for what is in its way; return the history then, and how it all ended if it did."""
+        row: TrialRow | None = None
+        try:
+            await self._until_ready()
+            history = await _caught_up(self, history)
+            if (ended := _ended(self, history)) is None:
+                if await _not_yet(self):
+                    return history, None
+                row = await self._one_trial(history)
+        except Finished as finished:
+            history, ended = await _known(history, self), _ending_of(finished)
+            if await self.trials.waits_for_instruments(history):
+                return history, None
+        if ended is not None:
+            waited = await had_to_wait(self.trials.awaiting, self.patience, ended[0])
+            return history, None if waited else ended
+        if row is None:
+            known = await _read(self)
+            if len(known) == len(history):  # nothing had moved: the same proposal goes on when all is well again
+                return history, None
+            # its record was on its way when the watch broke it off: what the journal says counts
+            history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
+        else:
+            history = kept(history, self.trials.decider).append(observation(self.spec.problem.space, row))
+        await self.desk.tell_of_end(row)
+        await self._believe_meters(row)
+        await self._count_failures(row)
+        return history, None
 
     # One trial --------------------------------------------------------------------------------------------------
 
@@ -286,7 +282,7 @@ class Runner:
             self._held_by_the_watch, self.trials.apart = False, True
             return
         self._failures += 1
-        unreliable = self.patience.blame(_blamed(self.spec.rig, row.because))
+        unreliable = self.patience.blame(blamed(self.spec.rig, row.because))
         if await self.patience.until_good(self._wrong):
             self.trials.apart = True
             self._failures = 0
@@ -316,26 +312,31 @@ class Runner:
 
     # A journal that cannot be written ---------------------------------------------------------------------------
 
-    async def _wait_until_writable(self, error: JournalUnwritable) -> None:
-        """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
+    async def _wait_until_writable(self, error: JournalUnwritable) -> History:
+        """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32).
+
+        Returns the history as it is then.
+        """
         self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
+        self.patience.phase = "HOLDING"
         self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written yet
-        ended_s = await self._make_safe()
+        ended_s, row = await self._make_safe(), None
         while self.stop.finish is None:
             try:
                 await self.journal.call(lambda j: j.beat())
                 closing = (self.spec, self.rig, self.journal, Event.ABANDON, str(error))
-                row = await close_open_trial(*closing, ended_s=ended_s)
+                row = await close_open_trial(*closing, ended_s=ended_s) or row
+                history = await _read(self)
+                if row is not None:
+                    await self.desk.tell_of_end(row)
             except JournalUnwritable:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
             self.desk.alarm(Alarm(Severity.MINOR, "journal", f"can be written again; the campaign goes on {OVER}"))
             self.desk.keep_phase("HOLDING", str(error), since_s=ended_s)
-            self.desk.keep_phase("RUNNING", "the journal can be written again")
-            self.desk.tell(PhaseChanged(self.patience.phase, "the journal can be written again"))
-            if row is not None:
-                await self.desk.tell_of_end(row)
-            return
+            await self.patience.enter("RUNNING", "the journal can be written again")
+            return history
+        return await _read(self)
 
 
 def trial_under_way(runner: Runner) -> bool:
@@ -343,17 +344,27 @@ def trial_under_way(runner: Runner) -> bool:
     return runner.under_way is not None and not runner.under_way.done()
 
 
+def _ended(runner: Runner, history: History) -> tuple[Ending, str] | None:
+    """Return why no trial follows; None: one may."""
+    if runner.stop.finish is not None:
+        return "stopped", runner.stop.finish
+    for finding in runner.watchman.demanding("safe"):
+        return "interlock", str(finding)
+    return over(runner.spec, history, runner.trials.idle, runner.trials.care.over, runner.before)
+
+
 def _ending_of(finished: Finished) -> tuple[Ending, str]:
-    if isinstance(finished, BudgetSpent):
-        return "budget", str(finished)
-    return "finished", f"the policy's stopping rule fired: {finished}"
+    spent = isinstance(finished, BudgetSpent)
+    return ("budget", str(finished)) if spent else ("finished", f"the policy's stopping rule fired: {finished}")
 
 
 async def _caught_up(runner: Runner, history: History) -> History:
     """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
     await runner.trials.awaiting.look()
-    history = await _as_corrected(history, runner)
-    if runner._ended(history) is None:  # noqa: SLF001 - its own
+    if runner.stop.corrected:
+        runner.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
+        history = await _read(runner)
+    if _ended(runner, history) is None:
         runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
     return history
 
@@ -371,7 +382,7 @@ async def _known(history: History, runner: Runner) -> History:
     """Return the history with a trial in it that had looked, and that nothing was decided for."""
     if runner.spec.rig.timing.look is None:
         return history
-    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
+    return await _read(runner)
 
 
 async def _undecided(runner: Runner, why: str) -> None:
@@ -385,16 +396,5 @@ async def _undecided(runner: Runner, why: str) -> None:
         await runner.desk.tell_of_end(row)
 
 
-async def _as_corrected(history: History, runner: Runner) -> History:
-    """Return the history as people have corrected it since it was read."""
-    if not runner.stop.corrected:
-        return history
-    runner.stop.corrected = False
+async def _read(runner: Runner) -> History:
     return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
-
-
-def _blamed(rig: RigSpec, because: str) -> frozenset[str]:
-    served = {v.name: v.sensor for v in rig.variables}
-    served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
-    words = set(re.findall(r"[\w-]+", because))
-    return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})

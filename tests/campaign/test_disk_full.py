@@ -97,6 +97,34 @@ async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded
     assert result.spent == first.cost + second.cost
 
 
+@pytest.mark.parametrize("at", ["between", "again"])
+async def test_fault_32_a_disk_that_fails_after_a_trial_is_waited_for_too(stage, monkeypatch, at):
+    """What cannot even be read, between a trial's end and the next one, or once the journal can be written again."""
+    monkeypatch.setattr(runner, "RETRY_UNWRITABLE_S", 0.0)
+    told, failed = Desk.tell_of_end, []
+
+    async def unreadable(desk, row):
+        failed.append(row.trial)
+        if len(failed) == 1:
+            raise JournalUnwritable("disk I/O error")
+        await told(desk, row)
+
+    def measured():
+        if at == "again" and not failed:
+            raise JournalUnwritable("no room")
+
+    monkeypatch.setattr(Desk, "tell_of_end", unreadable)
+    result = await stage.run(make_spec(max_trials=2), fail={"measure": measured})
+    with stage.journal() as journal:
+        first, second = journal.trials()
+    assert (first.state, second.state) == (State.ABANDONED if at == "again" else State.RECORDED, State.RECORDED)
+    assert (result.ending, failed[-1]) == ("trials", 2)
+    assert [stage.alarms()[n].message.partition(":")[0] for n in (0, -1)] == [
+        "everything goes safe and waits",
+        "can be written again; the campaign goes on (over)",
+    ]
+
+
 async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_disk_has_room(stage, disk, monkeypatch):
     """The disk is full in mid-trial and an actuator is not confirmed safe: both must be over before the next trial."""
     monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
