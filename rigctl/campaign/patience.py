@@ -210,16 +210,18 @@ class Patience:
         left_s = (until_s - self.clock.now_s()) / self.clock.speedup
         end_s = time.monotonic() + left_s
         told = left_s > 1.0  # wall seconds; a moment is not worth a word
-        if told:
-            until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)  # for people
-            await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S %Z}: {why}", until_s)
-        while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
-            self.refuse_if_tripping()
-            if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
-                break
-            await self._moment(min(left_s, 1.0) * self.clock.speedup)
-        if told and self.phase == "WAITING":
-            await self.enter("RUNNING", "the wait is over")
+        try:
+            if told:
+                until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)  # for people
+                await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S %Z}: {why}", until_s)
+            while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
+                self.refuse_if_tripping()
+                if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
+                    break
+                await self._moment(min(left_s, 1.0) * self.clock.speedup)
+        finally:  # a trial that waits is broken off, too; what waits already is not made safe again
+            if told and self.phase == "WAITING":
+                await self.enter("RUNNING", "the wait is over")
 
     async def until_known(self, why: str, until_s: float, known: Callable[[], bool]) -> None:
         """Wait, everything safe, for an outcome: until it is `known`, this rig time, or somebody demands something."""

@@ -177,3 +177,40 @@ async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_tr
     assert (result.ending, result.trials, stage.world.count("control")) == ("stopped", 1, 1)
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.RECORDED, State.PROPOSED]
+
+
+async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
+    """The trial that waited under a cap goes on once it is resumed; nobody takes the campaign for waiting then."""
+    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=20.0)}
+    stage.clock = lambda: Passing(stage.world, speedup=1.0)
+    asked = []
+
+    async def break_off():
+        await soon(lambda: phases(stage)[-1:] == ["WAITING"])
+        asked.append("pause")
+        await ask(stage, "pause", now=True)
+
+    async def resume():
+        if asked == ["pause"]:
+            asked.append("resume")
+            await soon(lambda: stage.rig.calls[-1] == "safe")
+            await ask(stage, "resume")
+            stage.world.do("time", s=90_000.0)
+
+    async def pause_again():
+        if "resume" in asked and "again" not in asked:
+            asked.append("again")
+            await ask(stage, "pause")
+
+    async def stop():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        asked.append(stage.rig.calls[-1])
+        await ask(stage, "stop", why="enough")
+
+    asking = asyncio.gather(break_off(), stop())
+    rig = make_rig_spec(limits=limits, watch=WatchSpec(every_s=0.01, clear_for_s=0.0))
+    spec = make_spec(rig=rig, max_trials=9, policy=Dosing())
+    await stage.run(spec, fail={"safe": resume, "measure": pause_again})
+    await asking
+    assert asked == ["pause", "resume", "again", "safe"]
+    assert phases(stage) == ["WAITING", "RUNNING", "PAUSED", "RUNNING"]
