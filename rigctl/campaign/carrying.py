@@ -59,6 +59,8 @@ class TrialRun:
     """Whether something lies between the last trial and the next that is neither's: its meters are read afresh."""
     frozen: Mapping[str, float] = field(default_factory=dict)
     """Sensors that the last trial found frozen, and what they read."""
+    cancelled: int = 0
+    """Trials that this process has closed before anything moved."""
     drifts: Drifts = field(default_factory=Drifts)
     _unusable: int = 0
     """Decisions in a row that could not be used."""
@@ -120,7 +122,9 @@ class TrialRun:
             return None
         if trial.looks and self.patience.make_safe is not None:
             await self.patience.make_safe()
-        return await cancel(self.spec, self.rig, self.journal, trial, why)
+        closed = await cancel(self.spec, self.rig, self.journal, trial, why)
+        self.cancelled += not trial.looks
+        return closed
 
     async def _propose(self, history: History) -> TrialRow | None:
         """Return the trial that a process left behind before anything moved, else commit a new decision.

@@ -126,7 +126,7 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
         history: all trials.
         idle: what was used beside the campaign's own trials.
         caps: why nothing can be played any more, whoever waits; empty: something can.
-        before: trials before the first one of this process.
+        before: trials before the first one of this process, and those of it that were cancelled before anything moved.
     """
     if spec.operating is None and history.spent + idle >= spec.problem.budget:
         return "budget", "all of it is spent"

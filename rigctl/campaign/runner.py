@@ -345,12 +345,12 @@ def trial_under_way(runner: Runner) -> bool:
 
 
 def _ended(runner: Runner, history: History) -> tuple[Ending, str] | None:
-    """Return why no trial follows; None: one may."""
     if runner.stop.finish is not None:
         return "stopped", runner.stop.finish
     for finding in runner.watchman.demanding("safe"):
         return "interlock", str(finding)
-    return over(runner.spec, history, runner.trials.idle, runner.trials.care.over, runner.before)
+    spec, trials = runner.spec, runner.trials
+    return over(spec, history, trials.idle, trials.care.over, runner.before + trials.cancelled)
 
 
 def _ending_of(finished: Finished) -> tuple[Ending, str]:

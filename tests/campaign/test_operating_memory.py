@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from rigctl.campaign.operating import production
+from rigctl.campaign.trial import State
 from rigctl.core.operating.memory import remembered
+from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 
 
@@ -38,3 +41,24 @@ async def test_what_one_batch_gains_is_told_though_no_other_follows_it(stage):
         after, memory = production(journal), remembered(journal.trials()[-1].policy_state)
     assert memory.gained == one.gained
     assert after.gained == memory.gained + memory.pending.gain
+
+
+async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
+    """A pause came before it had moved anything: as many follow as if it had not been decided."""
+    await stage.run(campaign())
+
+    async def pause():
+        if stage.rig.calls.count("meters") == 2:
+            await ask(stage, "pause")
+
+    async def resume():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        await ask(stage, "resume")
+
+    resuming = asyncio.create_task(resume())
+    result = await stage.run(produced(campaign(), 2), fail={"meters": pause})
+    await resuming
+    with stage.journal() as journal:
+        states = [row.state for row in journal.trials()[TRIALS:]]
+    assert states == [State.ABANDONED, State.RECORDED, State.RECORDED]
+    assert (result.ending, result.reason) == ("trials", "2 of 2 batches done")
