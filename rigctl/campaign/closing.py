@@ -8,7 +8,7 @@ from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.books import Awaiting
-from rigctl.campaign.journal.past import off_s
+from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -124,7 +124,8 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
     past, booked = journal.past, journal.read.idle.since_last_trial()
     last, unread = past.unread_meters()
     charged = {row.meter: row for row in (journal.read.ledger(last) if unread else ()) if row.estimated}
-    interlude = Interlude(past.last_meters(), now, past.rested_s(), booked, unread, charged)
+    ago_s = booked_ago_s(past) if booked else {}
+    interlude = Interlude(past.last_meters(), now, past.rested_s(), booked, unread, charged, ago_s)
     return idle_between(rig.meters, interlude, journal.costs())
 
 

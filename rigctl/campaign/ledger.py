@@ -230,6 +230,8 @@ class Interlude:
     """As `before`, of meters that could not be read after that trial: where they stood before it."""
     charged: Mapping[str, LedgerLine] = field(default_factory=dict)
     """What that trial was charged instead, by estimate."""
+    booked_ago_s: Mapping[str, float] = field(default_factory=dict)
+    """Rig seconds since something of it was last booked, by meter."""
 
 
 def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -> tuple[IdleLine, ...]:
@@ -248,11 +250,21 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -
                 (was, seconds), now = known[meter.name], gap.after[meter.name]
                 if not now.valid:  # it will be read again before the next trial
                     continue
-                each = price(meter, spell_before(meter, seconds, was, gap.after))
+                each = price(meter, spell_before(meter, *_unbooked(gap, meter.name, was, seconds, booked), gap.after))
                 rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name))
                 yield from _idle(meter, rise, booked, past, BETWEEN)
 
     return tuple(found())
+
+
+def _unbooked(
+    gap: Interlude, meter: str, was: Reading, seconds: float, booked: Sequence[IdleLine]
+) -> tuple[float, Reading]:
+    """Return the rig seconds of which nothing of a counter's rise is booked yet, and where it stood before them."""
+    if not booked or meter not in gap.booked_ago_s:
+        return seconds, was
+    risen_since = sum(line.quantity or 0.0 for line in booked)
+    return gap.booked_ago_s[meter], replace(was, value=was.value + risen_since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +273,7 @@ class _Rise:
     now: Reading | None
     seconds: float
     price: Decimal
-    """Mean price of all of it."""
+    """Mean price of what is not booked yet."""
     trial: LedgerLine | None = None
     """What of the rise is a trial's."""
 
@@ -286,7 +298,9 @@ def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCo
         quantity, amount = most, to_micros(most * gap.price)
         why = f"{why}: limited, the counter rose by {rise} {unit}"
     quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))
-    amount -= sum(line.amount for line in booked)
+    # what was booked before was at the rates of its own hours, so nothing is settled up then
+    at_once = meter.tariff is None or not booked
+    amount = amount - sum(line.amount for line in booked) if at_once else to_micros(quantity * gap.price)
     if quantity > 0 and amount >= 0:
         yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
 

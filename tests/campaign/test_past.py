@@ -3,11 +3,14 @@ from __future__ import annotations
 import math
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from rigctl.campaign import patience
+from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.past import booked_ago_s
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
@@ -262,6 +265,21 @@ def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, pro
             journal.propose(make_decision(2))
         journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000, "")])
         assert [row.before_trial for row in journal.read.idle.rows()] == [2]
+
+
+def test_when_something_was_booked_last_is_known_by_meter(tmp_path):
+    """From then on it is priced; across a boot by the wall clock, if that says more."""
+    wall = [datetime(2026, 6, 1, tzinfo=UTC)]
+    with closing(Journal(tmp_path, SetClock(1000.0), "boot-1", lambda: wall[0])) as journal:
+        journal.begin(make_spec(), "0.0")
+        for meter in ("power", "water", "power"):
+            journal.idle.book([IdleLine(meter, "energy", 0.5, "kWh", 150_000, "")])
+            journal.time.clock.at_s += 100.0
+        assert booked_ago_s(journal.past) == {"power": 100.0, "water": 200.0}
+    wall[0] += timedelta(hours=1)
+    with closing(Journal(tmp_path, SetClock(10.0), "boot-2", lambda: wall[0])) as journal:
+        journal.begin(make_spec(), "0.0")
+        assert booked_ago_s(journal.past) == {"power": 3600.0, "water": 3600.0}
 
 
 async def test_what_lies_apart_stays_so_until_a_trial_has_read_its_meters(stage, monkeypatch):

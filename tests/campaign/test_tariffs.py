@@ -132,6 +132,22 @@ def test_hours_that_no_trial_used_cost_what_they_do_however_often_they_are_booke
     assert sum(line.amount for line in booked) == pytest.approx(float(exact), abs=len(booked))
 
 
+def test_energy_that_no_trial_used_costs_what_it_does_however_often_it_is_booked():
+    """What was read at six is told once. A minute later nearly nothing more was used, which costs nearly nothing."""
+    before = {"power": (Reading(100.0, "kWh", 0.0), 7200.0)}
+    night = {
+        "power": Reading(110.0, "kWh", 7200.0),
+        f"power (at {AT_SIX:.0f})": Reading(109.0, "kWh", 3600.0),
+        CIVIL: Reading(AT_SIX + 3600.0, "s", 7200.0),
+    }
+    first = idle_between([POWER], Interlude(before, night, 7200.0), PastCosts())
+    minute = {"power": Reading(110.25, "kWh", 7260.0), CIVIL: Reading(AT_SIX + 3660.0, "s", 7260.0)}
+    gap = Interlude({"power": (before["power"][0], 7260.0)}, minute, 7260.0, first, booked_ago_s={"power": 60.0})
+    (more,) = idle_between([POWER], gap, PastCosts())
+    assert first[0].amount == round(1_000_000 * (9 * PRICES["night"] + PRICES["day"]))
+    assert (more.quantity, more.amount) == (0.25, round(250_000 * PRICES["day"]))
+
+
 def test_a_lost_trial_is_charged_at_the_hours_it_ran():
     """It died at half past five; what was used until somebody came at seven is idle, at the rates of that time."""
     used = replace(trial(AT_SIX - 3600.0, 120, 1.5), elapsed_s=1800.0, unattended_s=5400.0)

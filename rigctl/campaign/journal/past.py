@@ -227,3 +227,13 @@ def off_s(past: Past, start: int) -> float:
     gone = datetime.fromisoformat(now["utc"]) - datetime.fromisoformat(last["seen_utc"])
     passed_s: float = now["at_s"] - last["seen_s"]
     return max(0.0, gone.total_seconds() * past.time.clock.speedup - passed_s)
+
+
+def booked_ago_s(past: Past) -> dict[str, float]:
+    """Return the rig seconds since something that no trial used was last booked, by meter."""
+    rows = ask(
+        past.connection,
+        "SELECT meter, at_s, utc, max(id), (SELECT epoch FROM starts s WHERE s.at_s < idle.at_s "
+        "ORDER BY s.id DESC LIMIT 1) AS epoch FROM idle GROUP BY meter",
+    )
+    return {row["meter"]: past.passed_s(row["at_s"], row["utc"], row["epoch"]) for row in rows}
