@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +49,8 @@ class CampaignSpec:
     """Wall seconds a decision may take."""
     outcome_unit: str | None = None
     """None: not compared with what the campaign began with."""
+    same_unit: Callable[[str, str], bool] = operator.eq
+    """Whether two spellings are of one unit."""
     max_trials: int | None = None
     """The campaign ends when it has this many trials."""
     max_failures: int = 5
@@ -173,23 +176,29 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
-def check_readable(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+def check_readable(before: Mapping[str, str], spec: CampaignSpec) -> None:
     """Refuse to read results as those of other variables, or in other units; raises as `check_resumable`."""
     meant = {k: v for k, v in before.items() if k == "variables.names" or k.endswith(".unit")}
-    check_resumable(meant, now, 0, 0)
+    check_resumable(meant, spec, spec.problem.budget)
 
 
-def check_resumable(
-    before: Mapping[str, str], now: Mapping[str, str], budget_before: Micros, budget_now: Micros
-) -> None:
+def check_resumable(before: Mapping[str, str], spec: CampaignSpec, budget_before: Micros) -> None:
     """Refuse to go on with results that are not comparable.
 
-    Only keys that both have are compared: one more option in a newer rigctl is no change of the experiment.
+    Only keys that both have are compared: one more option in a newer rigctl is no change of the experiment. Nor is
+    another spelling of the same unit.
 
     Raises:
         UsageError: names every part that changed, with its old and new value.
     """
-    changed = [f"{k}: was {before[k]}, is {now[k]}" for k in sorted(before) if k in now and before[k] != now[k]]
+    now, budget_now = spec.identity, spec.problem.budget
+
+    def same(key: str) -> bool:
+        was, is_ = (json.loads(parts[key]) for parts in (before, now))
+        units = key.endswith(".unit") and isinstance(was, str) and isinstance(is_, str)
+        return before[key] == now[key] or (units and spec.same_unit(was, is_))
+
+    changed = [f"{k}: was {before[k]}, is {now[k]}" for k in sorted(before) if k in now and not same(k)]
     if budget_now < budget_before:
         was, is_ = (in_full(to_units(budget), 6) for budget in (budget_before, budget_now))
         changed.append(f"budget: was {was}, is {is_}; it may only be raised")

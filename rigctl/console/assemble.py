@@ -71,7 +71,7 @@ def open_campaign(
         row = reader.campaign()
         loaded = configured(row, directory, buses, config)
         if config is not None:
-            check_readable(row.identity, campaign_spec(loaded).identity)
+            check_readable(row.identity, campaign_spec(loaded))
         yield OpenCampaign(loaded, reader)
 
 

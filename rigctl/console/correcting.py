@@ -50,9 +50,9 @@ def void(directory: Path, trial: int, why: str, *, undo: bool = False) -> Mappin
     return {"trial": trial, "outcome": _here(directory, lambda journal: work(journal, trial, this_person(), why))}
 
 
-def amend(directory: Path, trial: int, change: Change, why: str) -> Mapping[str, Any]:
-    """Correct what was recorded of a trial; return what came of it. Raises as `void`."""
-    with open_campaign(None, directory) as campaign:
+def amend(directory: Path, trial: int, change: Change, why: str, config: Path | None = None) -> Mapping[str, Any]:
+    """Correct what was recorded of a trial, told by a configuration; return what came of it. Raises as `void`."""
+    with open_campaign(config, directory) as campaign:
         names = campaign.loaded.problem.space.names, campaign.loaded.rig.outcome_names
         becomes = amendment(change, *names, campaign.loaded.currency)
 

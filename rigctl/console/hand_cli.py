@@ -144,7 +144,7 @@ def void(
     """Leave a trial out of what the policy learns from; its record and its cost stay."""
     from rigctl.console import correcting
 
-    directory, trial = _trial("void", which, state)
+    _, directory, trial = _trial("void", which, state)
     tell(correcting.void(directory, trial, why, undo=undo), json)
 
 
@@ -165,9 +165,9 @@ def amend(
     """Correct what was recorded of a trial; what it was before stays visible."""
     from rigctl.console import correcting
 
-    directory, trial = _trial("amend", which, state)
+    config, directory, trial = _trial("amend", which, state)
     change = correcting.Change(outcome, failed, values, cost, note)
-    tell(correcting.amend(directory, trial, change, why), json)
+    tell(correcting.amend(directory, trial, change, why, config), json)
 
 
 def _maps(given: Sequence[str]) -> dict[str, str]:
@@ -194,11 +194,11 @@ def _tab(given: str | None) -> str | None:
     return text
 
 
-def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path, int]:
+def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path | None, Path, int]:
     from rigctl.console.assemble import find_state
 
     config, trial = numbered(verb, which, "TRIAL")
-    return find_state(config, state), trial
+    return config, find_state(config, state), trial
 
 
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:

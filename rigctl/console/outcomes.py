@@ -131,7 +131,7 @@ def record(
     if asked.lost:
         return [_tell(directory, asked.said[0].trial, None, why, force=False)]
     known: list[Mapping[str, Any]] = []
-    with open_campaign(None, directory) as campaign:
+    with open_campaign(asked.config, directory) as campaign:
         loaded, reader, said = campaign.loaded, campaign.reader, asked.said
         if asked.source is not None:
             given = given_in(loaded, asked.source, asked.decimals)

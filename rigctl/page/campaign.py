@@ -13,6 +13,7 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.rows import CampaignRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
+from rigctl.config.units import Units
 from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import RigctlError
 
@@ -49,6 +50,7 @@ def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
         currency=loaded.currency,
         config_text=loaded.text,
         outcome_unit=loaded.outcome_unit,
+        same_unit=Units(None).same,
         max_trials=loaded.max_trials,
     )
 

@@ -17,6 +17,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
 from rigctl.console import outcomes
 from rigctl.console.outcomes import judged
+from rigctl.errors import UsageError
 from rigctl.notify.chores import Looker, summary, summary_of
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
@@ -30,6 +31,7 @@ from tests.page.served import Answering, asking, log_in, token_for
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DUE = NOON + timedelta(days=3)
 CONFIG = late("by: hand, within: 3 d, plausible: [0, 5]", "\nfurther_outcomes: [{name: taste, unit: '1', by: hand}]")
+AMENDED = ("amend", "tank.yaml", "3", "--outcome", "4", "--why", "typo")
 
 
 @pytest.fixture
@@ -88,6 +90,31 @@ def test_what_looks_mistyped_or_cannot_be_is_refused(awaited, words, told):
     answer = awaited.rigctl("outcome", *words, code=2)
     assert told in " ".join((answer.out + answer.err).split())
     assert trials() == before
+
+
+@pytest.mark.parametrize("words", [("outcome", "tank.yaml", "2", "2", "--values", "taste=1"), AMENDED], ids=" ".join)
+def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words):
+    """It would be taken for one of the campaign's own; the same unit in other letters is the same."""
+    awaited.rigctl("outcome", "3", "3", "--values", "taste=1")
+    before = trials()
+    awaited.write("tank.yaml", CONFIG.replace("cm2/day", "m2/day"))
+    told = awaited.rigctl(*words, code=2).err
+    assert 'outcome.unit: was "cm2/day", is "m2/day"' in told
+    assert trials() == before
+    awaited.write("tank.yaml", CONFIG.replace("cm2/day", "cm²/day"))
+    awaited.rigctl(*words)
+    assert trials() != before
+
+
+def test_a_campaign_goes_on_with_a_unit_in_other_letters(awaited):
+    """Of an outcome, a further one, a variable; nothing else may differ."""
+    again = CONFIG.replace("cm2/day", "cm²/day").replace("unit: mM", "unit: mmol/L")
+    journal = Journal(awaited.folder / "state/tank", SetClock(), "boot-1", lambda: NOON)
+    with closing(journal):
+        journal.begin(campaign_spec(load_text(again, awaited.folder / "tank.yaml")), "0.0")
+        other = campaign_spec(load_text(CONFIG.replace("unit: mM", "unit: uM"), awaited.folder / "tank.yaml"))
+        with pytest.raises(UsageError, match=r'variables.ca.unit: was "mM", is "uM"'):
+            journal.begin(other, "0.0")
 
 
 def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(awaited):

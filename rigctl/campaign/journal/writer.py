@@ -111,7 +111,7 @@ class Journal:
         now, budget = self.time.utc(), spec.problem.budget
         if ask(self._connection, "SELECT 1 FROM campaign"):
             was = self.read.campaign()
-            check_resumable(was.identity, spec.identity, was.budget, budget)
+            check_resumable(was.identity, spec, was.budget)
         campaign = {
             "id": 1,
             "rig": spec.rig.name,
