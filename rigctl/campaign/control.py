@@ -87,7 +87,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         arguments: what the verb needs; `who` asks and `why` are among them.
 
     Raises:
-        UsageError: none runs here.
+        UsageError: none runs here, or it cannot do that.
         RigctlError: it refused, or did not answer in time.
     """
     try:
@@ -108,7 +108,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):
         why = str(answer.get("error", "the daemon ended before it answered"))
-        raise RigctlError(why if why.startswith(f"{verb}: ") else f"{verb}: {why}")
+        refused = UsageError if answer.get("usage") else RigctlError
+        raise refused(why if why.startswith(f"{verb}: ") else f"{verb}: {why}")
     return answer
 
 
@@ -215,7 +216,7 @@ async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
         answer = verbs[verb](request)
         return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}
     except RigctlError as error:
-        return {"ok": False, "error": str(error)}
+        return {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
 
 
 def _words(said: Any) -> str:

@@ -226,7 +226,7 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
     if of.expected is not None:
         yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
     price = "" if of.cost is None else f"{in_full(of.cost, 4)} {currency} a batch, "
-    yield f"  cost: {price}{to_units(of.spent):.2f} {currency} in all"
+    yield f"  cost: {price}{to_units(of.spent):.2f} {currency} for all production so far, its idle rig included"
     if of.learns and of.gained:
         gained = f"{number(of.gained, 3)} {unit}".rstrip()
         lost = f"{number(of.lost, 3)} of {gained} ({100 * of.lost / of.gained:.1f} %)"

@@ -140,11 +140,14 @@ def _now(recommendation: Recommendation) -> str:
 
 def _fields(option: Option, labels: Labels) -> dict[str, str]:
     interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
-    cost = "unknown" if option.cost_per_trial is None else f"{in_full(option.cost_per_trial, 4)} {labels.currency}"
+    cost = "unknown, for no trial of it was metered"
+    if option.cost_per_trial is not None:
+        paid = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial"
+        cost = f"{paid}, metered in {counted(option.trials, 'trial')}"
     return {
         "at": settings(option.setpoints, labels.units),
         "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",
-        "cost": f"{cost} per trial, metered in {counted(option.trials, 'trial')}",
+        "cost": cost,
     }
 
 

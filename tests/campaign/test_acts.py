@@ -10,7 +10,7 @@ from rigctl.campaign import control
 from rigctl.campaign.events import AlarmMinded, PhaseChanged
 from rigctl.campaign.people import paused_by, person
 from rigctl.campaign.trial import State
-from rigctl.errors import RigctlError, Tripped
+from rigctl.errors import RigctlError, Tripped, UsageError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
@@ -315,8 +315,10 @@ async def test_an_alarm_is_acknowledged_once(stage):
         await soon(lambda: numbers(stage))
         (number,) = numbers(stage)
         await ask(stage, "ack", alarm=number, who="anna", why="changed it")
-        with pytest.raises(RigctlError) as caught:
+        with pytest.raises(UsageError) as caught:
             await ask(stage, "ack", alarm=number, who="ben")
+        with pytest.raises(UsageError, match="alarm 99: not in this journal"):
+            await ask(stage, "ack", alarm=99)
         refused.append(str(caught.value))
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, alarms_of, pressing, shelf_argument, worst
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.errors import JournalError, UsageError
+from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_spec
@@ -183,7 +183,7 @@ def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path):
             work()
             rows = journal.read.alarm_rows
             book, mark = book.taken(rows.events(mark)), rows.last()
-        with pytest.raises(JournalError, match="alarm 9: not in this journal"):
+        with pytest.raises(UsageError, match="alarm 9: not in this journal"):
             journal.people.mind_alarm("unshelve", 9, "Ada", "")
     with open_reader(tmp_path) as reader:
         rows = reader.alarm_rows

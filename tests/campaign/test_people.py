@@ -11,7 +11,7 @@ from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment, Pin, Source
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import Observation
-from rigctl.errors import JournalError
+from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_space, make_spec
@@ -75,9 +75,9 @@ def test_an_alarm_is_acknowledged_once(journal):
     kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms()]
     assert kept == [(1, "", "", False), (2, "Ada", "hose was bent", True)]
     assert [(a.verb, a.argument) for a in journal.read.people.acts()] == [("ack", "alarm 2")]
-    with pytest.raises(JournalError, match="alarm 2: Ada has acknowledged it already"):
+    with pytest.raises(UsageError, match="alarm 2: Ada has acknowledged it already"):
         journal.people.acknowledge(2, "Bob")
-    with pytest.raises(JournalError, match="alarm 9: not in this journal"):
+    with pytest.raises(UsageError, match="alarm 9: not in this journal"):
         journal.people.acknowledge(9, "Bob")
     assert len(journal.read.people.acts()) == 1
 

@@ -55,7 +55,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed):
     found = alarmed.rigctl("alarms", "--json").json["alarms"][1]["acknowledged"]
     assert found["why"] == "on my way"
     assert "(uid " in found["who"]
-    assert "has acknowledged it already" in alarmed.rigctl("ack", "2", code=1).err
+    assert "has acknowledged it already" in alarmed.rigctl("ack", "2", code=2).err
     assert "seen by" in alarmed.rigctl("alarms").out
 
 
@@ -83,7 +83,7 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed):
     [
         (("shelve", "2", "--for", "25 h"), "at most 86400 s (24 h)", 2),
         (("shelve", "2", "--for", "soon"), 'must be a duration such as "20 min"', 2),
-        (("unshelve", "9"), "alarm 9: not in this journal; `rigctl alarms --all` lists them", 1),
+        (("unshelve", "9"), "alarm 9: not in this journal; `rigctl alarms --all` lists them", 2),
         (("ack", "first"), "must be [CONFIG] ALARM", 2),
     ],
 )

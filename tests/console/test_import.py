@@ -42,6 +42,15 @@ def test_past_trials_are_evidence_and_nobody_is_charged(dough):
     assert dough.rigctl("export", "dough.yaml", "--records", "ledger", "--format", "jsonl").out == ""
 
 
+def test_what_no_trial_of_it_cost_is_not_called_metered(dough):
+    """Past trials without a cost say what came out, and nothing of money."""
+    put(dough, text([[cell for n, cell in enumerate(row) if n != 3] for row in TABLE]).encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--force")
+    said = " ".join(dough.rigctl("recommend", "dough.yaml").out.split())
+    assert "cost unknown, for no trial of it was metered" in said
+    assert "metered in" not in said
+
+
 def test_imported_trials_are_called_so(dough):
     """By status, explain and the export, which has what they cost then."""
     put(dough, text().encode())

@@ -102,7 +102,7 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
         "12 batches since trial 31, by what 30 trials taught: 11 with an outcome, 2 to learn, 1 not by the rule",
         "  growth: 310 cm2/day a batch (95 % interval 304 to 316)",
         "  expected: 315 cm2/day (95 % interval 306 to 324)",
-        "  cost: 0.42 EUR a batch, 5.04 EUR in all",
+        "  cost: 0.42 EUR a batch, 5.04 EUR for all production so far, its idle rig included",
         "  learning: expected to have lost 12 of 400 cm2/day (3.0 %) of the gain over controlling nothing",
         "  drift: ca: the supply has changed at trial 35 (noticed at trial 40)",
         "  drift: ca: the supply has changed at trial 35 (noticed at trial 40)",

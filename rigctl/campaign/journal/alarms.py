@@ -9,7 +9,7 @@ from typing import Final
 from rigctl.campaign.alarms import AlarmEvent, Begun, Minded, Raised
 from rigctl.campaign.journal.database import ask, fetch
 from rigctl.campaign.journal.schema import has_table
-from rigctl.errors import JournalError
+from rigctl.errors import UsageError
 
 _RAISED: Final = "SELECT severity, source, message, utc, at_s, id AS alarm, trial FROM alarms WHERE id > ? ORDER BY id"
 _MINDED: Final = """
@@ -55,11 +55,11 @@ class AlarmRows:
         """Return source and message of what was raised under this number.
 
         Raises:
-            JournalError: there is no such alarm.
+            UsageError: there is no such alarm.
         """
         for found in ask(self._connection, "SELECT source, message FROM alarms WHERE id = ?", alarm):
             return found["source"], found["message"]
-        raise JournalError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
+        raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
 
     def now_s(self) -> float:
         """Return the campaign time that the journal was last alive at."""

@@ -33,7 +33,7 @@ from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.trial import State
 from rigctl.codec import fields_of, row
 from rigctl.core.money import Micros
-from rigctl.errors import JournalError
+from rigctl.errors import JournalError, UsageError
 
 _ALL: Final = 2**62
 Shelving = Literal["shelve", "unshelve"]
@@ -56,13 +56,12 @@ class PeopleBook:
         """Record that a person has seen an alarm, and that they said so.
 
         Raises:
-            JournalError: there is no such alarm, or somebody has acknowledged it already.
+            UsageError: there is no such alarm, or somebody has acknowledged it already.
         """
+        AlarmRows(self._connection).words(alarm)
         with transaction(self._connection):
-            if not ask(self._connection, "SELECT 1 FROM alarms WHERE id = ?", alarm):
-                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
-                raise JournalError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
+                raise UsageError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
             self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
             self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
 
@@ -72,8 +71,7 @@ class PeopleBook:
         """Record that nobody is to be told of an alarm for a while, or is again; return what is kept, in words.
 
         Raises:
-            JournalError: there is no such alarm.
-            UsageError: nobody may shelve for so long.
+            UsageError: there is no such alarm, or nobody may shelve for so long.
         """
         AlarmRows(self._connection).words(alarm)
         shelving = verb == "shelve"
