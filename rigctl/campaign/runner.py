@@ -131,7 +131,7 @@ class Runner:
             history = kept(history, self.trials.decider).append(observation(self.spec.problem.space, row))
         await self.desk.tell_of_end(row)
         await self._believe_meters(row)
-        await self._count_failures(row)
+        await self._count_failures(row, row.because)
         return history, None
 
     # One trial --------------------------------------------------------------------------------------------------
@@ -194,6 +194,8 @@ class Runner:
         source = "trial" if row is None else f"trial {row.trial}"
         self.desk.alarm(Alarm(Severity.MAJOR, source, f"failed: {text}", detail))
         await self._hold(report)
+        if row is None and not isinstance(error, Tripped):  # it let down what had not begun: a look, say
+            await self._count_failures(None, text)
         return row
 
     async def _broken_off(self, finding: Finding) -> TrialRow | None:
@@ -272,9 +274,9 @@ class Runner:
             await self.trials.room.until({cap.actuator: cap.volume_ml})
         return row
 
-    async def _count_failures(self, row: TrialRow) -> None:
+    async def _count_failures(self, row: TrialRow | None, because: str) -> None:
         """Wait, after a failure, for what is missing, and a while; raise `DeviceError` if it is one too many."""
-        if row.state is not State.FAILED:
+        if row is not None and row.state is not State.FAILED:
             self._failures = 0
             self.patience.blame(frozenset())
             return
@@ -282,7 +284,7 @@ class Runner:
             self._held_by_the_watch, self.trials.apart = False, True
             return
         self._failures += 1
-        unreliable = self.patience.blame(blamed(self.spec.rig, row.because))
+        unreliable = self.patience.blame(blamed(self.spec.rig, because))
         if await self.patience.until_good(self._wrong):
             self.trials.apart = True
             self._failures = 0
@@ -291,8 +293,9 @@ class Runner:
             await self.patience.until_steady(unreliable, self.rig.roll_call)
         elif self._failures >= self.spec.max_failures:
             await self._make_safe()
+            last = "" if row is None else f", {row.trial}"
             raise DeviceError(
-                f"{counted(self._failures, 'trial')} in a row failed, the last one, {row.trial}: {row.because}; "
+                f"{counted(self._failures, 'trial')} in a row failed, the last one{last}: {because}; "
                 f"{standing(self._report)}; mend the rig, then run again"
             )
         await self.patience.back_off(max(self._failures, 1))
@@ -313,10 +316,7 @@ class Runner:
     # A journal that cannot be written ---------------------------------------------------------------------------
 
     async def _wait_until_writable(self, error: JournalUnwritable) -> History:
-        """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32).
-
-        Returns the history as it is then.
-        """
+        """Hold, safe, until the journal can be written; charge what was in flight (fault 32); return the history."""
         self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
         self.patience.phase = "HOLDING"
         self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written yet

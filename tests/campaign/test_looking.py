@@ -18,7 +18,7 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
 from rigctl.core.money import to_micros
 from rigctl.core.policy import BudgetSpent, NotWorthIt
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import ActuatorLimits
@@ -43,6 +43,24 @@ def sound(stage, spec):
     with stage.journal() as journal:
         assert violations(journal) == ()
         assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
+
+
+async def test_fault_71_a_meter_that_is_gone_before_the_look_is_waited_for(stage):
+    """No trial has begun that could fail; it was tried again at once, for ever, with an alarm each time."""
+
+    def gone():
+        if len(stage.rig.missing) or stage.rig.calls.count("meters") == 1:
+            raise DeviceTimeout("mains: no answer")
+
+    result = await stage.run(looking_spec(max_trials=1), fail={"meters": gone}, missing=[{"mains": "no answer"}] * 3)
+    assert (result.recorded, stage.rig.calls.count("roll_call")) == (1, 4)
+    assert sum(alarm.message.startswith("failed: mains") for alarm in stage.alarms()) == 1
+
+
+async def test_a_look_that_cannot_begin_though_every_instrument_answers_ends_the_campaign(stage):
+    """After as many attempts as trials that fail."""
+    with pytest.raises(DeviceError, match=r"5 trials in a row failed, the last one: mains: no answer"):
+        await stage.run(looking_spec(), fail={"meters": DeviceTimeout("mains: no answer")})
 
 
 async def test_a_trial_is_prepared_and_read_before_it_is_decided(stage):
