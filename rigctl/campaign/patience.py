@@ -205,8 +205,8 @@ class Patience:
         pause_s = min(FIRST_PAUSE_S * 2.0 ** (failures - 1), LONGEST_PAUSE_S)
         await self.wait_until(self.clock.now_s() + pause_s, f"{failures} failed in a row")
 
-    async def wait_until(self, until_s: float, why: str) -> None:
-        """Wait for a rig time, or until the watch or a person demands something."""
+    async def wait_until(self, until_s: float, why: str, sooner_s: Callable[[], float] = lambda: math.inf) -> None:
+        """Wait for a rig time, or one that turns out to be sooner, or until the watch or a person demands something."""
         left_s = (until_s - self.clock.now_s()) / self.clock.speedup
         end_s = time.monotonic() + left_s
         told = left_s > 1.0  # wall seconds; a moment is not worth a word
@@ -214,7 +214,7 @@ class Patience:
             if told:
                 until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)  # for people
                 await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S %Z}: {why}", until_s)
-            while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
+            while (left_s := self._left_s(min(until_s, sooner_s()), end_s)) > 0 and not self.enough():
                 self.refuse_if_tripping()
                 if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
                     break
@@ -251,8 +251,8 @@ class Patience:
     async def until_civil(self, civil_s: float, why: str) -> None:
         """Wait for an instant of civil time, as `wait_until`; not at all if it is never, or nobody knows the time."""
         civil = civil_of(self.clock)
-        if civil is not None and civil_s < math.inf:
-            await self.wait_until(civil.rig_s(civil_s), why)
+        if civil is not None and civil_s < math.inf:  # the wall clock may be set right meanwhile
+            await self.wait_until(civil.rig_s(civil_s), why, lambda: civil.rig_s(civil_s))
 
     def _left_s(self, until_s: float, end_s: float) -> float:
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late

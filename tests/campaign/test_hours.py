@@ -18,6 +18,7 @@ from rigctl.rig.spec import ActuatorLimits, CapSpec, LateSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import Glance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
+from tests.campaign.test_acts import phases, soon
 
 BERLIN = "Europe/Berlin"
 OFFICE = Hours(BERLIN, (hours_of_week("Mon-Fri 08:00-16:00"),), "Mon-Fri 08:00-16:00")
@@ -60,6 +61,25 @@ async def test_a_trial_that_cannot_end_within_its_hours_waits_for_the_next_ones(
     waits = [e.why for e in restful.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
     assert any("the next may begin on Mon 2026-10-26 08:00 CET" in why for why in waits) == bool(waits)
     assert "safe" in restful.rig.calls
+
+
+async def test_a_wait_for_hours_ends_by_the_clock_that_was_set_right_meanwhile(restful):
+    """A board began in the past waits for Monday; the network says that it is Monday morning."""
+    clock = restful.clock()
+    clock.speedup = 1800.0
+
+    async def network():
+        await soon(lambda: phases(restful)[-1:] == ["WAITING"])
+        asked.append(clock.now_s())
+        clock.civil.set(clock.now_s(), instant("2026-10-26T09:00+01:00"))
+
+    asked = []
+    setting = asyncio.create_task(network())
+    await restful.run(office(), fail=takes(restful, 40))
+    await setting
+    with restful.journal() as journal:
+        armed_s = [e.at_s for e in journal.events(2) if e.event is Event.ARM]
+    assert armed_s[0] - asked[0] < 4 * 3600.0
 
 
 async def test_an_outcome_is_read_when_it_is_due_though_trials_wait(restful):
