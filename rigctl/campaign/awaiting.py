@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 SOON: Final = 0.2
 """Of the time that there is for an outcome: when so much is left, people are told."""
 RETRY: Final = 0.02
-"""Of the same: a sensor that gave nothing is read again after so much."""
+"""Of the same: a sensor that gave nothing, or would by a clock that is wrong, is read again after so much."""
 LATE: Final = 0.05
 """Of the time after which a sensor is read: if it is read so much later, that is noted, and it must be the last due."""
-UNSURE_S: Final = 60.0
-"""Rig seconds between two looks whether the wall clock is kept right, where something hangs on that."""
 
 
 # What a person says ---------------------------------------------------------------------------------------------------
@@ -233,7 +231,7 @@ class Awaiting:
         if left_s > 0 or now_s < self._again_s.get(trial, 0.0):
             return
         if self._over(trial, late, waiting):
-            self._again_s[trial] = now_s + UNSURE_S
+            self._again_s[trial] = now_s + RETRY * late.within_s
             if why := self._over(trial, late, sure):
                 await self._give_up(trial, late, why)
             return
