@@ -16,6 +16,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -197,9 +198,15 @@ async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:
 
 def _read(line: bytes) -> Mapping[str, Any]:
     """Return a request; `ValueError` also for what no journal holds: numbers without end, halves of characters."""
-    asked: Mapping[str, Any] = json.loads(line)
+    asked: Mapping[str, Any] = json.loads(line, parse_int=_whole)
     json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
     return asked
+
+
+def _whole(text: str) -> int:
+    if not isfinite(float(text)):
+        raise ValueError(f"{text[:40]} is beyond all numbers")
+    return int(text)
 
 
 async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:

@@ -90,6 +90,7 @@ BROKEN = {
     "half a character": b'{"verb": "note", "who": "\\ud800"}',
     "no number": b'{"verb": "ack", "alarm": NaN}',
     "a number without end": b'{"verb": "ack", "alarm": 1e999}',
+    "a number beyond all": b'{"verb": "status", "ago_s": 1' + b"0" * 400 + b"}",
     "a list": b"[1]",
     "nothing": b"null",
     "nested": b"[" * 4000,
