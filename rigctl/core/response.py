@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -140,12 +140,7 @@ class Verdict:
     """Say who has changed, and on what grounds."""
 
     blame: Blame
-    odds: float
-    """Of the likeliest explanation against the next."""
-    moved: float | None = None
-    """How far the first sensor has moved against the second, own units."""
-    moved_sd: float | None = None
-    why: str = ""
+    why: str
     """In plain sentences, without the last full stop."""
 
 
@@ -167,7 +162,7 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     before, after = apart[times < since], apart[times >= since]
     if min(len(before), len(after)) < FEWEST:
         why = f"both sensors were read in too few trials on one side of trial {since} ({FEWEST} are needed)"
-        return Verdict("unknown", 1.0, why=why)
+        return Verdict("unknown", why)
     moved = float(after.mean() - before.mean())
     spread = sqrt((before.var() * len(before) + after.var() * len(after)) / (len(apart) - 2))
     sd = max(spread, 1e-12 * abs(change)) * sqrt(1 / len(before) + 1 / len(after))
@@ -179,9 +174,8 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     both = _log_normal(moved, sqrt(sd**2 + wide**2)) + _log_normal(change, sqrt(change_sd**2 + wide**2))
     found: dict[Blame, float] = {"plant": plant, "sensor": own, "other sensor": other, "unknown": both}
     best, next_best = sorted(found, key=lambda b: -found[b])[:2]
-    odds = exp(min(found[best] - found[next_best], 50.0))
-    blame: Blame = best if odds > SURE else "unknown"
-    return Verdict(blame, odds if blame != "unknown" else 1.0, moved, sd, _WHY[blame])
+    blame: Blame = best if found[best] - found[next_best] > log(SURE) else "unknown"
+    return Verdict(blame, _WHY[blame])
 
 
 def _log_normal(x: float, sd: float) -> float:

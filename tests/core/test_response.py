@@ -59,7 +59,7 @@ def _pairs(first: float, second: float, trials: int = 60) -> Pairs:
 def test_two_sensors_tell_who_has_changed(pairs: Pairs, change: float, blame: str) -> None:
     """The difference of two sensors depends on nothing but the sensors; what fits badly is not told."""
     found = blamed(pairs, change, 0.5, 31)
-    assert (found.blame, found.odds > 5) == (blame, blame != "unknown")
+    assert found.blame == blame
     assert found.why
 
 

@@ -102,10 +102,6 @@ class RuleTruth:
         sets = self.most.argmax(axis=1)
         return Ways(sets, self.settings[np.arange(len(sets)), sets])
 
-    def best_of(self, control_set: int) -> Ways:
-        """Return the best rule that controls always the same."""
-        return Ways(np.full(len(self.most), control_set), self.settings[:, control_set])
-
     def always(self, control_set: int, setting: Sequence[float]) -> Ways:
         """Return what does not heed the readings, as a rule; the setting is (k,), unit cube."""
         points = np.full(self.before.shape, 0.5)

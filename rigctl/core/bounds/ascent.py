@@ -63,8 +63,6 @@ class Maxima:
     """(b, d)."""
     values: FloatArray
     """(b,)."""
-    sweeps: int
-    """How often the objective was called."""
 
 
 def climb(
@@ -106,7 +104,7 @@ def climb(
         state.keep(hopeful & (state.gain > tolerance) & (state.step > SHORTEST))
         if sweeps % 3 == 0:
             state.keep(~_followers(state.index, rivals, points / scale, values))
-    return Maxima(points, values, sweeps)
+    return Maxima(points, values)
 
 
 def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray, free: FloatArray) -> _State:

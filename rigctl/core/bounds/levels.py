@@ -84,7 +84,6 @@ def climb_on_grid(
     found = climb(objective, starts, free, groups, lengthscales, tolerance=tolerance)
     if not steps.any() or not len(starts):
         return found
-    sweeps = found.sweeps
 
     def value(points: FloatArray, index: IntArray) -> FloatArray:
         return objective(points, index)[0]
@@ -93,13 +92,12 @@ def climb_on_grid(
     others = free * (steps == 0)
     for _ in range(ROUNDS if others.any() else 0):
         again = climb(objective, points, others, groups, lengthscales, tolerance=tolerance)
-        sweeps += again.sweeps
         points, moved = settled(value, again.points, free, groups, steps=steps, few=0)
         gained = float((moved - values).max())
         values = moved
         if gained <= tolerance:
             break
-    return Maxima(points, values, sweeps)
+    return Maxima(points, values)
 
 
 def settled(
