@@ -248,11 +248,8 @@ class _Trials:
     def of(cls, space: Space, history: History) -> _Trials:
         rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
         x = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
-        nothing = len(space.control_sets)
-        controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
-        for number, chosen in enumerate(space.control_sets):
-            controls[number, list(chosen.indices)] = True
-        alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
+        controls = np.concatenate([space.masks, np.zeros((1, space.dimension))])  # the last row: of a trial left alone
+        alone = controls[[-1 if o.control_set == ALONE else o.control_set for o in rows]] == 0
         return cls(rows, x, alone)
 
 

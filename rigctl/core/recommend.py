@@ -187,7 +187,7 @@ def supported(
         own = own[np.argsort(-expectations.means(b.control_set, own), kind="stable")[:JUDGED]]
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         best = int((mean - DOUBT * sd).argmax())
-        setting = tuple(map(float, own[best, list(space.control_sets[b.control_set].indices)]))
+        setting = space.setting(b.control_set, own[best])
         found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
     return tuple(found)
 

@@ -10,7 +10,7 @@ import numpy as np
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.grid import lattice
-from rigctl.core.bounds.levels import neighbours, snapped
+from rigctl.core.bounds.levels import changes_only, neighbours, snapped
 from rigctl.core.experiment.space import ControlSet, Space
 
 LONGEST = 0.5
@@ -40,10 +40,6 @@ class Settings:
 
     def among(self, sets: Sequence[int]) -> Settings:
         return self.of(np.flatnonzero(np.isin(self.sets, sets)))
-
-    def setting(self, row: int, space: Space) -> tuple[float, ...]:
-        indices = space.control_sets[int(self.sets[row])].indices
-        return tuple(float(v) for v in self.points[row, list(indices)])
 
 
 def by_members(control_set: ControlSet) -> tuple[int, tuple[int, ...]]:
@@ -83,10 +79,7 @@ class Surroundings:
         """Return the neighbours of settings on the grid, in variables that their control sets have; else none."""
         moved, rows = neighbours(settings.points, self.space.steps)
         sets = settings.sets[rows]
-        controls = np.zeros((len(self.space.control_sets), self.space.dimension), dtype=bool)
-        for number, chosen in enumerate(self.space.control_sets):
-            controls[number, list(chosen.indices)] = True
-        kept = ((moved != settings.points[rows]) & controls[sets]).any(axis=1)
+        kept = changes_only(moved, settings.points[rows], self.space.masks[sets])
         return Settings(moved[kept], sets[kept])
 
     def everywhere(self, count: int) -> Settings:

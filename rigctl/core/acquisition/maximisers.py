@@ -156,7 +156,7 @@ def _pick(surface: _Scored, i: int, found: tuple[Looked, Looked], fits: Fits, ma
     h = surface.expectations.posterior.hyperparameters
     return BestSetting(
         control_set=i,
-        setting=tuple(float(v) for v in best[0, list(surface.space.control_sets[i].indices)]),
+        setting=surface.space.setting(i, best[0]),
         score=float(values[order[at]]),
         mean=float(h.y_shift + h.y_scale * mean[0]),
         sd=float(h.y_scale * sd[0]),

@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds, best_bounds
-from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.expectations import Expectations, value_at
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
@@ -268,10 +268,7 @@ class Outlook(Context):
             return b.mean_at_upper, b.sd_at_upper
         if setting == tuple(b.best_mean_at):
             return b.best_mean, b.best_mean_sd
-        e = Expectations.of(self.fitted.posterior, self.problem.space, [i])
-        point = self.problem.space.rows(i, np.array([setting], dtype=float))
-        mean, sd = e.values(point, np.zeros(1, dtype=np.int64))
-        return float(mean[0]), float(sd[0])
+        return value_at(self.fitted.posterior, self.problem.space, i, setting)
 
     def _ruled_out(self, i: int, setting: tuple[float, ...], choice: Choice) -> str:
         if i == choice.control_set:

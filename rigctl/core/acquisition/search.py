@@ -205,6 +205,5 @@ class Search:
         for i in among:
             points, values = found.of(i)
             best = int(values.argmax())
-            setting = points[best, list(self.space.control_sets[i].indices)]
-            out[i] = Peak(i, tuple(float(v) for v in setting), float(values[best]))
+            out[i] = Peak(i, self.space.setting(i, points[best]), float(values[best]))
         return out

@@ -119,7 +119,8 @@ class Valuing:
         """Take one that fits the budget; at least the upper maximisers do, or their sets would not be among `sets`."""
         settings, scores = self.surroundings.best(score, self.candidates.among(sets), BETWEEN)
         for row in np.argsort(-scores, kind="stable"):
-            i, setting = int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space)
+            i = int(settings.sets[row])
+            setting = self.outlook.problem.space.setting(i, settings.points[row])
             if self.outlook.fits(i, setting):
                 return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")

@@ -16,7 +16,7 @@ from rigctl.core.arrays import BoolArray, FloatArray, IntArray
 from rigctl.core.bounds.ascent import Maxima
 from rigctl.core.bounds.expectations import Bounded, Expectations, Spread, ValueSpread
 from rigctl.core.bounds.grid import lattice
-from rigctl.core.bounds.levels import FEW, climb_on_grid, snapped
+from rigctl.core.bounds.levels import FEW, best_of_each, climb_on_grid, snapped
 from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space
@@ -321,9 +321,7 @@ def _polished(
 
 def _winners(count: int, points: FloatArray, groups: IntArray, values: FloatArray) -> FloatArray:
     """Return the best point of every group, (m, 3, d); the first of equals."""
-    order = np.lexsort((np.arange(len(groups)), -values, groups))
-    first = order[np.searchsorted(groups[order], np.arange(3 * count))]
-    return points[first].reshape(count, 3, -1)
+    return best_of_each(points, groups, values, 3 * count)[0].reshape(count, 3, -1)
 
 
 def _spreads(task: _Task, spread: Spread, at: FloatArray) -> FloatArray:
@@ -353,8 +351,8 @@ def _summary(task: _Task, space: Space, at: FloatArray, spreads: FloatArray) -> 
     bounds = h.y_shift + h.y_scale * (means + task.widths * spreads)
     means, spreads = h.y_shift + h.y_scale * means, h.y_scale * spreads
     out = []
-    for i, chosen in enumerate(space.control_sets):
-        settings = [tuple(float(v) for v in at[i, kind, list(chosen.indices)]) for kind in (UPPER, LOWER, MEAN)]
+    for i in range(task.count):
+        settings = [space.setting(i, at[i, kind]) for kind in (UPPER, LOWER, MEAN)]
         out.append(
             SetBounds(
                 control_set=i,

@@ -74,9 +74,7 @@ class Expectations:
     def of(cls, posterior: Posterior, space: Space, control_sets: Sequence[int] | None = None) -> Expectations:
         """Compute it for these control sets of the space, by index; None: all."""
         chosen = range(len(space.control_sets)) if control_sets is None else control_sets
-        mask = np.zeros((len(chosen), space.dimension))
-        for row, index in enumerate(chosen):
-            mask[row, list(space.control_sets[index].indices)] = 1.0
+        mask = space.masks[list(chosen)]
         h = posterior.hyperparameters
         outside = factors_outside(h.product_kernel, space, mask, posterior.x)
         prior = np.full(len(chosen), h.signal_variance)
@@ -145,6 +143,13 @@ class Expectations:
             slope[wide] += width[wide, None] * sd_slope
         slope *= inner
         return value, self.posterior.correlations.contract_slopes(points, slope) * self.mask[sets]
+
+
+def value_at(posterior: Posterior, space: Space, control_set: int, setting: Sequence[float]) -> tuple[float, float]:
+    """Return mean and standard deviation of the value of one setting (k,), the outcome's own units."""
+    point = space.rows(control_set, np.array([setting], dtype=float))
+    mean, sd = Expectations.of(posterior, space, [control_set]).values(point, np.zeros(1, dtype=np.int64))
+    return float(mean[0]), float(sd[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -127,15 +127,15 @@ def settled(
         rows = np.concatenate([rows, np.arange(len(before))])
     whole, owners = _all_of_few(points, free, groups, steps, few)
     candidates, rows = np.concatenate([candidates, whole]), np.concatenate([rows, owners])
-    at, best = _best_of_each(candidates, rows, value(candidates, rows), len(points))
+    at, best = best_of_each(candidates, rows, value(candidates, rows), len(points))
     moving = np.arange(len(points))
     for _ in range(FURTHEST):
         near, of = neighbours(at[moving], steps)
-        allowed = _changes_only(near, at[moving][of], free[moving][of])
+        allowed = changes_only(near, at[moving][of], free[moving][of])
         near, of = near[allowed], moving[of[allowed]]
         if not len(of):
             break
-        there, values = _best_of_each(near, of, value(near, of), len(points))
+        there, values = best_of_each(near, of, value(near, of), len(points))
         better = values > best
         if not better.any():
             break
@@ -144,7 +144,7 @@ def settled(
     return at, best
 
 
-def _changes_only(moved: FloatArray, points: FloatArray, free: FloatArray) -> IntArray:
+def changes_only(moved: FloatArray, points: FloatArray, free: FloatArray) -> IntArray:
     """Return which of the moved differ from their points in a free variable."""
     return np.flatnonzero(((moved != points) & (free == 1)).any(axis=1))
 
@@ -183,7 +183,7 @@ def _all_of_few(
     return np.concatenate(every), np.concatenate(owners)
 
 
-def _best_of_each(
+def best_of_each(
     candidates: FloatArray, rows: IntArray, values: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the best candidate of each of so many points, (count, d), the first of equals; -inf where it has none."""

@@ -153,6 +153,18 @@ class Space:
         points[:, self.control_sets[control_set].indices] = settings
         return points
 
+    def setting(self, control_set: int, point: FloatArray) -> tuple[float, ...]:
+        """Return a point (d,) of the unit cube as a setting (k,) of a control set: the inverse of `rows`."""
+        return tuple(point[list(self.control_sets[control_set].indices)].tolist())
+
+    @property
+    def masks(self) -> FloatArray:
+        """Return 1 where a control set controls a variable, (m, d)."""
+        masks = np.zeros((len(self.control_sets), self.dimension))
+        for row, chosen in enumerate(self.control_sets):
+            masks[row, list(chosen.indices)] = 1.0
+        return masks
+
     @property
     def steps(self) -> IntArray:
         """Return how many steps each range has, (d,); 0 where every value can be set."""

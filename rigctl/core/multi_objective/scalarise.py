@@ -130,10 +130,9 @@ class Scalarised:
         """Return what is believed of one setting, given as a row (d,)."""
         rows, sets = point[None, :], np.array([control_set])
         mean, sd = self.moments(rows, sets)
-        columns = list(self.space.control_sets[control_set].indices)
         return TradeOff(
             control_set=control_set,
-            setting=tuple(float(u) for u in point[columns]),
+            setting=self.space.setting(control_set, point),
             score=float(self.score(rows, sets)[0]),
             kept=float(self._kept(rows, sets)[0][0]),
             means=tuple(float(v) for v in mean[0]),

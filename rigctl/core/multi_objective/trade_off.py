@@ -103,9 +103,8 @@ def _expected(
 
 
 def _setpoints(problem: Problem, o: Observation) -> Mapping[str, float]:
-    chosen = problem.space.control_sets[o.control_set]
     at = np.clip(np.array(o.x, dtype=float), 0.0, 1.0)
-    return problem.space.setpoints(o.control_set, at[list(chosen.indices)])
+    return problem.space.setpoints(o.control_set, problem.space.setting(o.control_set, at))
 
 
 def _numbers(row: FloatArray) -> tuple[float, ...]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.bounds.best import best_bounds
+from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.memory import Memory, Pending
-from rigctl.core.operating.playing import Played, expected, left_alone
+from rigctl.core.operating.playing import Played, left_alone
 
 WORTH_LEARNING = 0.01
 """Of the signal's spread: an upper bound that is higher by less promises nothing."""
@@ -70,7 +71,7 @@ def explored(
         rng: starts of the search.
     """
     problem, posterior = batch.problem, batch.posterior
-    mean, sd = expected(posterior, problem.space, rule.control_set, rule.setting)
+    mean, sd = value_at(posterior, problem.space, rule.control_set, rule.setting)
     gain = max(0.0, mean - left_alone(posterior, problem.space))
     within = share * memory.gained - memory.lost  # whether this batch gains anything is not known yet
     trial = len(batch.history) + 1
@@ -85,7 +86,7 @@ def explored(
     for found in best_bounds(posterior, problem.space, problem.model, rng):
         if found.control_set in problem.unavailable:
             continue
-        own, own_sd = expected(posterior, problem.space, found.control_set, found.upper_at)
+        own, own_sd = value_at(posterior, problem.space, found.control_set, found.upper_at)
         cost = prices.at(found.control_set, np.array([found.upper_at])) if found.control_set in priced else None
         affordable = most is not None and cost is not None and cost[0] <= most[0]
         upper, loss = own + beta * own_sd, max(0.0, mean - own)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Expectations, factors_outside
+from rigctl.core.bounds.expectations import factors_outside
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
@@ -139,12 +139,8 @@ def _fixed(memory: Memory, problem: Problem, *, missing: bool = False, instead_o
 
 def _unit(space: Space, control_set: int, setpoints: Mapping[str, float]) -> tuple[float, ...]:
     """Return setpoints, engineering units, as a setting (k,) of the unit cube."""
-    return tuple(_scaled(space, setpoints, space.control_sets[control_set].indices))
-
-
-def _scaled(space: Space, setpoints: Mapping[str, float], indices: Sequence[int]) -> Iterator[float]:
-    for v in (space.variables[i] for i in indices):
-        yield min(max((setpoints[v.name] - v.low) / (v.high - v.low), 0.0), 1.0)
+    held = (space.variables[i] for i in space.control_sets[control_set].indices)
+    return tuple(min(max((setpoints[v.name] - v.low) / (v.high - v.low), 0.0), 1.0) for v in held)
 
 
 def _condition(condition: Between, space: Space) -> str:
@@ -169,13 +165,6 @@ def known_then(problem: Problem, history: History, memory: Memory) -> Posterior 
 
 def _then(history: History, memory: Memory) -> History:
     return History.of(o for o in history.observations if o.trial <= memory.since)
-
-
-def expected(posterior: Posterior, space: Space, control_set: int, setting: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation of the value of a setting (k,), outcome units, larger is better."""
-    point = space.rows(control_set, np.array([setting], dtype=float))
-    mean, sd = Expectations.of(posterior, space, [control_set]).values(point, np.zeros(1, dtype=np.int64))
-    return float(mean[0]), float(sd[0])
 
 
 def left_alone(posterior: Posterior, space: Space) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
@@ -15,15 +16,7 @@ from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.drifts import drifted
 from rigctl.core.operating.exploring import Batch, explored, settled
 from rigctl.core.operating.memory import Memory, Way, kept, remembered
-from rigctl.core.operating.playing import (
-    Played,
-    asked_for,
-    at_any_reading,
-    expected,
-    in_full,
-    known_then,
-    made,
-)
+from rigctl.core.operating.playing import Played, asked_for, at_any_reading, in_full, known_then, made
 from rigctl.core.policies.fallback import NAME as FALLBACK
 from rigctl.core.policy import UNCHANGED, Policy, Proposal, SetReport, trial_rng
 from rigctl.core.rule import Line
@@ -157,7 +150,7 @@ def _report(problem: Problem, history: History, posterior: Posterior | None, pla
     cost = Prices.of(problem, history).at(index, np.array([played.setting]))
     mean = sd = lower = upper = None
     if posterior is not None:
-        value, sd = expected(posterior, space, index, played.setting)
+        value, sd = value_at(posterior, space, index, played.setting)
         s, wide = sign(problem), problem.model.beta * sd
         mean, lower, upper = s * value, s * (value - wide), s * (value + wide)
     at: Mapping[str, float] = space.setpoints(index, played.setting)

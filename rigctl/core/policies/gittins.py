@@ -40,7 +40,7 @@ from rigctl.core.acquisition.outlook import (
     warm_starts,
 )
 from rigctl.core.arrays import FloatArray
-from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.feasibility import margin
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
@@ -197,10 +197,9 @@ class CostAware(ABC):
             reason, technical = f"{yet}. {WHAT_FITS}", f"at a setting that fits: {few}"
             return proposal_of(self.name, view, found, at, reason=reason, technical=technical, phase="initial")
         i = min(fitting, key=lambda i: (history.trials_of(i), i))
-        expectations, setting = Expectations.of(view.fitted.posterior, view.problem.space, [i]), np.array([points[i]])
-        mean, sd = expectations.values(view.problem.space.rows(i, setting), np.zeros(1, dtype=np.int64))
-        cost = float(view.field.mean(i, setting)[0])
-        at = replace(found[i], setting=points[i], most=most[i], mean=float(mean[0]), sd=float(sd[0]), cost=cost)
+        mean, sd = value_at(view.fitted.posterior, view.problem.space, i, points[i])
+        cost = view.cost_at(i, points[i])
+        at = replace(found[i], setting=points[i], most=most[i], mean=mean, sd=sd, cost=cost)
         reason = f"{yet}, and {view.label(i)} has been tried least. {SPREAD_EVENLY}"
         technical = f"at a Sobol point: {few}"
         return proposal_of(self.name, view, found, at, reason=reason, technical=technical, phase="initial")

@@ -126,9 +126,8 @@ class Planner:
         row = [v.marginal.mean if x is None else x for v, x in zip(space.variables, read, strict=True)]
         full = self.full(Readings.given(space, trusted, np.array([row])))[1]
         index = int(full.chosen[0])
-        setting = tuple(full.points[0, list(space.control_sets[index].indices)].tolist())
         mean, sd = float(full.mean[0]), float(full.best.sd[0, index])
-        return Chosen(index, setting, h.y_shift + h.y_scale * mean, h.y_scale * sd)
+        return Chosen(index, space.setting(index, full.points[0]), h.y_shift + h.y_scale * mean, h.y_scale * sd)
 
     def full(self, readings: Readings) -> tuple[Days, Full]:
         """Return what is believed on these days, and the full rule on them."""

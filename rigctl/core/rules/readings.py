@@ -146,8 +146,7 @@ class Days:
     def of(cls, posterior: Posterior, space: Space, readings: Readings) -> Days:
         """Integrate every variable once per level."""
         kernel, x = posterior.hyperparameters.product_kernel, posterior.x
-        masks = cls.masks_of(space)
-        count = len(readings.days)
+        masks, count = space.masks, len(readings.days)
         outside = [np.ones((count, len(x))) for _ in masks]
         prior = [np.full(count, posterior.hyperparameters.signal_variance) for _ in masks]
         for column in np.flatnonzero((masks == 0).any(axis=0)):
@@ -158,14 +157,6 @@ class Days:
                 outside[row] *= z
                 prior[row] *= zz
         return cls(posterior, masks, tuple(outside), tuple(prior), readings.read())
-
-    @staticmethod
-    def masks_of(space: Space) -> FloatArray:
-        """Return 1 where a control set controls a variable, (m, d)."""
-        masks = np.zeros((len(space.control_sets), space.dimension))
-        for row, chosen in enumerate(space.control_sets):
-            masks[row, list(chosen.indices)] = 1.0
-        return masks
 
     def __len__(self) -> int:
         return len(self.read)

@@ -72,9 +72,8 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
     )
     unpriced = _better_by_day(planner, days, full, top)
     earning = None if fixed.price is None else _earning(planner, days, full, fixed.price)
-    masks = Days.masks_of(planner.problem.space)
     compared = (short, best, top, unpriced, *(earning or ()))
-    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in compared]
+    happens = [played.happens(days.masks, readings.occurs)[:JOINT] for played in compared]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
     return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
@@ -299,27 +298,19 @@ class _Stating:
         if self.earning is None or self.fixed.price is None or np.isnan(self.short.cost).any():
             return None
         price, (top, rule) = self.fixed.price, self.earning
-        space, chosen = self.planner.problem.space, int(top.sets[0])
-        own = space.control_sets[chosen]
 
         def over(played: Played, group: int) -> Gain:
             gain = self._gain(group, played, top, 4)
             less = float(np.mean(played.cost - top.cost))
             return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
 
-        setting = tuple(top.points[0, list(own.indices)].tolist())
-        return Earning(price, own.names, space.setpoints(chosen, setting), over(self.short, 0), over(rule, 5))
+        return Earning(price, *self._at(top), over(self.short, 0), over(rule, 5))
 
     def _best_fixed(self) -> BestFixed:
-        space, chosen = self.planner.problem.space, int(self.top.sets[0])
-        own = space.control_sets[chosen]
         expected, half = self._expected(self.top), self._half(2)
-        setting = tuple(self.top.points[0, list(own.indices)].tolist())
-        return BestFixed(
-            own.names,
-            space.setpoints(chosen, setting),
-            expected,
-            expected - half,
-            expected + half,
-            _mean_cost(self.top),
-        )
+        return BestFixed(*self._at(self.top), expected, expected - half, expected + half, _mean_cost(self.top))
+
+    def _at(self, fixed: Played) -> tuple[tuple[str, ...], Mapping[str, float]]:
+        """Return names and setpoints of what is alike on all days."""
+        space, chosen = self.planner.problem.space, int(fixed.sets[0])
+        return space.control_sets[chosen].names, space.setpoints(chosen, space.setting(chosen, fixed.points[0]))
