@@ -13,7 +13,7 @@ from math import gamma
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.arrays import FloatArray, blocks
 from rigctl.core.kernels import SquaredExponential
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 
@@ -120,9 +120,7 @@ class Partial:
         """Return the true values of settings (n, k), unit cube, (n,)."""
         out = np.full(len(settings), self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
-            rows = max(1, (1 << 20) // max(len(weights), 1))
-            for begin in range(0, len(settings), rows):
-                part = slice(begin, begin + rows)
+            for part in blocks(len(settings), len(weights), 1 << 20):
                 product = np.broadcast_to(weights, (len(settings[part]), len(weights)))
                 for column, variable in enumerate(self.variables):
                     product = product * kind.factor(variable, settings[part, column])

@@ -20,15 +20,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.acquisition.improvement import log_height
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.surrogate import fit
 
 NOISELESS = 1e-3
 """Noise of a fantasy's values, as a share of the signal's sd: as little as still factorises."""
-MOST_VALUES = 1 << 17
-"""Largest intermediate array while screening, in numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,9 +60,7 @@ class FantasyImprovement:
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
         e, out = self.expectations, np.empty(len(points))
         spread = ValueSpread(e)
-        block = max(1, MOST_VALUES // (len(e.posterior.x) + len(self.best)))
-        for begin in range(0, len(points), block):
-            rows = slice(begin, begin + block)
+        for rows in blocks(len(points), len(e.posterior.x) + len(self.best)):
             inner = e.inner(points[rows], sets[rows])
             sd = np.maximum(spread.sd(inner, sets[rows]), self._least(sets[rows]))
             out[rows] = self._log_improvement(inner, sets[rows], sd)[0]

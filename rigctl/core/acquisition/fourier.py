@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import KernelName
@@ -139,12 +139,10 @@ class SampledFunction:
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
         e, out = self.expectations, np.empty(len(points))
-        block = max(1, MOST_VALUES // len(self.frequencies))
-        for begin in range(0, len(points), block):
-            rows = slice(begin, begin + block)
+        for rows in blocks(len(points), len(self.frequencies), MOST_VALUES):
             out[rows] = e.mean(e.inner(points[rows], sets[rows]), sets[rows])
             for i in np.unique(sets[rows]):
-                mine = begin + np.flatnonzero(sets[rows] == i)
+                mine = rows.start + np.flatnonzero(sets[rows] == i)
                 out[mine] += np.cos(self._angles(points[mine], int(i))) @ self.amplitudes[i].astype(np.float32)
         return out
 

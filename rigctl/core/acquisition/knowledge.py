@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from rigctl.core.acquisition.candidates import Settings
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.space import Space
 
@@ -131,9 +131,8 @@ class Knowledge:
             mine = np.flatnonzero(candidates.sets == control_set)
             nodes = self.nodes if (self.expectations.mask[control_set] == 0).any() else self.nodes[:1]
             width = max(len(self.alternatives), len(self.expectations.posterior.x)) * len(nodes)
-            block = max(1, MOST_VALUES // width)
-            for begin in range(0, len(mine), block):
-                some = mine[begin : begin + block]
+            for part in blocks(len(mine), width, MOST_VALUES):
+                some = mine[part]
                 shift = self._shift(candidates.points[some], int(control_set), nodes, rows)
                 out[some] = worth(shift).reshape(len(some), len(nodes)).mean(axis=1)
         return out

@@ -13,7 +13,7 @@ import numpy as np
 
 from rigctl.core.acquisition.improvement import Acquired
 from rigctl.core.acquisition.search import Looked, Screening, Search
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.experiment.problem import CostField
 from rigctl.core.experiment.space import Space
@@ -26,8 +26,6 @@ CLIMBERS, FEWEST_CLIMBERS = 32, 8
 """Settings that are climbed from: so many shared out evenly over the control sets, and so many of each at least."""
 TOLERANCE = 1e-6
 """A climb ends when it promises less; so scores must be logarithms, or in spreads of the outcome."""
-MOST_VALUES = 1 << 17
-"""Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
 Score = Callable[[FloatArray, FloatArray, FloatArray], Acquired]
 """(mean (b,), sd (b,), both standardised; cost (b,), currency) -> value and derivatives."""
@@ -71,9 +69,7 @@ class _Scored:
         """Return mean and sd, (b,) each, of settings given as rows (b, d); the sd is floored as its slope is."""
         e = self.expectations
         mean, sd = np.empty(len(points)), np.empty(len(points))
-        block = max(1, MOST_VALUES // max(len(e.posterior.x), 1))
-        for begin in range(0, len(points), block):
-            rows = slice(begin, begin + block)
+        for rows in blocks(len(points), len(e.posterior.x)):
             inner = e.inner(points[rows], sets[rows])
             mean[rows], sd[rows] = e.mean(inner, sets[rows]), self.spread.sd(inner, sets[rows])
         return mean, np.asarray(np.maximum(sd, np.sqrt(FLOOR * e.prior_variance[sets])))

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.arrays import BoolArray, FloatArray, IntArray, blocks
 from rigctl.core.bounds.ascent import Maxima
 from rigctl.core.bounds.expectations import Bounded, Expectations, Spread, ValueSpread
 from rigctl.core.bounds.grid import lattice
@@ -49,8 +49,6 @@ JUDGED_MEANS = 48
 """... and for the lower bound: those with the highest means."""
 DATA_RANKED = 128
 """With more trials than twice this only as many of the best, and as many others spread over time, are ranked."""
-MOST_VALUES = 1 << 17
-"""Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +233,9 @@ def _screened(task: _Task, spread: Bounded, points: FloatArray, sets: IntArray) 
 
 def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
     """Cut the rows into pieces of one control set each, few enough for the cache."""
-    size = max(1, MOST_VALUES // max(n, 1))
     edges = [0, *(np.flatnonzero(np.diff(sets)) + 1), len(sets)]
     for begin, end in pairwise(edges):
-        yield from (slice(i, min(i + size, end)) for i in range(begin, end, size))
+        yield from (slice(begin + b.start, min(begin + b.stop, end)) for b in blocks(end - begin, n))
 
 
 def _promising(task: _Task, sets: IntArray, mean: FloatArray, most: FloatArray) -> IntArray:

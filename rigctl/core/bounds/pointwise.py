@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations
 from rigctl.core.experiment.space import Space
 
@@ -139,12 +139,11 @@ class PointwiseSpread:
 
     def _blocks(self, sets: IntArray) -> list[tuple[IntArray, int]]:
         """Cut the rows into pieces of one control set each, few enough for their nodes to fit in memory."""
-        blocks = []
+        found = []
         for row in np.unique(sets):
-            size = max(1, MOST_VALUES // max(self.factors[int(row)].size, 1))
-            mine = np.flatnonzero(sets == row)
-            blocks += [(mine[i : i + size], int(row)) for i in range(0, len(mine), size)]
-        return blocks
+            mine, width = np.flatnonzero(sets == row), self.factors[int(row)].size
+            found += [(mine[some], int(row)) for some in blocks(len(mine), width, MOST_VALUES)]
+        return found
 
     def _at_nodes(self, inner: FloatArray, row: int) -> tuple[FloatArray, FloatArray]:
         """Return sigma at every node, (b, q), and the whitened covariances behind it, (b * q, n)."""

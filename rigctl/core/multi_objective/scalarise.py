@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.search import Screening
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.levels import climb_on_grid, settled, snapped
 from rigctl.core.experiment.space import Space
@@ -30,8 +30,6 @@ would stall. The stand-in is below the minimum by at most a factor K^(-1/p), so 
 two outcomes."""
 TOLERANCE = 1e-5
 """A climb ends when it promises less than this share of the best score."""
-MOST_VALUES = 1 << 17
-"""Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +90,7 @@ class Scalarised:
     def score(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return the acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
         out = np.empty(len(points))
-        block = max(1, MOST_VALUES // max(len(self.expectations[0].posterior.x), 1))
-        for begin in range(0, len(points), block):
-            rows = slice(begin, begin + block)
+        for rows in blocks(len(points), len(self.expectations[0].posterior.x)):
             mean, sd = self.moments(points[rows], sets[rows])
             terms = self._terms(mean + self.width * sd)
             out[rows] = _times(terms.min(axis=1), self._kept(points[rows], sets[rows])[0])
