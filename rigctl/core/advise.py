@@ -66,7 +66,7 @@ class _Words:
         one = f"one {self._unit}" if self._unit else f"one unit of {self._outcome}"
         sure = "" if p.gain.low > 0 else ", and even that is not certain"
         return (
-            f"{who}: {extra} more buys {self._number(p.gain.expected)} {self._unit}".rstrip()
+            f"{who}: {extra} more buys {written(p.gain.expected, self._decimals)} {self._unit}".rstrip()
             + f". It pays if {one} is worth more than {in_full(p.per_outcome, 2)} {self._currency}{sure}."
         )
 
@@ -97,6 +97,3 @@ class _Words:
 
     def _span(self, low: float, high: float) -> str:
         return f"{ends(low, high, self._decimals)} {self._unit}".rstrip()
-
-    def _number(self, value: float) -> str:
-        return written(value, self._decimals)

@@ -100,7 +100,8 @@ def forecast(
     nodes[:, list(problem.space.control_sets[control_set].indices)] = setting
     mu, sigma = posterior.mean(nodes), posterior.sd(nodes)
     sd = float(np.sqrt(mu.var() + np.square(sigma).mean() + (h.y_scale * h.noise_sd) ** 2))
-    return _ranged(sign(problem) * float(mu.mean()), sd)
+    mean, half = sign(problem) * float(mu.mean()), half_width(sd)
+    return Forecast(mean, sd, mean - half, mean + half)
 
 
 def forecast_cost(problem: Problem, before: History, control_set: int, setting: Sequence[float]) -> Forecast | None:
@@ -116,11 +117,6 @@ def forecast_cost(problem: Problem, before: History, control_set: int, setting: 
         most = to_units(predicted_upper(problem, before, control_set, setting, field))
     half = max(most - mean, 0.0)  # two standard deviations
     return Forecast(mean, half / 2, mean - half, mean + half)
-
-
-def _ranged(mean: float, sd: float) -> Forecast:
-    half = half_width(sd)
-    return Forecast(mean, sd, mean - half, mean + half)
 
 
 def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:

@@ -316,8 +316,6 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
 
 def _learnt(learned: Learned, readings: FloatArray) -> Marginal:
     """Return what readings (n,), unit cube, speak for within the natural range."""
-    if (learned.low, learned.high) == (0.0, 1.0):
-        return fitted(readings)
     inside = (readings - learned.low) / (learned.high - learned.low)
     return stretched(fitted(inside), learned.low, learned.high)
 

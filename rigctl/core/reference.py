@@ -7,16 +7,14 @@ policy's state from then on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import predicted_upper
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.money import Micros, to_units
+from rigctl.core.money import to_units
 from rigctl.core.operating.memory import KEPT as PRODUCTION
 
 if TYPE_CHECKING:
@@ -52,10 +50,11 @@ def reference_proposal(
     if found is None or found[0] in problem.unavailable:
         return None
     control_set, setting = found
-    most = _most(problem, history, control_set, setting)
+    most = predicted_upper(problem, history, control_set, setting)
     if history.spent >= problem.budget or history.spent + most > problem.budget:
         return None
-    label = problem.space.control_sets[control_set].label
+    chosen = problem.space.control_sets[control_set]
+    label = chosen.label
     every = 0 if problem.reference is None else problem.reference.every
     proposal = Proposal(
         trial=trial,
@@ -69,7 +68,7 @@ def reference_proposal(
     )
     # a policy drops what production has run since; nobody asks it here
     own = {key: value for key, value in state.items() if key != PRODUCTION}
-    return proposal, {**own, KEPT: {"control_set": list(_names(problem, control_set)), "at": list(setting)}}
+    return proposal, {**own, KEPT: {"control_set": list(chosen.names), "at": list(setting)}}
 
 
 def kept(after: JsonState, before: JsonState) -> dict[str, Any]:
@@ -92,10 +91,6 @@ def replicates(problem: Problem, history: History) -> tuple[int, ...]:
     return tuple(i for i, s in zip(due, sets, strict=True) if s == usual)
 
 
-def _names(problem: Problem, control_set: int) -> Sequence[str]:
-    return problem.space.control_sets[control_set].names
-
-
 def _setting(
     problem: Problem, history: History, state: JsonState, rng: np.random.Generator
 ) -> tuple[int, tuple[float, ...]] | None:
@@ -115,9 +110,3 @@ def _setting(
     chosen = weighing.chosen(problem, history, 0.0)
     setting = next(s.setting for s in weighing.options if s.control_set == chosen)
     return chosen, tuple(float(np.clip(u, 0.0, 1.0)) for u in setting)
-
-
-def _most(problem: Problem, history: History, control_set: int, setting: Sequence[float]) -> Micros:
-    if problem.cost_model == "per-set" and problem.known_cost_field is None:
-        return believe(problem, history, "empirical-bernstein")[control_set].upper
-    return predicted_upper(problem, history, control_set, setting)

@@ -38,14 +38,6 @@ _WHY: Mapping[Blame, str] = {
 ONE_SENSOR = "whether the plant has changed or its sensor cannot be told: one sensor alone measures this outcome"
 
 
-def notes_of(terms: Sequence[Term], turn: float) -> tuple[str, ...]:
-    """Return a note on each term, for a proposal; `turn` is -1 where less is better.
-
-    A note stays as it is until the term is looked at again, so that it is an alarm once.
-    """
-    return tuple(told(term, turn) for term in terms)
-
-
 def told(term: Term, turn: float, *, outcome: str = "the outcome", unit: str = "") -> str:
     """Say in plain sentences how the response has changed; `turn` is -1 where less is better, `unit` as shown."""
     low, high = (turn * term.change + side * TWO_SIDED * term.change_sd for side in (-1, 1))

@@ -14,7 +14,7 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import puzzled
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import Posterior, believing, fit
-from rigctl.core.response import notes_of
+from rigctl.core.response import told
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter: O(log n) fits in a campaign."""
@@ -68,11 +68,12 @@ def fit_history(
     if problem.model.hyperparameters == "learned":
         record = Record(x, y, *_times(history), history.noise)
         refit = refit and (previous is None or not puzzled(record, previous))
-        posterior = fit_ageing(record, _turned(problem), previous, refit=refit, memo=history.memo, advice=not under_way)
+        posterior = fit_ageing(record, turned(problem), previous, refit=refit, memo=history.memo, advice=not under_way)
     else:
-        posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
+        posterior = fit(x, y, turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
     if posterior.hyperparameters.ageing:
-        aged = notes_of(posterior.hyperparameters.ageing, sign(problem))
+        # a note stays as it is until the term is looked at again, so that it is an alarm once
+        aged = (told(term, sign(problem)) for term in posterior.hyperparameters.ageing)
         posterior = replace(posterior, notes=(*posterior.notes, *aged))
     changed = previous is not None and posterior.hyperparameters != previous
     if under_way and len(history.awaited):
@@ -86,7 +87,8 @@ def _times(history: History) -> tuple[FloatArray, float]:
     return np.maximum.accumulate(times), float(history.observations[-1].trial if history.observations else 0)
 
 
-def _turned(problem: Problem) -> ModelOptions:
+def turned(problem: Problem) -> ModelOptions:
+    """Return the model's options, its mean as a value."""
     model = problem.model
     return model if problem.maximise or model.mean is None else replace(model, mean=-model.mean)
 

@@ -22,7 +22,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import REFIT_GROWTH
+from rigctl.core.gp.model import REFIT_GROWTH, turned
 from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_units
@@ -158,9 +158,7 @@ def _model(
     stored = models.get(arm.key)
     before, fitted_at = (None, 0) if not isinstance(stored, dict) else (stored, int(stored["fitted_at"]))
     previous = Hyperparameters.remembered(before)
-    options = problem.model
-    if options.mean is not None:
-        options = replace(options, mean=sign(problem) * options.mean)
+    options = turned(problem)
     if options.lengthscales is not None:
         options = replace(options, lengthscales=tuple(options.lengthscales[v] for v in columns))
     refit = previous is None or len(y) >= REFIT_GROWTH * max(fitted_at, 1)

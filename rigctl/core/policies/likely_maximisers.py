@@ -99,8 +99,11 @@ class LikelyMaximisers(OutlookPolicy):
         if outlook.too_few_outcomes:
             choice = _meter(outlook, fitting)
         else:
-            confirming = self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
-            choice = confirming or self._harvest_or_explore(outlook, fitting, harvested, explored, rng)
+            choice = (
+                self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
+                or self._harvest(outlook, fitting, harvested)
+                or self._explore(outlook, fitting, explored, rng)
+            )
         harvesting = choice.phase == "harvest"
         remembered = {
             "harvested": harvested,
@@ -109,11 +112,6 @@ class LikelyMaximisers(OutlookPolicy):
             "confirming": choice.phase == "confirm",
         }
         return replace(choice, remembered=remembered)
-
-    def _harvest_or_explore(
-        self, outlook: Outlook, fitting: Sequence[int], harvested: Micros, explored: int, rng: np.random.Generator
-    ) -> Choice:
-        return self._harvest(outlook, fitting, harvested) or self._explore(outlook, fitting, explored, rng)
 
     def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
         """Play what would be recommended, with the last of the money: it may have been luck.
@@ -253,18 +251,16 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     attained = h.y_shift + h.y_scale * outlook.attained()
     best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
     if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
-        rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}
-        at = _best_means(outlook)
-        chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
-        plain = _praise(outlook, chosen.control_set, rises, "has the best expected outcome", "is expected to do nearly")
+        values, at = tuple(b.best_mean for b in outlook.bounds), _best_means(outlook)
+        praise = "has the best expected outcome", "is expected to do nearly"
         why = "has the best expected outcome, better than what was played"
-        return Peak(chosen.control_set, chosen.best_mean_at, chosen.best_mean), plain, why, at
-    rises = {i: outlook.upper[i] - attained for i in fitting}
-    at = {i: outlook.bounds[i].upper_at for i in fitting}
-    chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
-    plain = _praise(outlook, chosen.control_set, rises, "could turn out best", "could turn out nearly")
-    why = "promises most; the best expected setting has been played"
-    return Peak(chosen.control_set, chosen.upper_at, chosen.upper), plain, why, at
+    else:
+        values, at = outlook.upper, {i: outlook.bounds[i].upper_at for i in fitting}
+        praise = "could turn out best", "could turn out nearly"
+        why = "promises most; the best expected setting has been played"
+    rises = {i: values[i] - attained for i in fitting}
+    chosen = _cheapest_of_the_best(outlook, rises, at)
+    return Peak(chosen, at[chosen], values[chosen]), _praise(outlook, chosen, rises, *praise), why, at
 
 
 def _praise(outlook: Outlook, chosen: int, rises: Mapping[int, float], best: str, nearly: str) -> str:

@@ -172,10 +172,8 @@ class CostGroupEtc(OutlookPolicy):
             due, had = self._due(group, groups[-1]), group.plays(history)
             if members and had < due:
                 chosen = outlook.most_promising(members)
-                label, promise = (
-                    outlook.label(chosen),
-                    "is of" if outlook.too_few_outcomes else "could turn out best of",
-                )
+                label, members_told = outlook.label(chosen), ", ".join(map(outlook.label, group.members))
+                promise = "is of" if outlook.too_few_outcomes else "could turn out best of"
                 return Choice(
                     chosen,
                     "explore",
@@ -183,7 +181,7 @@ class CostGroupEtc(OutlookPolicy):
                     members,
                     technical=(
                         f"exploring: {label} is the most promising of group {number} of {len(groups)} "
-                        f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
+                        f"by {self.groups} ({members_told}), which has had {had} of {due} plays"
                     ),
                     left_out=f"not its turn, but that of {self.groups} group {number}",
                 )
@@ -207,7 +205,3 @@ class CostGroupEtc(OutlookPolicy):
         reason = f"{outlook.label(chosen)} has never been tried, and its cost must be known first"
         technical = f"metering: {outlook.label(chosen)} has never been tried, and groups of equal cost need its cost"
         return Choice(chosen, "explore", reason, unmetered, technical=technical, left_out="has a known cost already")
-
-
-def _labels(outlook: Outlook, members: Sequence[int]) -> str:
-    return ", ".join(outlook.label(i) for i in members)

@@ -85,11 +85,6 @@ class Full:
         """(q,): what is expected of them."""
         return np.asarray(self.best.mean[np.arange(len(self.chosen)), self.chosen])
 
-    @property
-    def paid(self) -> FloatArray:
-        """(q,): what they cost."""
-        return np.asarray(self.cost[np.arange(len(self.chosen)), self.chosen])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seeking:

@@ -106,7 +106,7 @@ class _Words:
 
     def value(self, value: Gain) -> str:
         """Say what looking itself is worth."""
-        if float(self._number(value.high)) == 0:
+        if float(written(value.high, self.decimals)) == 0:
             return "Costs aside, looking first gains nothing over the best fixed setting."
         return f"Costs aside, looking first is {self.gain(value)} than the best fixed setting."
 
@@ -154,9 +154,6 @@ class _Words:
                 told.append(f"cheaper by {in_full(less, 2)} {self._currency} a trial")
         for more in told:
             yield f"The best at every single reading would be {more}."
-
-    def _number(self, value: float) -> str:
-        return written(value, self.decimals)
 
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:
