@@ -109,7 +109,7 @@ def forecast_cost(problem: Problem, before: History, control_set: int, setting: 
     belief = believe(problem, before, "empirical-bernstein")[control_set]
     if problem.known_cost_field is None and belief.mean is None:
         return None
-    if problem.known_cost_field is None and problem.cost_model == "per-set":
+    if not problem.costs_by_setting:
         mean, most = belief.mean or 0.0, to_units(belief.upper)
     else:
         field = cost_field(problem, before)

@@ -64,8 +64,7 @@ class View(Context):
         """
         s, i = sign(self.problem), found.control_set
         width = self.problem.model.beta * found.sd
-        metered = self.history.costs(i).size > 0
-        told = metered or self.problem.known_costs is not None or self.problem.known_cost_field is not None
+        told = self.problem.costs_told or self.history.costs(i).size > 0
         known, worth_it = self.outcomes_have_a_unit, self.worth_it(found) or not self.selective
         beyond = "does not fit the rest of the budget" if not found.fits else "" if worth_it else "not worth its cost"
         beyond = self.problem.unavailable.get(i, beyond)

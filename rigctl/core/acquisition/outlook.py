@@ -153,8 +153,6 @@ class Outlook(Context):
         Where costs depend on the setting: at the setting (k,) given, else at the set's upper maximiser, of those that
         fit what is left (`feasibility.within`).
         """
-        if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
-            return self.costs[control_set].upper
         at = self.bounds[control_set].upper_at if setting is None else setting
         return predicted_upper(self.problem, self.history, control_set, at, self.field)
 
@@ -190,7 +188,7 @@ class Outlook(Context):
         None for a set that was never tried, unless all costs are known.
         """
         on_average = estimates(self.problem, self.history)
-        if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
+        if not self.problem.costs_by_setting:
             return on_average
         told = self.problem.known_cost_field is not None
         return tuple(
@@ -243,7 +241,7 @@ class Outlook(Context):
         s, space, cost = sign(self.problem), self.problem.space, self.costs[i]
         mean, sd, width = *self._value(i, setting), self.problem.model.beta
         known = self.outcomes_have_a_unit
-        each = self.problem.cost_model == "per-set" and self.problem.known_cost_field is None
+        each = not self.problem.costs_by_setting
         return SetReport(
             control_set=space.control_sets[i].names,
             at=space.setpoints(i, setting),
@@ -296,7 +294,7 @@ def look(
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm_starts(state))
     costs = believe(problem, history, cost_bound)
     field, moved = cost_field(problem, history), frozenset[int]()
-    if problem.cost_model == "per-setting" or problem.known_cost_field is not None:
+    if problem.costs_by_setting:
         left = to_units(max(0, problem.budget - history.spent))
         affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng)
         moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)

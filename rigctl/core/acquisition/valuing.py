@@ -36,7 +36,7 @@ BETWEEN = 0.2
 def never_tried(outlook: Outlook) -> frozenset[int]:
     """Return the control sets whose costs nobody knows: never charged, nor told."""
     problem, history = outlook.problem, outlook.history
-    if problem.known_costs is not None or problem.known_cost_field is not None:
+    if problem.costs_told:
         return frozenset()
     return frozenset(i for i in range(len(problem.space.control_sets)) if not history.trials_of(i))
 

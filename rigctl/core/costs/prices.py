@@ -32,7 +32,7 @@ class Prices:
         """Learn them from what was metered, unless the problem knows them."""
         means = tuple(c.mean for c in believe(problem, history, "empirical-bernstein"))
         told = problem.known_cost_field is not None
-        field = None if problem.cost_model == "per-set" and not told else cost_field(problem, history)
+        field = cost_field(problem, history) if problem.costs_by_setting else None
         return cls(means, field, told)
 
     def at(self, control_set: int, settings: FloatArray) -> FloatArray | None:

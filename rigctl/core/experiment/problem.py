@@ -156,6 +156,16 @@ class Problem:
     usual: Space | None = None
     """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 
+    @property
+    def costs_told(self) -> bool:
+        """Tell whether costs are known, not learned."""
+        return self.known_costs is not None or self.known_cost_field is not None
+
+    @property
+    def costs_by_setting(self) -> bool:
+        """Tell whether what a trial costs depends on where its control set is played."""
+        return self.cost_model == "per-setting" or self.known_cost_field is not None
+
 
 def sign(problem: Problem) -> float:
     """+1 to maximise, -1 to minimise: value = sign * outcome."""

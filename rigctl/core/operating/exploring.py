@@ -77,9 +77,8 @@ def explored(
     trial = len(batch.history) + 1
     prices = Prices.of(problem, batch.history)
     most = prices.at(rule.control_set, np.array([rule.setting]))
-    told = problem.known_costs is not None or problem.known_cost_field is not None
     # what trials that were broken off were charged does not say what a whole one costs
-    priced = {i for i in range(len(problem.space.control_sets)) if told or batch.history.costs(i).size}
+    priced = {i for i in range(len(problem.space.control_sets)) if problem.costs_told or batch.history.costs(i).size}
     beta, h = problem.model.beta, posterior.hyperparameters
     to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
     best = None
