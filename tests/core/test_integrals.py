@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.pointwise import natural_nodes, sobol
+from rigctl.core.bounds.grid import sobol
+from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit

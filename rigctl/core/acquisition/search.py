@@ -15,8 +15,8 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.grid import sobol
 from rigctl.core.bounds.levels import climb_on_grid, snapped
-from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 
 Rank = Callable[[FloatArray, IntArray], FloatArray]

@@ -1,10 +1,20 @@
-"""Points that fill the cube evenly, made in no time."""
+"""Points that fill the cube evenly."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+
+
+def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2."""
+    from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+    if count <= 0:
+        return np.empty((0, dimension))
+    power = int(np.ceil(np.log2(count)))
+    return np.asarray(qmc.Sobol(dimension, scramble=True, seed=rng).random_base2(power)[:count])
 
 
 def lattice(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:

@@ -18,20 +18,11 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations
+from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.space import Space
 
 MOST_VALUES = 1 << 18
 """Largest intermediate array, in numbers: 2 MB."""
-
-
-def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2."""
-    from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-    if count <= 0:
-        return np.empty((0, dimension))
-    power = int(np.ceil(np.log2(count)))
-    return np.asarray(qmc.Sobol(dimension, scramble=True, seed=rng).random_base2(power)[:count])
 
 
 def natural_nodes(space: Space, count: int, rng: np.random.Generator) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.expectations import FLOOR
-from rigctl.core.bounds.pointwise import sobol
+from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.marginals.conditional import conditional
