@@ -19,8 +19,9 @@ import numpy as np
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.terms import Terms
-from rigctl.bench.problems.truth import Truth, sobol
+from rigctl.bench.problems.truth import Truth
 from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.grid import sobol
 from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
 
 READINGS = 128

@@ -10,6 +10,7 @@ import numpy as np
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.terms import Natural, Partial
 from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.grid import sobol
 
 Value = Callable[[FloatArray], FloatArray]
 """(n, k) settings -> (n,) values."""
@@ -79,17 +80,6 @@ class Truth:
 
 def _of_columns(value: Value, columns: Sequence[int] | IntArray) -> Value:
     return lambda settings: value(settings[:, columns])
-
-
-def sobol(dimension: int, count: int, rng: np.random.Generator | None = None) -> FloatArray:
-    """Return scrambled Sobol points (count, d); a power of two is drawn and cut, as fewer would not be balanced.
-
-    Without a generator they are always the same.
-    """
-    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
-
-    points = qmc.Sobol(dimension, rng=rng or np.random.default_rng(0)).random_base2(int(count - 1).bit_length())
-    return np.asarray(points[:count])
 
 
 def _starts(partial: Partial, hints: FloatArray) -> FloatArray:

@@ -7,14 +7,17 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 
 
-def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2."""
+def sobol(dimension: int, count: int, rng: np.random.Generator | None = None) -> FloatArray:
+    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2.
+
+    Without a generator they are always the same.
+    """
     from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     if count <= 0:
         return np.empty((0, dimension))
     power = int(np.ceil(np.log2(count)))
-    return np.asarray(qmc.Sobol(dimension, scramble=True, seed=rng).random_base2(power)[:count])
+    return np.asarray(qmc.Sobol(dimension, rng=rng or np.random.default_rng(0)).random_base2(power)[:count])
 
 
 def lattice(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:

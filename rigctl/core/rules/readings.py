@@ -44,7 +44,7 @@ class Readings:
         """Draw so many days, a power of two, always the same ones; the space's marginals are concrete."""
         pairs = zip(space.variables, persistences, strict=True)
         levels = [_levels(v.marginal, kept) for v, kept in pairs]
-        uniform = sobol(2 * space.dimension, count, np.random.default_rng(0))
+        uniform = sobol(2 * space.dimension, count)
         sizes = np.array([len(own) for own in levels])
         days = np.minimum((uniform[:, : space.dimension] * sizes).astype(np.int64), sizes - 1)
         return cls._of(space, persistences, levels, days, uniform[:, space.dimension :])
@@ -114,7 +114,7 @@ def _levels(marginal: Marginal, kept: Persistence | None) -> FloatArray:
         return np.asarray(marginal.quantile(shares), dtype=float)
     from scipy.special import ndtri  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
-    own, error = sobol(2, ERRORS * LEVELS, np.random.default_rng(0)).T
+    own, error = sobol(2, ERRORS * LEVELS).T
     return np.asarray(np.quantile(marginal.quantile(own) + kept.tau * ndtri(error), shares, method="hazen"))
 
 
