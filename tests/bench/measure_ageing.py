@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from rigctl.bench.asking.labels import predefined
 from rigctl.bench.asking.options import model_overrides
 from rigctl.bench.cell import Cell
-from rigctl.bench.problems.ageing import LEVELS, STEPS
-from rigctl.bench.problems.catalogue import bench_problem
+from rigctl.bench.problems.catalogue import LEVELS, STEPS, bench_problem
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.regrets import good_cost, recommended_after, regrets, true_values
 from rigctl.bench.running.simulate import simulate

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
+from math import pi, sin
 from pathlib import Path
 from typing import Any, get_args
 
 from rigctl.bench.cell import Cell
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.ageing import LEVELS, ageing
 from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.multi_outcome import trays, zdt3
@@ -27,6 +27,21 @@ MULTI_OUTCOME: Mapping[str, Callable[[], BenchProblem]] = {
     "zdt3-unscaled": partial(zdt3, mapped=False),
     "trays": trays,
 }
+STEPS: Mapping[int, float] = {30: -1.0, 55: 0.7}
+"""From which trial on by how much."""
+RAMP_FROM, RAMP = 20, -0.03
+"""From which trial on, and the rise per trial."""
+PERIOD, SWING = 24, 0.6
+LEVELS: Mapping[str, Callable[[int], float]] = {
+    "step": lambda trial: sum(height for since, height in STEPS.items() if trial >= since),
+    "ramp": lambda trial: RAMP * max(trial - RAMP_FROM, 0),
+    "season": lambda trial: SWING * sin(2 * pi * trial / PERIOD),
+}
+"""Of plants that age, by the trial's number: what is added to the outcome, whose usual spread is 1.
+
+It is common to all settings, so the truth of a problem stays what it is: a policy that knew the level would play as on
+the problem that does not age.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +76,7 @@ def catalogue() -> Mapping[str, Entry]:
 
 
 def _ageing(name: str, kind: str, *args: Any, **options: Any) -> BenchProblem:
-    return ageing(control_set_problem(name, *args, **options), kind)
+    return replace(control_set_problem(name, *args, **options), name=f"{name}@{kind}", level=LEVELS[kind])
 
 
 def entry_of(problem: str) -> Entry:
