@@ -69,17 +69,10 @@ def climb_on_grid(
     tolerance: float,
     few: int = FEW,
 ) -> Maxima:
-    """Return local maxima as `climb` does, all of them on the grid.
+    """Return local maxima as `climb` does, all of them on the grid of `steps` (d,), as for `snapped`.
 
-    Args:
-        objective: as for `climb`.
-        starts: as for `climb`.
-        free: as for `climb`.
-        groups: as for `climb`; the starts of one group have the same free variables.
-        lengthscales: as for `climb`.
-        steps: (d,), as for `snapped`; where there are none this is `climb`, to the last bit.
-        tolerance: as for `climb`.
-        few: a group of no more settings than this is looked at as a whole.
+    Where there are none this is `climb`, to the last bit. The starts of one group have the same free variables; a group
+    of no more settings than `few` is looked at as a whole.
     """
     found = climb(objective, starts, free, groups, lengthscales, tolerance=tolerance)
     if not steps.any() or not len(starts):

@@ -111,8 +111,7 @@ def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> M
     if rho == 0.0 or np.isinf(tau):
         return marginal
     if isinstance(marginal, Stretched):
-        span = marginal.high - marginal.low
-        inner = conditional(marginal.marginal, rho, tau / span, (reading - marginal.low) / span)
+        inner = conditional(marginal.marginal, rho, tau / marginal.span, float(marginal.inside(reading)))
         return marginal if inner is marginal.marginal else Stretched(inner, marginal.low, marginal.high)
     if not isinstance(marginal, Uniform | TruncatedNormal | Empirical):
         return marginal
@@ -135,8 +134,7 @@ def score_before(marginal: Marginal, readings: FloatArray, errors: FloatArray) -
         errors: (n,), unit cube: standard deviations of the readings' errors; finite.
     """
     if isinstance(marginal, Stretched):
-        span = marginal.high - marginal.low
-        return score_before(marginal.marginal, (readings - marginal.low) / span, errors / span)
+        return score_before(marginal.marginal, marginal.inside(readings), errors / marginal.span)
     if isinstance(marginal, TruncatedNormal) and hardly_cut(marginal):
         counts = marginal.scale**2 / (marginal.scale**2 + np.square(errors))
         return counts * scores(marginal, readings), 1.0 - counts
@@ -168,7 +166,7 @@ def spread_of(marginal: Marginal) -> float:
     if isinstance(marginal, TruncatedNormal) and hardly_cut(marginal):
         return marginal.scale
     if isinstance(marginal, Stretched):
-        return (marginal.high - marginal.low) * spread_of(marginal.marginal)
+        return marginal.span * spread_of(marginal.marginal)
     return float(marginal.quantile((np.arange(64) + 0.5) / 64).std())
 
 
@@ -178,7 +176,7 @@ def scores(marginal: Marginal, x: FloatArray) -> FloatArray:
 
     x = np.asarray(x, dtype=float)
     if isinstance(marginal, Stretched):
-        return scores(marginal.marginal, (x - marginal.low) / (marginal.high - marginal.low))
+        return scores(marginal.marginal, marginal.inside(x))
     if isinstance(marginal, TruncatedNormal):
         inside = np.clip(x, 0.0, 1.0)
         if hardly_cut(marginal):

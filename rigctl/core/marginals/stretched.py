@@ -37,26 +37,27 @@ class Stretched:
 
     @property
     def mean(self) -> float:
-        return self.low + self._span * self.marginal.mean
+        return self.low + self.span * self.marginal.mean
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        return np.asarray(self.low + self._span * self.marginal.quantile(p))
+        return np.asarray(self.low + self.span * self.marginal.quantile(p))
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        return self.marginal.z(self._inside(b), kernel.narrowed(self._span))
+        return self.marginal.z(self.inside(b), kernel.narrowed(self.span))
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        return self.marginal.Z(self._inside(b), self._inside(b2), kernel.narrowed(self._span))
+        return self.marginal.Z(self.inside(b), self.inside(b2), kernel.narrowed(self.span))
 
     def zz(self, kernel: Kernel1D) -> float:
-        return self.marginal.zz(kernel.narrowed(self._span))
+        return self.marginal.zz(kernel.narrowed(self.span))
 
     @property
-    def _span(self) -> float:
+    def span(self) -> float:
         return self.high - self.low
 
-    def _inside(self, b: FloatArray) -> FloatArray:
-        return np.asarray((np.asarray(b, dtype=float) - self.low) / self._span)
+    def inside(self, b: FloatArray | float) -> FloatArray:
+        """Return where values lie on the marginal that is stretched, elementwise."""
+        return np.asarray((np.asarray(b, dtype=float) - self.low) / self.span)
 
 
 def stretched(marginal: Marginal, low: float, high: float) -> Marginal:
