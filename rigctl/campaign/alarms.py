@@ -190,11 +190,6 @@ def _place(alarm: AlarmState) -> float:
     return place if alarm.shelf is None or not alarm.standing else _ORDER.index("acknowledged") + 0.5
 
 
-def alarms_of(events: Iterable[AlarmEvent], now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
-    """Return the alarms that all of a campaign's events make, as `Alarms.shown` does."""
-    return Alarms().taken(events).shown(now_s, now_utc)
-
-
 def pressing(alarms: Sequence[AlarmState]) -> tuple[AlarmState, ...]:
     """Return those that somebody should look at: not settled, and no mere note that is over."""
     return tuple(alarm for alarm in alarms if alarm.condition != "settled")

@@ -165,10 +165,6 @@ class Hours:
         weekday, minute = _shown(self.zone, at_s)
         return any(daily.holds(weekday, minute) for daily in self.daily)
 
-    def closes_s(self, at_s: float) -> float:
-        """Return when it is no longer open; at once if it is not, infinity if it always is."""
-        return next((s.begin_s for s in self._ahead(at_s) if not self._holds(s)), math.inf)
-
     def opens_s(self, at_s: float, for_s: float = 0.0) -> float:
         """Return from when it is open for so long without a break; infinity if it never is."""
         begin_s: float | None = None

@@ -7,7 +7,7 @@ Third parties add theirs in a distribution of their own: entry-point group `rigc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.errors import BrokenPlugin
@@ -39,12 +39,6 @@ class Registry:
     def installed(cls) -> Registry:
         """Return all that installed distributions offer; nothing is imported yet."""
         return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
-
-    def with_drivers(self, *drivers: type[Driver]) -> Registry:
-        return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
-
-    def with_lines(self, **lines: OpenLine) -> Registry:
-        return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
         """Return the driver of this name.
@@ -82,10 +76,6 @@ class Registry:
         except BrokenPlugin as problem:
             return DriverInfo(name, problem=str(problem))
         return DriverInfo(name, driver.summary, tuple(driver.schemes))
-
-
-def _always(thing: Any) -> Load:
-    return lambda: thing
 
 
 def _not_a_driver(driver: Any) -> str:

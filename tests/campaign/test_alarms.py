@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, alarms_of, pressing, shelf_argument, worst
+from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, pressing, shelf_argument, worst
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
@@ -36,7 +36,7 @@ def words(event):
 
 
 def seen(*events, at_s=1e6):
-    return alarms_of(events, at_s, utc(at_s))
+    return Alarms().taken(events).shown(at_s, utc(at_s))
 
 
 def told(*events, at_s=1e6):

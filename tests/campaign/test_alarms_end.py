@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rigctl.campaign.alarms import alarms_of
+from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.status import Status
 from rigctl.campaign.watch import Snapshot, Standing, look, rules_of
 from rigctl.errors import DeviceTimeout
@@ -20,7 +20,7 @@ AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID,
 
 def shown(stage):
     with stage.journal() as journal:
-        return alarms_of(journal.alarm_rows.events(), 0.0, "2026-03-01T00:00:00+00:00")
+        return Alarms().taken(journal.alarm_rows.events()).shown(0.0, "2026-03-01T00:00:00+00:00")
 
 
 def watching(**changes):

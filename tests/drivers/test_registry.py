@@ -9,24 +9,10 @@ import sys
 import pytest
 
 from rigctl.errors import BrokenPlugin, UnknownPlugin
-from rigctl.rig.protocols import DeviceOptions
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import SilentLine
 
 SHIPPED = {"modbus", "ezo", "ezo-pmp", "scpi", "sdm120", "sdm630"}
-
-
-class Mine:
-    """A driver of a test."""
-
-    name = "mine"
-    summary = "mine"
-    schemes = ("serial",)
-    options = DeviceOptions
-
-    @staticmethod
-    def connect(name, options, line):
-        return None
 
 
 @pytest.fixture
@@ -110,16 +96,6 @@ def test_a_third_party_line_is_used(third_party, clock):
     code = "from rigctl.rig.testing import SilentLine\ndef open(url, clock): return SilentLine(clock)\n"
     third_party("quiet = thirdparty_module:open", group="rigctl.lines", code=code)
     assert isinstance(Registry.installed().open_line("quiet://anywhere", clock), SilentLine)
-
-
-def test_a_test_may_add_its_own(clock):
-    """Drivers and lines can be added without installing them; the registry they were added to stays as it was."""
-    before = Registry.installed()
-    after = before.with_drivers(Mine).with_lines(mute=lambda url, clock: SilentLine(clock))
-    assert after.driver("mine") is Mine
-    assert isinstance(after.open_line("mute://x", clock), SilentLine)
-    assert "mine" not in before.drivers
-    assert "mute" not in before.lines
 
 
 def test_nothing_is_imported_before_it_is_needed():

@@ -74,16 +74,13 @@ daily_texts = st.builds(
 )
 @settings(max_examples=15)
 def test_hours_are_what_a_clock_on_the_wall_shows(texts, begin_s, zone):
-    """Open, closing and opening agree with a clock that is read every minute, over the changes of three zones."""
+    """Open and opening agree with a clock that is read every minute, over the changes of three zones."""
     it = hours(*texts, zone=zone)
     minutes = [begin_s + 60 * i for i in range(3 * 1440)]
     truth = [any(d.holds(*shown(at_s, zone)) for d in it.daily) for at_s in minutes]
     assert [it.is_open(at_s) for at_s in minutes] == truth
     for i in range(0, 2000, 397):
-        closes = next((at_s for at_s, is_open in zip(minutes[i:], truth[i:], strict=True) if not is_open), None)
         opens = next((at_s for at_s, is_open in zip(minutes[i:], truth[i:], strict=True) if is_open), None)
-        if closes is not None:
-            assert it.closes_s(minutes[i]) == closes
         if opens is not None:
             assert it.opens_s(minutes[i]) == opens
 
@@ -96,7 +93,6 @@ def test_an_opening_is_long_enough_or_there_is_none():
     assert told(BERLIN, it.opens_s(wednesday + 9 * 3600, 8 * 3600.0)) == "Thu 2026-06-11 08:00 CEST"
     assert told(BERLIN, it.opens_s(wednesday, 9 * 3600.0)) == "Sat 2026-06-13 08:00 CEST"
     assert it.opens_s(wednesday, 13 * 3600.0) == math.inf
-    assert hours("00:00-24:00").closes_s(wednesday) == math.inf
 
 
 @pytest.mark.parametrize(("day", "night_h"), [("autumn", 9), ("spring", 7), ("plain", 8)])
