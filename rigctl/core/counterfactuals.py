@@ -180,11 +180,12 @@ def counterfactuals(
         raise PolicyError("what would change it: there is no decision to begin with")
     search.answer = answer
     sides = [_Side.of(lever, end) for lever in levers(own, answer, prices) if lever.kind in kinds for end in lever.ends]
+    cut_short = False
     try:
         search.look(sides)
     except _Enough:
-        return Counterfactuals(answer, _cheapest_first(search.found), search.asked, cut_short=True)
-    return Counterfactuals(answer, _cheapest_first(search.found), search.asked, cut_short=False)
+        cut_short = True
+    return Counterfactuals(answer, tuple(sorted(search.found, key=lambda f: f.effort)), search.asked, cut_short)
 
 
 def changes_of_recommendation(
@@ -215,10 +216,6 @@ def changes_of_recommendation(
         if recommended(turned(flip.at)) == flip.after and recommended(turned(flip.short)) == answer:
             kept.append(flip)
     return Counterfactuals(answer, tuple(kept), asked + quick.asked, quick.cut_short)
-
-
-def _cheapest_first(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    return tuple(sorted(flips, key=lambda f: f.effort))
 
 
 class _Enough(Exception):

@@ -280,13 +280,13 @@ def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _N
     begins, noticed = (0, 0) if last is None else (last.begins, last.noticed + 1)
     counted = slice(begins, _heeded(series, begins, learned.at_least, noticed))
     since = int(series.rows[begins]) if begins else 0
-    if counted.stop - begins < learned.at_least:
-        note = _note(learned, series, last, enough=False)
-        return _Natural(learned.prior, note, readings, scanned, None, since, learned.at_least)
-    known = None if earlier is None else earlier.fit
-    fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
-    note = _note(learned, series, last, enough=True)
-    return _Natural(fit[1], note, readings, scanned, fit, since, learned.at_least)
+    fit = None
+    if counted.stop - begins >= learned.at_least:
+        known = None if earlier is None else earlier.fit
+        fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
+    note = _note(learned, series, last, enough=fit is not None)
+    believed = learned.prior if fit is None else fit[1]
+    return _Natural(believed, note, readings, scanned, fit, since, learned.at_least)
 
 
 def _note(learned: Learned, series: _Series, last: Change | None, *, enough: bool) -> str:

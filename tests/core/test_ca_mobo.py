@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -55,9 +56,9 @@ PREFERENCE = CostPreference((1, 0), (False, True), np.array([0.9, 0.4]))
 def acquisition(problem, history, preference=PREFERENCE, weights=(0.6, 0.4)):
     posteriors = (fit_history(problem, history).posterior, *(f.posterior for f in fit_further(problem, history)))
     reference = reference_of(problem, history)
-    return Scalarised.of(
+    return Scalarised(
         problem.space,
-        posteriors,
+        tuple(Expectations.of(p, problem.space) for p in posteriors),
         weights=np.array(weights),
         reference=reference,
         scale=outcome_values(problem, history).max(axis=0) - reference,

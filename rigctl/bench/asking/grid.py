@@ -65,13 +65,10 @@ class Block:
         if not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
             raise UsageError(f"{self.where}: budget: got {self.budget}, must be more than nothing, and finite")
         wrong = [rho for rho in self.rhos if rho is not None and not 0 <= rho <= 1]
-        if wrong or not (isfinite(self.reading_sd) and self.reading_sd >= 0):
-            got = (
-                f"rho: got {wrong[0]}, must be from 0 to 1"
-                if wrong
-                else f"reading_sd: got {self.reading_sd}, must be >= 0"
-            )
-            raise UsageError(f"{self.where}: {got}")
+        if wrong:
+            raise UsageError(f"{self.where}: rho: got {wrong[0]}, must be from 0 to 1")
+        if not (isfinite(self.reading_sd) and self.reading_sd >= 0):
+            raise UsageError(f"{self.where}: reading_sd: got {self.reading_sd}, must be >= 0")
         if any(seed < 0 for seed in self.seeds):
             raise UsageError(f"{self.where}: seeds: got {list(self.seeds)}, must be 0 or more")
 

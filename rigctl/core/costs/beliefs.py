@@ -11,7 +11,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import Problem, remaining
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 
 CostBound = Literal["hoeffding", "empirical-bernstein"]
@@ -103,7 +103,8 @@ def horizon(problem: Problem, history: History) -> float:
     if history.uncharged and not charged:
         costs = np.concatenate([history.costs(i) for i in sets])
         mean = float(costs.mean()) if costs.size else 0.0
-    return trials + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
+    left = to_units(max(0, problem.budget - history.spent))
+    return trials + (left / mean if mean > 0 else 0.0)
 
 
 def _relative_scatter(costs: Sequence[FloatArray]) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import Micros, to_units
+from rigctl.core.money import Micros
 
 JsonState = Mapping[str, Any]
 """What `json.dumps` takes and gives back unchanged (floats survive exactly)."""
@@ -188,8 +188,3 @@ def value_floor(problem: Problem, history: History) -> float:
     if problem.floor is not None:
         return min(sign(problem) * problem.floor, worst)
     return worst if np.isfinite(worst) else 0.0
-
-
-def remaining(problem: Problem, history: History) -> float:
-    """Budget left, currency units; for predictions only, sums stay in micro-units."""
-    return to_units(problem.budget - history.spent)

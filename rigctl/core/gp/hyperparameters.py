@@ -40,8 +40,8 @@ class Hyperparameters:
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` takes; floats survive exactly."""
         values = {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
-        del values["ageing"]
-        return {**values, "version": AGED, "ageing": [t.to_json() for t in self.ageing]} if self.ageing else values
+        ageing = list(values.pop("ageing"))
+        return {**values, "version": AGED, "ageing": ageing} if ageing else values
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:

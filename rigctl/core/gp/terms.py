@@ -8,7 +8,7 @@ noise on the past. Times are trial numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -64,9 +64,6 @@ class Term:
             out += self.reshaped**2 * (left @ right.T) * signal
         return np.asarray(out)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def covariance(
     terms: Sequence[Term], a: FloatArray, b: FloatArray, now: float, signal: FloatArray | None = None
@@ -76,7 +73,7 @@ def covariance(
 
 
 def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
-    """Return the inverse of `Term.to_json`.
+    """Return the terms of what `asdict` made of them.
 
     Raises:
         ValueError: keys are missing or unknown.

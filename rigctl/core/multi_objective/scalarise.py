@@ -17,7 +17,6 @@ from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.levels import climb_on_grid, settled, snapped
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.preference import CostPreference
 
 SCREENING = Screening(cube=(64, 256, 512), around=(64, 64, 64), reaches=(0.5,), trials_too=True)
@@ -65,22 +64,6 @@ class Scalarised:
     width: float
     """sqrt(beta_t)."""
     preference: CostPreference | None = None
-
-    @classmethod
-    def of(
-        cls,
-        space: Space,
-        posteriors: tuple[Posterior, ...],
-        *,
-        weights: FloatArray,
-        reference: FloatArray,
-        scale: FloatArray,
-        width: float,
-        preference: CostPreference | None,
-    ) -> Scalarised:
-        """Make it of the outcomes' posteriors."""
-        models = tuple(Expectations.of(p, space) for p in posteriors)
-        return cls(space, models, weights, reference, scale, width, preference)
 
     @property
     def mask(self) -> FloatArray:

@@ -20,6 +20,7 @@ import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, look, sobol_seed_of
 from rigctl.core.arrays import FloatArray
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.explain import plus_minus
@@ -202,9 +203,9 @@ class _Turn:
         problem, history = self.outlook.problem, self.outlook.history
         reference, seen = reference_of(problem, history), outcome_values(problem, history)
         ranged = self.policy.units == "range" and len(seen) > 0
-        return Scalarised.of(
+        return Scalarised(
             problem.space,
-            (self.outlook.fitted.posterior, *(f.posterior for f in self.further)),
+            tuple(Expectations.of(f.posterior, problem.space) for f in (self.outlook.fitted, *self.further)),
             weights=weights,
             reference=reference,
             scale=_ranges(seen, reference) if ranged else np.ones_like(reference),

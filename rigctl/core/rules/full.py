@@ -39,12 +39,6 @@ class Ways:
     points: FloatArray
     """(w, d), unit cube; only the controlled columns count."""
 
-    @classmethod
-    def joined(cls, sets: IntArray, points: FloatArray) -> Ways:
-        """Put them in order."""
-        order = np.argsort(sets, kind="stable")
-        return cls(sets[order], points[order])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
@@ -100,9 +94,10 @@ class Seeking:
         """Return the settings of these control sets that occurred in a trial with an outcome, and `further` ones."""
         x = np.array([o.x for o in history.complete], dtype=float)
         x = snapped(np.clip(x, 0.0, 1.0), self.space.steps)
-        every = np.repeat(np.array(among, dtype=np.int64), len(x))
-        points = np.tile(x, (len(among), 1)).reshape(-1, self.space.dimension)
-        return Ways.joined(np.concatenate([every, further.sets]), np.concatenate([points, further.points]))
+        sets = np.concatenate([np.repeat(np.array(among, dtype=np.int64), len(x)), further.sets])
+        points = np.concatenate([np.tile(x, (len(among), 1)).reshape(-1, self.space.dimension), further.points])
+        order = np.argsort(sets, kind="stable")
+        return Ways(sets[order], points[order])
 
     def full(self, days: Days, ways: Ways, *, climbing: bool) -> Full:
         """Choose on every day: the cheapest set that is good enough, at its best supported setting.
