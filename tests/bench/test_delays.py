@@ -7,8 +7,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from rigctl.bench import delays
-from rigctl.bench.delays import Regret, by_what_is_known, known
+from tests.bench import measure_delays
+from tests.bench.measure_delays import Regret, by_what_is_known, known
 
 
 def test_an_outcome_is_known_before_the_trial_after_its_delay() -> None:
@@ -23,6 +23,6 @@ def test_late_trials_are_given_the_gaps_of_those_that_knew_as_much() -> None:
     costs = np.full(4, 2.0)
     at_once = Regret(0.0, 0.0, np.array([8.0, 4.0, 2.0, 2.0]), costs)
     at_once = Regret(float(at_once.gaps.sum() / costs.sum()), 0.0, at_once.gaps, costs)
-    with patch.object(delays, "delays", lambda _: lambda _: 1):
+    with patch.object(measure_delays, "delays", lambda _: lambda _: 1):
         expected = by_what_is_known([at_once], [at_once])
     assert expected == pytest.approx((8 + 8 + 4 + 2) / (8 + 4 + 2 + 2))
