@@ -342,9 +342,10 @@ def fitted(readings: FloatArray) -> Marginal:
     if not ordered.size or not np.isfinite(ordered).all():
         raise ValueError(f"marginal: got {ordered.size} readings, need at least one, all finite")
     normal = _truncated_normal(np.clip(ordered, 0.0, 1.0))
-    if normal is not None and _acceptable(distance(normal, ordered), len(ordered)):
+    n = len(ordered)
+    if normal is not None and distance(normal, ordered) * (sqrt(n) - 0.01 + 0.85 / sqrt(n)) <= REJECTED:
         return normal
-    if len(ordered) > MOST_READINGS:
+    if n > MOST_READINGS:
         shares = (np.arange(MOST_READINGS) + 0.5) / MOST_READINGS
         ordered = np.quantile(ordered, shares, method="hazen")
     return Empirical(tuple(ordered.tolist()))
@@ -368,7 +369,3 @@ def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
     expected = normal.distribution(ordered)
     steps = np.arange(n + 1) / n
     return float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
-
-
-def _acceptable(largest: float, n: int) -> bool:
-    return largest * (sqrt(n) - 0.01 + 0.85 / sqrt(n)) <= REJECTED

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.bounds.grid import sobol
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
@@ -29,8 +30,6 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
     Raises:
         BudgetSpent: no control set fits the remaining budget.
     """
-    from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and hardly ever needed
-
     beliefs = believe(problem, history, "hoeffding")
     left = problem.budget - history.spent
     playable = [i for i in range(len(beliefs)) if i not in problem.unavailable]
@@ -42,7 +41,7 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         raise BudgetSpent(f"{in_full(to_units(left), 6)} left; the cheapest, {label}, takes {least}")
     chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
-    setting = problem.space.evenly(chosen, qmc.Sobol(dimension, seed=rng).random(1)[0])
+    setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
     label = problem.space.control_sets[chosen].label
     return Proposal(
         trial=len(history) + 1,
