@@ -24,6 +24,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
+from rigctl.core.rules.full import DOUBT
 from rigctl.core.rules.planner import Planner
 from rigctl.core.rules.stating import Fixed, state
 from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from rigctl.core.gp.hyperparameters import Hyperparameters
     from rigctl.core.rule import Rule
 
-DOUBT = 1.0
-"""Standard deviations by which a setting's expected value is lowered before settings are compared."""
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
 SURPRISE = 2.0
@@ -184,7 +183,8 @@ def supported(
             found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
             continue
         own = points if occurred else points[mine]
-        own = own[np.argsort(-expectations.means(b.control_set, own), kind="stable")[:JUDGED]]
+        means = expectations.means(own, np.full(len(own), b.control_set))
+        own = own[np.argsort(-means, kind="stable")[:JUDGED]]
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         best = int((mean - DOUBT * sd).argmax())
         setting = space.setting(b.control_set, own[best])

@@ -122,8 +122,7 @@ class Context:
         if not rows.size:
             count = len(space.control_sets)
             rows, of = np.tile(x, (count, 1)), np.repeat(np.arange(count), len(x))
-        expectations = Expectations.of(self.fitted.posterior, space)
-        return float(expectations.mean(expectations.inner(rows, of), of).max())
+        return float(Expectations.of(self.fitted.posterior, space).means(rows, of).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.best import APART, best_apart
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.bounds.levels import climb_on_grid, snapped
@@ -21,8 +22,6 @@ from rigctl.core.experiment.space import Space
 
 Rank = Callable[[FloatArray, IntArray], FloatArray]
 """Points (b, d) of the unit cube and their control sets (b,) -> (b,); the highest is the best."""
-APART = 0.5
-"""Climbs start at least this far from each other in some variable, lengthscales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Screening:
             controlled = int(e.mask[i].sum())
             size = min(controlled, len(self.cube)) - 1
             here = np.full(len(x), i)
-            worth = e.mean(e.inner(x, here), here) if rank is None else rank(x, here)
+            worth = (e.means if rank is None else rank)(x, here)
             best = x[np.argsort(-worth, kind="stable")[:kept]]
             near = np.resize(best, (count, d)) + steps * (moved < self.most_moved / controlled)
             near = np.clip(near[: self.around[size]], 0.0, 1.0)
@@ -92,13 +91,7 @@ def starts(
     for i in np.unique(sets):
         mine = np.flatnonzero(sets == i)
         place = np.ascontiguousarray((points[mine] / (APART * scale) * e.mask[i]).T)
-        left = values[mine].copy()
-        for _ in range(count):
-            best = int(left.argmax())
-            if left[best] == -np.inf:  # all others are close to one taken
-                break
-            chosen.append(int(mine[best]))
-            left[np.abs(place - place[:, best, None]).max(axis=0) < 1.0] = -np.inf
+        chosen += [int(mine[pick[0]]) for pick in best_apart(place[:, None], values[None, mine], count)]
     return points[chosen], sets[chosen]
 
 

@@ -92,16 +92,12 @@ class Valuing:
             out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), settings.points[mine][:, columns])
         return out
 
-    def means(self, settings: Settings) -> FloatArray:
-        """Return E[mu] of each, (b,), standardised."""
-        e = self.knowledge.expectations
-        return e.mean(e.inner(settings.points, settings.sets), settings.sets)
-
     def gain_per_cost(self, sets: Sequence[int], attain: float) -> Peak:
         """Return the play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""
 
         def score(settings: Settings) -> FloatArray:
-            rise = np.maximum(self.means(settings) - self.attained, 0.0)
+            means = self.knowledge.expectations.means(settings.points, settings.sets)
+            rise = np.maximum(means - self.attained, 0.0)
             return np.asarray((self.knowledge.gains(settings) + attain * rise) / self.costs(settings))
 
         return self._best(score, sets)

@@ -162,7 +162,8 @@ def _settings(task: _Task, rng: np.random.Generator) -> tuple[FloatArray, IntArr
     kept = min(DATA_STARTS, len(x))
     common = lattice(d, CUBE_STARTS[-1], rng)
     noise = rng.standard_normal((NEIGHBOURS[-1] if kept else 0, d)) * 0.5 * np.minimum(task.lengthscales, 0.5)
-    means = e.mean(e.inner(np.tile(x, (task.count, 1)), every := np.repeat(np.arange(task.count), len(x))), every)
+    every = np.repeat(np.arange(task.count), len(x))
+    means = e.means(np.tile(x, (task.count, 1)), every)
     points, sets = [], []
     for row, controlled in enumerate(e.mask.sum(axis=1).astype(int)):
         size = min(controlled, len(CUBE_STARTS)) - 1
@@ -269,7 +270,7 @@ def _spread_out(task: _Task, candidates: _Candidates) -> tuple[FloatArray, IntAr
     points, groups = [], []
     taken: list[IntArray] = []
     for kind, count in enumerate(CLIMBERS):
-        for picks in _best_apart(places, candidates.scores[kind], count):
+        for picks in best_apart(places, candidates.scores[kind], count):
             there = picks >= 0
             points.append(candidates.points[rows[there], picks[there]])
             groups.append(3 * rows[there] + kind)
@@ -283,7 +284,7 @@ def _spread_out(task: _Task, candidates: _Candidates) -> tuple[FloatArray, IntAr
     return np.concatenate(points), np.concatenate(groups)
 
 
-def _best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[IntArray]:
+def best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[IntArray]:
     """Take greedily the best of places (d, g, c) that are 1 or more from all better ones in some coordinate.
 
     Scores are (g, c). Yields up to `count` times the pick of every row, (g,), -1 where nothing is left.
@@ -309,7 +310,7 @@ def _polished(
     for group in range(3 * task.count):
         mine = np.flatnonzero(groups == group)
         count = 1 if group % 3 == MEAN else POLISHED
-        picks = _best_apart(np.ascontiguousarray(place[:, None, mine]), values[None, mine], count)
+        picks = best_apart(np.ascontiguousarray(place[:, None, mine]), values[None, mine], count)
         kept += [mine[pick] for pick in picks]
     rows = np.concatenate(kept)
     maxima = task.climb(spread, points[rows], groups[rows], few=0)  # as dear as hundreds of others, each
@@ -344,7 +345,7 @@ def _summary(task: _Task, space: Space, at: FloatArray, spreads: FloatArray) -> 
     """Convert to the outcome's own units, and to the controlled columns."""
     e, h = task.expectations, task.expectations.posterior.hyperparameters
     sets = np.repeat(np.arange(task.count), 3)
-    means = e.mean(e.inner(at.reshape(3 * task.count, -1), sets), sets).reshape(-1, 3)
+    means = e.means(at.reshape(3 * task.count, -1), sets).reshape(-1, 3)
     bounds = h.y_shift + h.y_scale * (means + task.widths * spreads)
     means, spreads = h.y_shift + h.y_scale * means, h.y_scale * spreads
     out = []

@@ -106,9 +106,8 @@ class Expectations:
         """Return E[mu], (b,)."""
         return np.asarray(self.posterior.hyperparameters.mean + np.vecdot(inner, self.alpha[sets]))
 
-    def means(self, control_set: int, points: FloatArray) -> FloatArray:
-        """Return E[mu], (b,), of settings (b, d) of one control set."""
-        sets = np.full(len(points), control_set)
+    def means(self, points: FloatArray, sets: IntArray) -> FloatArray:
+        """Return E[mu], (b,), for rows (b, d) of these sets (b,)."""
         return self.mean(self.inner(points, sets), sets)
 
     def values(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:

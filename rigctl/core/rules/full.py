@@ -21,7 +21,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.rules.readings import Beyond, Days
 
 DOUBT = 1.0
-"""Standard deviations by which what is expected is lowered before it is compared, as without readings."""
+"""Standard deviations by which what is expected is lowered before settings are compared, without readings too."""
 JUDGED = 8
 """Settings of a control set whose spread is computed for a day: those with the highest means."""
 CAUTION = 10.0
