@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import campaign_here
@@ -92,9 +94,11 @@ def by_hand(
     if operation != "calibrate":
         yield _done(place, operation, said)
         return
+    told_ml = None if measured is None else quantity("--measured", measured, VOLUME)
+    if told_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
+        raise UsageError(f"manual calibrate {device}: --measured is missing, must be what was measured, e.g. 9.6 mL")
     yield _done(place, "dose", said)
-    told = measured if measured is not None else _asked(device)
-    yield _done(place, "calibrate", {**said, "volume_ml": quantity("measured", told, VOLUME)})
+    yield _done(place, "calibrate", {**said, "volume_ml": _asked(device) if told_ml is None else told_ml})
 
 
 def _done(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -106,10 +110,16 @@ def _done(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
     return {name: told for name, told in answer.items() if name != "ok"}
 
 
-def _asked(pump: str) -> str:
-    if not sys.stdin.isatty():
-        raise UsageError(f"manual calibrate {pump}: --measured is missing, must be what you have measured, e.g. 9.6 mL")
-    return input("What was measured, e.g. 9.6 mL? ")
+def _asked(pump: str) -> float:
+    """Return what was measured of a dose, asked for until it can be read: another dose would cost as much again."""
+    while True:
+        try:
+            return quantity("measured", input("What was measured, e.g. 9.6 mL? "), VOLUME)
+        except UsageError as error:
+            typer.echo(f"  {error}", err=True)
+        except (EOFError, KeyboardInterrupt) as error:
+            what = "ended before the answer; what was dispensed is booked, the pump is calibrated as before"
+            raise UsageError(f"manual calibrate {pump}: {what}") from error
 
 
 def quantity(where: str, text: str, kind: Kind) -> float:

@@ -1,0 +1,59 @@
+"""What a person does to single instruments from a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rigctl.console import hands
+from rigctl.errors import UsageError
+
+PLACE = hands.Place(Path("state/tank"), None, {})
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """What the instruments were told."""
+    told = []
+    monkeypatch.setattr(hands, "_done", lambda _, operation, said: told.append((operation, said["volume_ml"])) or {})
+    return told
+
+
+def answered(monkeypatch, *answers):
+    """Have a person at the terminal who answers so, and then goes."""
+    left = iter(answers)
+
+    def asked(_question):
+        try:
+            return next(left)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", asked)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+
+
+@pytest.mark.parametrize("measured", ["viel", "9.6 kg", None])
+def test_nothing_is_dispensed_for_a_calibration_that_cannot_be_told(done, monkeypatch, measured):
+    """A measurement that is none, or nobody to be asked for it, is refused before the dose."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    with pytest.raises(UsageError, match=r"--measured"):
+        list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL", measured=measured))
+    assert done == []
+
+
+def test_a_measurement_is_asked_for_until_it_can_be_read(done, monkeypatch, capsys):
+    """What was dispensed is not dispensed again for a slip of the finger."""
+    answered(monkeypatch, "viel", "", "9.6 mL")
+    list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL"))
+    assert done == [("dose", 10.0), ("calibrate", 9.6)]
+    assert 'got "viel"' in capsys.readouterr().err
+
+
+def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch):
+    """The end of the input, or Ctrl-C, leaves the pump as it was calibrated."""
+    answered(monkeypatch)
+    with pytest.raises(UsageError, match="calibrated as before"):
+        list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL"))
+    assert done == [("dose", 10.0)]
