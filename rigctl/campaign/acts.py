@@ -148,7 +148,7 @@ class Acts:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
         device, part = request.text("device"), request.text("part")
-        asked = Tending(request.verb, device, request.why, part, volume_ml, float(ago_s) * care.clock.speedup)
+        asked = Tending(request.verb, device, request.why, part, volume_ml, float(ago_s))
         check(care.spec.rig, asked)
         if asked.verb == "in-service":
             await care.recognise(device)

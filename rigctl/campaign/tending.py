@@ -41,7 +41,7 @@ class Tending:
     volume_ml: float | None = None
     """In the bottle now; None: it is full."""
     age_s: float = 0.0
-    """How long ago that was, rig seconds."""
+    """How long ago that was: days of the calendar, which are days of the rig beside a simulation, too."""
 
 
 def tend(journal: Journal, rig: RigSpec, asked: Tending, who: str) -> str:

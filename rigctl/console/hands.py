@@ -62,7 +62,7 @@ def tend(
     with open_reader(directory) as reader:  # before the lock, which would make a missing directory
         reader.campaign()
     loaded = loaded_here(config, directory, {})
-    asked = Tending(verb, device, why, part, volume_ml, ago_s * loaded.rig.speedup)
+    asked = Tending(verb, device, why, part, volume_ml, ago_s)
     with own_journal(directory, loaded.rig.speedup) as journal:
         return {"device": device, "outcome": tended(journal, loaded.rig, asked, this_person())}
 
@@ -147,7 +147,7 @@ def _since(date: str) -> float:
     """Return how long ago a date was, wall seconds."""
     try:
         then = datetime.fromisoformat(date)
-    except ValueError:
+        aware = then if then.tzinfo is not None else then.astimezone()
+    except (ValueError, OverflowError):  # the second and some of the first: so long ago that no clock knows it
         raise UsageError(f'--on: got "{date}", must be a date such as 2026-03-01') from None
-    aware = then if then.tzinfo is not None else then.astimezone()
     return (datetime.now(UTC) - aware).total_seconds()

@@ -57,3 +57,10 @@ def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch)
     with pytest.raises(UsageError, match="calibrated as before"):
         list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL"))
     assert done == [("dose", 10.0)]
+
+
+@pytest.mark.parametrize("date", ["gestern", "01.03.2026", "2026-02-31", "0001-01-01"])
+def test_a_day_that_the_calendar_does_not_have_is_refused(date):
+    """Also one so long ago that no clock of the machine knows it."""
+    with pytest.raises(UsageError, match=rf'--on: got "{date}", must be a date'):
+        hands.tend(PLACE.directory, None, "calibrated", "probe", on=date)
