@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import nullcontext
 
 from rigctl.signals import Signals
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 MOVING = frozenset({"run", "operate", "demo", "safe"})
 """Verbs that move something."""
 
@@ -21,16 +22,22 @@ def main() -> None:
     verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     moving, signals = verb in MOVING, Signals()
     with signals.caught() if moving else nullcontext():
-        _open_closed_streams()
+        _mend_streams()
         from rigctl.console import cli  # noqa: PLC0415  # not before signals are caught
 
         cli.main(signals if moving else None)
 
 
-def _open_closed_streams() -> None:
-    """Keep the numbers of closed streams from the files opened later: what is printed would be written into those."""
+def _mend_streams() -> None:
+    """Keep the numbers of closed streams from the files opened later: what is printed would be written into those.
+
+    What an encoding has no letter for is written out.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
-    sys.stdout = sys.stdout or open(STDOUT, "w", encoding="utf-8")  # noqa: SIM115  # while the process lives
+    sys.stdin = sys.stdin or open(STDIN, encoding="utf-8")  # noqa: SIM115  # while the process lives, as the others
+    sys.stdout = sys.stdout or open(STDOUT, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(STDERR, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it
