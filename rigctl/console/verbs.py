@@ -15,9 +15,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, dotted
+from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageError, dotted
 
-USAGE_EXIT = 2
 CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
@@ -39,6 +38,15 @@ _GRAMMAR = re.compile(
     re.DOTALL,
 )
 """How most messages are built: where, got, allowed, remedy."""
+_MUST_BE: Final[Mapping[str, str]] = {
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "int_parsing": "a whole number",
+    "float_parsing": "a number",
+    "value_error": "one of {}",
+}
+"""What an option must be, by what the parser calls its fault; a value error is that of a choice."""
+_QUOTED: Final = re.compile("'([^']*)'")
 
 
 class Verbs(TyperGroup):
@@ -62,20 +70,43 @@ class Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         as_json = _asks_for_json(ctx)
+        refused: RigctlError
+        cause: Exception
         try:
             return super().invoke(ctx)
         except RigctlError as error:
             if ctx.params.get("debug"):
                 raise
-            if as_json:
-                _print({"error": error_fields(error), "exit_code": error.exit_code})
-            typer.echo(f"rigctl: {error}", err=True)
-            raise typer.Exit(error.exit_code) from error
+            refused, cause = error, error
         except Exception as error:
             # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
-            if as_json and hasattr(error, "format_message"):
-                _print({"error": {"kind": "UsageError", "what": error.format_message()}, "exit_code": USAGE_EXIT})
-            raise
+            told = _call_told(ctx, error) if hasattr(error, "format_message") else ""
+            if not told:
+                raise
+            refused, cause = UsageError(told), error
+        if as_json:
+            _print({"error": error_fields(refused), "exit_code": refused.exit_code})
+        typer.echo(f"rigctl: {refused}", err=True)
+        raise typer.Exit(refused.exit_code) from cause
+
+
+def _call_told(ctx: Any, error: Any) -> str:
+    """Say what is wrong with a call in the form of all refusals, as far as the parser tells; else in its words.
+
+    Nothing where it shows the help in place of an error.
+    """
+    param = getattr(error, "param", None)
+    faults: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    if param is not None and faults and faults[0]["type"] in _MUST_BE:
+        fault = faults[0]
+        must = _MUST_BE[fault["type"]].format(", ".join(_QUOTED.findall(fault["msg"])[1:]), **fault.get("ctx", {}))
+        return f'{max(param.opts, key=len)}: got "{fault["input"]}", must be {must}'
+    what: str = " ".join(error.format_message().split()).removesuffix(".")
+    if not what:
+        return ""
+    verb = " ".join(error.ctx.command_path.split()[1:]) if error.ctx else ctx.invoked_subcommand
+    help_of = f"`{' '.join(('rigctl', *verb.split()))} --help` says what it takes"
+    return f"{verb}{': ' if verb else ''}{what[:1].lower()}{what[1:]}; {help_of}"
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def test_without_the_extra_it_says_what_to_install(rigctl, monkeypatch):
         (["--host", "192.0.2.9"], "nobody has a token yet"),
         (["--allow-host", "a:1"], "must be a name without port"),
         (["--port", "99999"], "65535"),
-        (["--readers", "0"], "greater than or equal to 1"),
+        (["--readers", "0"], "must be at least 1"),
     ],
 )
 def test_where_it_cannot_be_served_is_said(rigctl, options, words):
