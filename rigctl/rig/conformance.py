@@ -12,14 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rigctl.errors import DriverNonConformance
-from rigctl.rig.conformance_checks import (
-    DESCRIPTION_CHECKS,
-    FAULTY_LINE_CHECKS,
-    LIVE_CHECKS,
-    Broken,
-    TestBench,
-    abilities,
-)
+from rigctl.rig.conformance_bench import Broken, TestBench
+from rigctl.rig.conformance_checks import DESCRIPTION_CHECKS, FAULTY_LINE_CHECKS, LIVE_CHECKS, abilities
 from rigctl.rig.protocols import Clock, Driver, Line
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import RecordingLine

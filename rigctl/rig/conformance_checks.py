@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, RigctlError
 from rigctl.rig.abilities import Paced, SafeTogether
+from rigctl.rig.conformance_bench import Broken, TestBench
 from rigctl.rig.protocols import (
     Actuator,
-    Clock,
     Deadline,
     Device,
     DeviceOptions,
     Doser,
-    Driver,
-    Line,
     Meter,
     Reading,
     Sensor,
@@ -34,33 +32,8 @@ SHORT_S: Final = 0.03
 SLACK_S: Final = 0.005
 """Between a deadline and one made from what remains of it."""
 ABILITIES: Final = (Sensor, Actuator, Meter, Doser)
-
-
-class Broken(AssertionError):
-    """A promise is broken; says how."""
-
-
-@dataclass(frozen=True, slots=True)
-class TestBench:
-    """The driver under test and how to test it."""
-
-    driver: type[Driver]
-    given: Mapping[str, Any]
-    clock: Clock
-    setpoint: float
-    tolerance: float
-    timeout_s: float
-
-    @property
-    def name(self) -> str:
-        """Return what to call the driver, even if it does not say."""
-        return str(getattr(self.driver, "name", self.driver.__name__))
-
-    def connect(self, line: Line) -> Device:
-        return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
-
-    def deadline(self) -> Deadline:
-        return Deadline.after(self.timeout_s)
+COMMANDS: Final = ("apply", "release", "safe", "start_dose", "stop")
+"""Calls that change something; all others only ask."""
 
 
 def abilities(device: Device) -> tuple[str, ...]:
@@ -194,7 +167,23 @@ def _says_how_fast_it_is(bench: TestBench) -> None:
     _expect(line.traffic == 0, f"{line.traffic} exchanges")
 
 
-FAULTY_LINE_CHECKS: Final = (_connecting_is_quiet, _says_how_fast_it_is, _silence_is_a_timeout, _noise_is_no_value)
+def _commands_before_it_asks(bench: TestBench) -> None:
+    """safe() and stop() send their command before they ask anything."""
+    began = {}
+    for name in _names(bench):
+        line = RecordingLine(SilentLine(bench.clock))
+        with suppress(DeviceTimeout):
+            dict(_calls(bench, bench.connect(line)))[name](Deadline.after(SHORT_S))
+        began[name] = line.sent[:1]
+    asked = [sent for name, sent in began.items() if name not in COMMANDS]
+    early = [name for name in ("safe", "stop") if name in began and (not began[name] or began[name] in asked)]
+    _expect(not early, f"{', '.join(early)}() began with a question")
+
+
+FAULTY_LINE_CHECKS: Final = (
+    *(_connecting_is_quiet, _says_how_fast_it_is, _silence_is_a_timeout, _noise_is_no_value),
+    _commands_before_it_asks,
+)
 
 
 # with an instrument that answers ----------------------------------------------------------------------------------
@@ -208,6 +197,15 @@ def _identifies(bench: TestBench, device: Device, line: RecordingLine) -> None:
     _expect(first == second, f"{first} and then {second}")
     written = [sent for sent in line.sent if sent[0] != "write"]
     _expect(not written, f"it wrote {written}")
+
+
+def _remembers_nothing(bench: TestBench, device: Device, line: RecordingLine) -> None:
+    """A question whose answer comes too late is asked once, raises DeviceTimeout, and leaves the next one in step."""
+    for name, ask in _calls(bench, device):
+        if name not in (*COMMANDS, "identify"):  # that may take two, where the first only wakes
+            ask(bench.deadline())
+            _asked_while_deaf(line, name, ask)
+            ask(bench.deadline())
 
 
 def _presses_on(bench: TestBench, device: Device, line: RecordingLine) -> None:
@@ -242,10 +240,11 @@ def _counts(bench: TestBench, device: Meter, _line: RecordingLine) -> None:
         before = reading.value
 
 
-def _applies_and_releases(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
+def _applies_and_releases(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
     """apply() and release() show in read_back(), also when repeated."""
     for _ in range(2):
         device.apply(bench.setpoint, bench.deadline())
+        _asked_while_deaf(line, "read_back", device.read_back)
         state = device.read_back(bench.deadline())
         _expect(state.controlled, f"after apply({bench.setpoint}): {state}")
         _expect(
@@ -311,7 +310,7 @@ def _refuses(line: RecordingLine, command: Callable[[float], None], values: Iter
     _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
 
 
-def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], None]) -> set[Any]:
+def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], Any], who: str = "") -> set[Any]:
     """Return what a call sends, each once, when no reply is seen; it must raise `DeviceTimeout`."""
     before = len(line.sent)
     line.lose_replies = True
@@ -320,11 +319,15 @@ def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], None]) -> set[
     except DeviceTimeout:
         sent = Counter(line.sent[before:])
     else:
-        raise Broken("the reply was lost, yet it reports success")
+        raise Broken(f"{who}the reply was lost, yet it reports success")
     finally:
         line.lose_replies = False
-    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    _expect(all(n == 1 for n in sent.values()), f"{who}sent more than once: {[s for s, n in sent.items() if n > 1]}")
     return set(sent)
+
+
+def _asked_while_deaf(line: RecordingLine, name: str, ask: Callable[[Deadline], Any]) -> None:
+    _sent_once_while_deaf(line, lambda: ask(Deadline.after(10 * SHORT_S)), f"{name}(): ")
 
 
 def _is_ready(bench: TestBench, device: Doser, _line: RecordingLine) -> None:
@@ -371,7 +374,7 @@ def _doses_once(bench: TestBench, device: Doser, line: RecordingLine) -> None:
 
 
 LIVE_CHECKS: Final[tuple[tuple[Any, bool, tuple[Callable[..., None], ...]], ...]] = (
-    (Device, False, (_identifies, _presses_on)),
+    (Device, False, (_identifies, _remembers_nothing, _presses_on)),
     (Sensor, False, (_reads,)),
     (Meter, False, (_counts,)),
     (Actuator, True, (_applies_and_releases, _reaches_safety, _refuses_no_number, _applies_once)),

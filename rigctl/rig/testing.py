@@ -183,9 +183,11 @@ class RecordingLine:
         self.traffic = 0
         """Calls of any kind."""
         self.lose_replies = False
-        """What is sent arrives and is carried out, but no answer to it is ever seen."""
+        """What is sent arrives and is carried out, but the answer comes too late: behind what is asked next, unless the
+        line is brought back into step."""
+        self._late: list[bytes] = []
         self._inner = inner
-        self.open, self.close, self.resync = inner.open, inner.close, inner.resync
+        self.open, self.close = inner.open, inner.close
         self.press_on: Any = getattr(inner, "press_on", None)
         self.exchange_s = getattr(inner, "exchange_s", None)
 
@@ -199,10 +201,14 @@ class RecordingLine:
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         self.traffic += 1
-        while True:
-            line: bytes = self._inner.read_line(terminator, deadline)
-            if not self.lose_replies:
-                return line
+        while self.lose_replies:
+            self._late.append(self._inner.read_line(terminator, deadline))
+        line: bytes = self._late.pop(0) if self._late else self._inner.read_line(terminator, deadline)
+        return line
+
+    def resync(self) -> None:
+        self._late.clear()
+        self._inner.resync()
 
     def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
         self.traffic += 1
