@@ -107,6 +107,8 @@ class _PlainLoader(yaml.BaseLoader):
         if isinstance(event, yaml.AliasEvent):
             what = "aliases are not supported; write the value out"
             raise yaml.composer.ComposerError(None, None, what, mark)
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise yaml.composer.ComposerError(None, None, f"the anchor &{event.anchor}", mark)
         self.depth += 1
         self.values += 1
         if self.depth > MAX_DEPTH:

@@ -30,6 +30,7 @@ _TELLING: Final[tuple[tuple[str, bool, str], ...]] = (
         False,
         "got the alias {value}, must be written out; a value that begins with * stands in quotes",
     ),
+    ("the anchor &", False, "got {problem}, must be left out; a value that begins with & stands in quotes"),
     ("single document", False, "got a second document (---), must be one; remove this line"),
     (
         "quoted scalar found unexpected end of stream",
