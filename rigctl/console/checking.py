@@ -193,10 +193,12 @@ def counted_of(care: CareSpec) -> str:
 def show(found: Checked, console: Console) -> None:
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
-    sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})
+    lines = len({d.url for d in rig.devices.values()})
+    buses = f"{lines} {'bus' if lines == 1 else 'buses'}"
     console.print(
-        f"{loaded.path} holds: {space.dimension} variables, {sets} control sets, "
-        f"{len(rig.devices)} devices on {lines} buses, {len(rig.meters)} meters, policy {loaded.policy_name}"
+        f"{loaded.path} holds: {counted(space.dimension, 'variable')}, "
+        f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
+        f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
     )
     for line in planned.lines(found.plan, loaded, console.width):
         console.print(line, highlight=False, soft_wrap=True, markup=False)

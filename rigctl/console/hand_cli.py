@@ -210,7 +210,11 @@ def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
             typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
         elif ask and at_a_terminal():
             typer.echo(f"This looks mistyped:\n{told}", err=True)
-            if not typer.confirm("Record it all the same?", err=True):
+            try:
+                agreed = typer.confirm("Record it all the same?", err=True)
+            except typer.Abort:  # Ctrl-C, or the end of the input
+                agreed = False
+            if not agreed:
                 raise UsageError("nothing was recorded")
         else:
             raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")

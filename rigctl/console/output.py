@@ -64,6 +64,8 @@ def _shown(value: Any) -> str:
         return ", ".join(f"{name} {_shown(v)}" for name, v in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "-" if value is None else in_full(value, 6) if isinstance(value, float) else flat(str(value))
 
 

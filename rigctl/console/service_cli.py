@@ -15,6 +15,10 @@ from rigctl.console.output import console, print_json
 Account = Annotated[
     str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
 ]
+Lives = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="Default: where the campaign has begun, else /var/lib/rigctl/<rig>."),
+]
 Own = Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")]
 Install = Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")]
 Backup = Annotated[
@@ -37,7 +41,7 @@ def add_service(app: typer.Typer) -> None:
 def service(
     config: Config,
     *,
-    state: State = None,
+    state: Lives = None,
     bus: Bus = None,
     account: Account = "",
     own: Own = False,

@@ -370,7 +370,7 @@ def _compared(problem: Problem, option: Option, choice: Option) -> Option:
 
 
 def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
-    label, among = "+".join(choice.control_set), f"of {count} control sets that gave outcomes"
+    label, among = "+".join(choice.control_set), f"of {counted(count, 'control set')} that gave outcomes"
     if tolerance == 0:
         equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
         return f"{among}, {label} is the best that the data support{equals}"

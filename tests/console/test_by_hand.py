@@ -239,14 +239,15 @@ def test_ordinary_trials_raise_no_doubt(ingested):
     assert ingested.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row)).err == ""
 
 
-@pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5)])
+@pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)])
 def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials):
-    """Yes records it, no and nothing do not."""
+    """Yes records it; no, nothing and whoever goes away do not."""
     monkeypatch.setattr(hand_cli, "at_a_terminal", lambda: True)
     slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
     told = ingested.rigctl("ingest", "bench.yaml", *slip, stdin=typed, code=code)
     assert "This looks mistyped:\n  ph: 61 pH is 54.2 pH above" in told.err
     assert "Record it all the same?" in told.err
+    assert ("nothing was recorded" in told.err) == (code == 2)
     assert len(exported(ingested)) == trials
 
 

@@ -12,6 +12,7 @@ from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.lock import state_lock
+from tests.console.conftest import BENCH
 
 
 def test_status_of_a_campaign_nobody_runs(ingested):
@@ -122,6 +123,9 @@ def test_a_locked_state_directory_is_left_alone(ingested):
 def test_check_summarises_a_configuration_that_holds(bench):
     """Variables, sets and devices are counted; --json has them by name."""
     assert "2 variables, 3 control sets, 0 devices" in bench.rigctl("check", "bench.yaml").out
+    alone = BENCH.replace("control_sets: all", "control_sets: [[ph]]").replace("  ca: {", "  # ca: {")
+    bench.write("alone.yaml", alone.replace(", ca: 0.2", ""))
+    assert "1 variable, 1 control set, 0 devices" in bench.rigctl("check", "alone.yaml").out
     answer = bench.rigctl("check", "bench.yaml", "--json").json
     assert answer["variables"]["ca"] == {"unit": "mM", "low": 0.0, "high": 7.7}
     assert answer["policy"]["tolerance"] == 0.05

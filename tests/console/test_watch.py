@@ -48,7 +48,7 @@ def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
     )
     assert "measuring, 50 s left" in lines[1]
     assert lines[2].startswith("holding: probe is silent; 5 trials")
-    assert end.startswith("running: False\n")
+    assert end.startswith("running: no\n")
 
 
 def test_programs_get_a_document_per_look(ingested, answers):

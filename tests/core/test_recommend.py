@@ -40,6 +40,8 @@ def test_without_a_tolerance_the_best_is_recommended(problem):
     found = recommend(problem, tried((0, 1), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.0)
     assert found.choice.control_set == ("a",)
     assert found.reason == "of 2 control sets that gave outcomes, a is the best that the data support"
+    alone = recommend(problem, tried((0,), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.0)
+    assert alone.reason.startswith("of 1 control set that gave outcomes, ")
 
 
 def test_what_was_never_played_is_not_recommended(problem):
