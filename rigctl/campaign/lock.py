@@ -62,8 +62,8 @@ def state_lock(directory: Path) -> Iterator[Held]:
         JournalUnwritable: the directory cannot be made or written.
     """
     path = directory / FILE_NAME
+    make_directory(directory)
     try:
-        directory.mkdir(PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _unwritable(directory, error) from error
@@ -76,6 +76,14 @@ def state_lock(directory: Path) -> Iterator[Held]:
         yield Held.of(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directory(directory: Path) -> None:
+    """Make a state directory, for its owner alone, unless it is there; raise `JournalUnwritable` where it cannot be."""
+    try:
+        directory.mkdir(PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import rigctl
 from rigctl.campaign.clock import SteppedClock
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
 from rigctl.console.board import Labels
@@ -156,7 +157,7 @@ def _configured(name: str, changes: Overrides, *, blind: bool) -> LoadedConfig:
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        make_directory(keep)
         yield keep
         return
     with tempfile.TemporaryDirectory(prefix="rigctl-demo-") as temporary:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from rigctl.campaign.lock import make_directory
 from rigctl.campaign.people import this_person
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
@@ -138,7 +139,7 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
         return
     require_web()
     say = tell if callable(tell) else tell.print
-    directory.mkdir(0o700, parents=True, exist_ok=True)
+    make_directory(directory)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
             [sys.executable, "-P", "-m", "rigctl", "serve", "--state", str(directory), "--with-parent"],

@@ -80,7 +80,7 @@ class Verbs(TyperGroup):
             refused, cause = error, error
         except Exception as error:
             # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
-            told = _call_told(ctx, error) if hasattr(error, "format_message") else ""
+            told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
             if not told:
                 raise
             refused, cause = UsageError(told), error
@@ -88,6 +88,15 @@ class Verbs(TyperGroup):
             _print({"error": error_fields(refused), "exit_code": refused.exit_code})
         typer.echo(f"rigctl: {refused}", err=True)
         raise typer.Exit(refused.exit_code) from cause
+
+
+def _nowhere(error: Exception) -> str:
+    """Say that the directory that the verb was called in is there no more, if that is what has happened."""
+    try:
+        os.getcwd()  # noqa: PTH109  # its failure is what is asked for
+    except FileNotFoundError:
+        return "the folder you are in is gone; `cd` into one that is there" if isinstance(error, OSError) else ""
+    return ""
 
 
 def _call_told(ctx: Any, error: Any) -> str:

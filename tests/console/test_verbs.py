@@ -87,6 +87,26 @@ def test_a_call_that_cannot_be_parsed_is_refused_as_any_other(bench, words, told
         assert set(error) == {"kind", "what", "where", "got", "allowed"}
 
 
+@pytest.mark.parametrize("words", [("status",), ("serve", "--port", "0"), ("import", "a.yaml", "b.csv")])
+def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, words):
+    """Whoever deletes the folder that a terminal stands in is told so."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    told = bench.rigctl(*words, code=2).err
+    assert told.startswith("rigctl: the folder you are in is gone; ") or "cannot be read" in told
+
+
+@pytest.mark.parametrize(
+    "words", [("demo", "--keep", "bench.yaml"), ("run", "RIG", "--serve", "--state", "bench.yaml")]
+)
+def test_a_state_that_cannot_be_kept_where_it_is_wanted_is_refused(bench, words):
+    """Also by what makes the directory before a campaign does."""
+    words = [str(ROOT / "config/greenhouse.yaml") if word == "RIG" else word for word in words]
+    assert "bench.yaml: cannot keep state here" in bench.rigctl(*words, code=1).err
+
+
 def test_every_mistake_of_a_configuration_is_told_by_itself(bench):
     """With its line, so that an editor can go there."""
     bench.write("bad.yaml", "rig: x\nbudgte: 3 EUR\n")
