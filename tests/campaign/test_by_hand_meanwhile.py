@@ -34,7 +34,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
         stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
         before, driving = stage.rig.calls.count("safe"), asyncio.create_task(drive())
         await soon(lambda: stage.rig.doses._thread._executor._work_queue.qsize() > 0)
-        reads[0] = 0.5
+        reads[0] = 0.5 if what == "finding" else 3.0
         ending = asyncio.create_task(ask(stage, "safe")) if what == "end" else None
         await soon(lambda: stage.rig.calls.count("safe") > before)
         returns.set()
