@@ -15,8 +15,8 @@ from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import REFIT_GROWTH
-from rigctl.core.gp.noticing import BEFORE, SIDE, puzzled, scanned
+from rigctl.core.gp.model import due
+from rigctl.core.gp.noticing import BEFORE, SIDE, scanned
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import fit
 
@@ -104,7 +104,7 @@ def believed(
     options = ModelOptions(kernel="matern-5/2")
     for n in range(FIRST, trials + 1):
         record = Record(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
-        refit = n >= REFIT_GROWTH * fitted_at and (h is None or not puzzled(record, h))
+        refit = due(record, h, fitted_at)
         h = fit_ageing(record, options, h, refit=refit, memo=memo).hyperparameters
         fitted_at = n if refit else fitted_at
         counted = fit_ageing(record, options, h, refit=False, memo=memo, advice=True).hyperparameters if advice else h

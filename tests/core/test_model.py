@@ -90,6 +90,45 @@ def test_the_first_trial_of_all_is_a_quarter_more_than_none(problem):
     assert fit_history(problem, grown(2), first.hyperparameters, 1).fitted_at == 2
 
 
+def needle(n):
+    """So many trials: forty on a plain that hardly rises, all others on a peak that nothing foretold."""
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.uniform(0.0, 0.8, (40, 2)), rng.uniform(0.9, 1.0, (20, 2))])[:n]
+    y = 0.02 * x[:, 0] + 0.005 * rng.standard_normal(n) + 4.0 * np.exp(-np.square(x - 0.95).sum(axis=1) / 0.005)
+    return History.of(
+        Observation(t, 0, tuple(row), float(v), 1) for t, (row, v) in enumerate(zip(x, y, strict=True), start=1)
+    )
+
+
+def fitted_after(problem, trials):
+    """After which trials hyper-parameters are fitted, as a campaign would."""
+    then, when = fit_history(problem, needle(trials[0])), []
+    for n in trials[1:]:
+        then = fit_history(problem, needle(n), then.hyperparameters, then.fitted_at)
+        when += [n] if then.fitted_at == n else []
+    return when, then
+
+
+def test_hyper_parameters_that_call_an_outcome_impossible_are_learned_again_at_once(problem):
+    """As soon as three outcomes more were no change of the response, not with a quarter more of them."""
+    problem = replace(problem, model=LEARNED)
+    when, then = fitted_after(problem, range(40, 49))
+    assert when[0] == 44
+    assert then.hyperparameters.y_scale > 10 * fit_history(problem, needle(40)).hyperparameters.y_scale
+
+
+def test_one_strange_outcome_after_another_puts_no_fit_off_for_ever(problem):
+    """It is due with the fiftieth; a response that is nothing but new to the model has it fitted sooner, not later."""
+    climbing = [Observation(t, 0, (t / 61, 0.5), 2.0 ** max(0, t - 40) + t % 3, 1) for t in range(1, 61)]
+    problem = replace(problem, model=LEARNED)
+    then, when = fit_history(problem, History.of(climbing[:40])), []
+    for n in range(41, 61):
+        then = fit_history(problem, History.of(climbing[:n]), then.hyperparameters, then.fitted_at)
+        when += [n] if then.fitted_at == n else []
+    assert when[0] <= 46
+    assert np.diff(when).max() <= 8
+
+
 def test_fixed_hyper_parameters_are_never_fitted(problem):
     """Nor remembered as if they had been."""
     first = fit_history(problem, grown(4))

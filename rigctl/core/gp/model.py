@@ -11,7 +11,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
 from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.noticing import puzzled
+from rigctl.core.gp.noticing import SIDE, puzzling
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import Posterior, believing, fit
 from rigctl.core.response import told
@@ -54,6 +54,8 @@ def fit_history(
 ) -> Fitted:
     """Return the posterior of the value given the history, refitting hyper-parameters when the schedule says so.
 
+    An outcome that they call next to impossible has them refitted before that, once it is no change of the response.
+
     Trials whose outcome is awaited shrink the variance where they stand, unless `under_way` is false: who asks what to
     try next wants to go elsewhere, who asks what is known by now counts no outcome that has not come. They never move
     the mean, and nothing is learned from them. Who asks what is known counts no change of the response either that the
@@ -63,14 +65,13 @@ def fit_history(
     y = values(problem, history)
     n = len(y)
     x = history.x if n else np.empty((0, problem.space.dimension))
-    due = previous is None or (n > fitted_at and n >= REFIT_GROWTH * fitted_at)
-    refit = problem.model.hyperparameters == "learned" and due
+    refit = False
     if problem.model.hyperparameters == "learned":
         record = Record(x, y, *_times(history), history.noise)
-        refit = refit and (previous is None or not puzzled(record, previous))
+        refit = due(record, previous, fitted_at)
         posterior = fit_ageing(record, turned(problem), previous, refit=refit, memo=history.memo, advice=not under_way)
     else:
-        posterior = fit(x, y, turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
+        posterior = fit(x, y, turned(problem), previous, refit=False, memo=history.memo, noise=history.noise)
     if posterior.hyperparameters.ageing:
         # a note stays as it is until the term is looked at again, so that it is an alarm once
         aged = (told(term, sign(problem)) for term in posterior.hyperparameters.ageing)
@@ -79,6 +80,15 @@ def fit_history(
     if under_way and len(history.awaited):
         posterior = believing(posterior, history.awaited)
     return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
+
+
+def due(record: Record, previous: Hyperparameters | None, fitted_at: int) -> bool:
+    """Tell whether hyper-parameters last fitted to so many outcomes are to be refitted; 0: nobody knows to how many."""
+    n = len(record.y)
+    if previous is None or n <= fitted_at:
+        return previous is None
+    strange = puzzling(record, previous, fitted_at or n - SIDE)
+    return strange > SIDE or (not strange and n >= REFIT_GROWTH * fitted_at)
 
 
 def _times(history: History) -> tuple[FloatArray, float]:

@@ -33,7 +33,7 @@ SOUGHT = 1.2
 THRESHOLD = 6.2
 """Of the logarithm of the summed likelihood ratios; `docs/decisions/0017-ageing.md` has what it was measured to do."""
 STRANGE = 8.0
-"""An error of so many spreads has hyper-parameters wait for `SIDE` - 1 outcomes more before they are learned anew."""
+"""An error of so many spreads has hyper-parameters learned anew, but not before `SIDE` outcomes have come since."""
 WIDER, RECENT = 1.1, 20
 """Errors that have been so many times as large as they should be count as the smaller; but for the newest, as a
 change makes them large, too."""
@@ -87,17 +87,26 @@ def noticed(
     return found and replace(found, begins=found.begins + left_out, noticed=found.noticed + left_out)
 
 
-def puzzled(record: Record, h: Hyperparameters) -> bool:
-    """Tell whether one of the last outcomes is so far off that it may be the first of a change.
+def puzzling(record: Record, h: Hyperparameters, since: int) -> int:
+    """Return how many outcomes there are from the first on that is too far off to be believed; 0: none is.
 
-    Hyper-parameters learned with it would call all that was known noise, and the change could not be told any more.
+    It may be the first of a change. Hyper-parameters learned with it would call all that was known noise, and the
+    change could not be told any more. If it was none once `SIDE` outcomes are there, it is they that are wrong.
+
+    Args:
+        record: the outcomes.
+        h: as they were last learned, with what was noticed since.
+        since: from so many outcomes; those are not looked at.
     """
     rows = record.thinned()
     if len(rows.y) < BEFORE + SIDE:
-        return False
+        return 0
     signal = rows.signal(h)
     L = cholesky(signal + rows.scatter(h, h.ageing, signal))
-    return L is not None and bool(np.abs(solve(L, rows.residual(h)[None, :])[0][1 - SIDE :]).max() > STRANGE)
+    if L is None:
+        return 0
+    newest = np.abs(solve(L, rows.residual(h)[None, :])[0][-min(len(record.y) - since, LAST_ROWS) :])
+    return len(newest) - int(np.argmax(newest > STRANGE)) if (newest > STRANGE).any() else 0
 
 
 def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | None:
