@@ -163,12 +163,30 @@ def test_a_bus_is_not_quiet_whose_cable_was_pulled_since_anybody_looked():
     """Nothing is demanded of it, however seldom somebody looks in passing."""
     cable, trouble = SimpleNamespace(plugged=True), object.__new__(Trouble)
     trouble._kernel = SimpleNamespace(now_s=500.0)
-    trouble._plant = SimpleNamespace(cables={"bus": cable}, assembly=SimpleNamespace(wire_faults={}, sensors={}))
+    trouble._plant = SimpleNamespace(
+        cables={"bus": cable}, assembly=SimpleNamespace(wire_faults={}, sensors={}, stations={})
+    )
     trouble._mischief = SimpleNamespace(disk_until_s=0.0)
     trouble._bus_of, trouble._bus_s, trouble._computer_s = {"pump": "bus"}, {}, 0.0
     assert trouble.quiet("pump")
     cable.plugged = False
     assert not trouble.quiet("pump")
+
+
+def test_a_bus_is_not_honest_as_long_as_its_words_are_swapped():
+    """However long ago that began (seed 91002)."""
+    bank, trouble = SimpleNamespace(word_swap=True), object.__new__(Trouble)
+    stations, cables = {"plc": SimpleNamespace(units={1: bank})}, {"plc": SimpleNamespace(plugged=True)}
+    trouble._kernel = SimpleNamespace(now_s=500.0)
+    assembly = SimpleNamespace(wire_faults={}, sensors={}, stations=stations)
+    trouble._plant = SimpleNamespace(cables=cables, assembly=assembly)
+    trouble._mischief = SimpleNamespace(disk_until_s=0.0)
+    trouble._bus_of, trouble._forged_s, trouble._computer_s = {"probe": "plc"}, {"plc": 400.0}, 0.0
+    trouble.glance()
+    assert not trouble.honest("probe")
+    bank.word_swap, trouble._kernel.now_s = False, 600.0
+    trouble.glance()
+    assert trouble.honest("probe")
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ class Trouble:
             faults = self._plant.assembly.wire_faults.get(bus)
             if faults is not None and any(fault.kind in LIES for fault in faults.pending):
                 self._lie_s[bus] = now_s
-            if faults is not None and any(fault.kind in FORGED for fault in faults.pending):
+            station = self._plant.assembly.stations.get(bus)
+            swapped = station is not None and any(bank.word_swap for bank in station.units.values())
+            if swapped or (faults is not None and any(fault.kind in FORGED for fault in faults.pending)):
                 self._forged_s[bus] = now_s
             if not cable.plugged or getattr(cable, "deaf", False) or (faults is not None and faults.pending):
                 self._bus_s[bus] = now_s
