@@ -17,7 +17,8 @@ from rigctl.core.gp.surrogate import Posterior, believing, fit
 from rigctl.core.response import told
 
 REFIT_GROWTH = 1.25
-"""Learned hyper-parameters are refitted when the data have grown by a quarter: O(log n) fits in a campaign."""
+"""Learned hyper-parameters are refitted when the data have grown by a quarter, so O(log n) times in a campaign; and
+where outcomes stay next to impossible by them (`due`)."""
 LARGEST_KEPT = 32_000_000
 """Bytes; just below the most that glibc learns from (M_MMAP_THRESHOLD, mallopt(3))."""
 
