@@ -28,7 +28,7 @@ from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.rule import Rule
-from rigctl.core.rules.saying import rows, worth
+from rigctl.core.rules.saying import answer, how_to_read, rows, worth
 from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study
@@ -156,9 +156,9 @@ def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
     unit = labels.outcomes[labels.outcome]
     told = rows(rule, labels.units)
     columns = (
-        Column("look first; the first that holds", [row.when for row in told], left=True),
+        Column("look first; the first that holds", [" and ".join(row.when) for row in told], left=True),
         Column("control", [row.control for row in told], left=True),
-        Column("at", [row.at for row in told], left=True),
+        Column("at", [", ".join(row.at) for row in told], left=True),
         Column(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),
         Column("interval", [row.interval for row in told], spare=3),
         Column(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
@@ -166,7 +166,8 @@ def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
     )
     if rule.follows:
         yield from table(columns, width)
-    for line in worth(rule, outcome=labels.outcome, unit=unit, currency=labels.currency):
+    said = answer(rule, outcome=labels.outcome, unit=unit, currency=labels.currency)
+    for line in (*said, *worth(rule, unit=unit, currency=labels.currency), *how_to_read(rule)):
         yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 

@@ -59,7 +59,7 @@ def explain(
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
     lines += sentences(proposal.reason, problem.space.names)
     controlled = problem.space.control_sets[proposal.control_set].names
-    lines += what_was_read(proposal, controlled, units)
+    lines += _what_was_read(proposal, controlled, units)
     own = next((r for r in proposal.sets if r.control_set == controlled), None)
     if own is not None and own.mean is not None and own.at == at:
         lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
@@ -80,7 +80,7 @@ def explain(
     return tuple(lines)
 
 
-def what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
+def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
     """Return what variables read before a trial, what is expected of those that it leaves alone, and why; sentences."""
     own = ((read, read.variable in controlled) for read in proposal.read)
     return [line for read, held in own for line in _read(read, units[read.variable], controlled=held)]

@@ -26,7 +26,7 @@ from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
-from rigctl.core.explain import plain_note, sentences, settings, what_was_read
+from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
@@ -225,14 +225,12 @@ def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | 
         trial=trial.trial,
         control_set=trial.control_set,
         phase=proposal.phase,
-        reasons=(
-            *sentences(proposal.reason, tuple(labels.units)),
-            *what_was_read(proposal, trial.control_set, labels.units),
-        ),
+        reasons=tuple(sentences(proposal.reason, tuple(labels.units))),
         technical=proposal.technical,
         sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
         threshold=proposal.threshold if known else None,
         notes=tuple(plain_note(note) for note in proposal.notes),
+        reads=proposal.read,
     )
 
 

@@ -12,6 +12,7 @@ from rigctl.campaign.journal.glance import CourseRow
 from rigctl.core.arrays import FloatArray
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
+from rigctl.core.persistence import ReadBefore
 from rigctl.errors import counted
 from rigctl.page.course import Axis, Tracks, readings, runs, spread_out, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
@@ -28,7 +29,7 @@ from rigctl.page.svg import (
     range_row,
     short,
 )
-from rigctl.page.words import between, money, with_unit
+from rigctl.page.words import between, money, number, with_unit
 
 COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
@@ -54,6 +55,24 @@ def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Marku
         kind = "chosen" if s.chosen else "open" if s.eligible else "out"
         rows.append(range_row(axis, s.band, marks, kind, told))
     return tuple(rows), axis_row(axis, 6)
+
+
+def reads(why: Why | None) -> list[tuple[ReadBefore, bool, Markup]]:
+    """Return what was read before a decision, by variable: whether it is controlled, and a row of its own axis."""
+    found = () if why is None else why.reads
+    held = frozenset(() if why is None else why.control_set)
+    return [(read, read.variable in held, _read_row(read, held=read.variable in held)) for read in found]
+
+
+def _read_row(read: ReadBefore, *, held: bool) -> Markup:
+    """Return what a variable read, against where it usually is and where it is expected; each its mean and two sd."""
+    usual = read.usual_mean - 2 * read.usual_sd, read.usual_mean + 2 * read.usual_sd
+    expected = None if held else (read.mean - 2 * read.sd, read.mean, read.mean + 2 * read.sd)
+    marks = [] if read.value is None else [(read.value, "today")]
+    axis = Scale.around([*usual, *(expected or ()), *(value for value, _ in marks)], 0.0, 100.0)
+    told = f"{read.variable} read {number(read.value)}, usually {between(*usual)}"
+    told += "; controlled" if expected is None else f"; expected {between(*expected[::2])}"
+    return range_row(axis, expected, marks, "open", told, behind=usual)
 
 
 def fuel(budget: Money, currency: str) -> Markup:

@@ -22,11 +22,10 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.levers import Price
 from rigctl.core.money import to_units
-from rigctl.core.rules.saying import Row, rows, worth
 from rigctl.core.worth import Lesson, PayBack, Reference
 from rigctl.page import assets, words
 from rigctl.page.facts import gather
-from rigctl.page.figures import FILLS
+from rigctl.page.figures import FILLS, reads
 from rigctl.page.render import environment
 from rigctl.page.report_figures import WAYS, Drawn, drawings
 from rigctl.page.shown import Facts, Labels, Study
@@ -71,20 +70,6 @@ class Report:
     """Versions of what writes this, by name."""
     policy: str
     config: str
-
-    @property
-    def rule(self) -> tuple[Row, ...]:
-        """Return what to control at which readings; empty where no reading calls for anything else."""
-        found = None if self.study is None or self.study.recommendation is None else self.study.recommendation.rule
-        return () if found is None or not found.follows else rows(found, self.facts.labels.units)
-
-    @property
-    def rule_worth(self) -> tuple[str, ...]:
-        """Return what looking first is worth, in sentences; empty where nothing is read before a trial."""
-        found = None if self.study is None or self.study.recommendation is None else self.study.recommendation.rule
-        labels = self.facts.labels
-        outcome, currency = labels.outcome, labels.currency
-        return () if found is None else tuple(worth(found, outcome=outcome.name, unit=outcome.unit, currency=currency))
 
     @property
     def period(self) -> tuple[str, str]:
@@ -170,6 +155,7 @@ def document(found: Report) -> str:
             to_units=to_units,
             most=MOST,
             fills=FILLS,
+            reads=reads(found.facts.why),
         )
     )
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from rigctl.campaign.alarms import AlarmState, pressing
 from rigctl.core.advise import advise
-from rigctl.core.rules.saying import rows, worth
 from rigctl.page import figures, words
 from rigctl.page.course import Axis, Tracks
 from rigctl.page.shown import Facts, Study
@@ -49,7 +48,8 @@ def _why(facts: Facts, study: Study | None, _: Tracks) -> View:
         return None
     today = None if study is None or study.recommendation is None else study.recommendation.choice.expected
     rows, axis = figures.why_rows(facts.why, facts.labels, today)
-    return {"rows": list(zip(facts.why.sets, rows, strict=True)), "axis": axis, "today": today}
+    sets = list(zip(facts.why.sets, rows, strict=True))
+    return {"rows": sets, "axis": axis, "today": today, "reads": figures.reads(facts.why)}
 
 
 def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -96,7 +96,7 @@ def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
         (bands, supplies),
         lambda: [(name, figures.reading(rows, name, unit, bands.get(name), supplies)) for name, unit in units.items()],
     )
-    return {"drawings": drawn, "foreseen": () if study is None else study.foreseen}
+    return {"drawings": drawn}
 
 
 def _model(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -128,10 +128,6 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
         "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
         "today": next((r for r in found.worth.references if r.what == "today"), None),
         "worth": words.grouped(lines),
-        "rule": () if found.rule is None or not found.rule.follows else rows(found.rule, facts.labels.units),
-        "rule_worth": ()
-        if found.rule is None
-        else tuple(worth(found.rule, outcome=outcome.name, unit=outcome.unit, currency=currency)),
     }
 
 

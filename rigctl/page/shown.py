@@ -13,6 +13,7 @@ from typing import Any, Literal
 from rigctl.campaign.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
+from rigctl.core.persistence import ReadBefore
 from rigctl.core.recommend import Recommendation
 
 
@@ -160,6 +161,8 @@ class Why:
     """The cheapest first, those never metered last."""
     threshold: float | None
     notes: tuple[str, ...] = ()
+    reads: tuple[ReadBefore, ...] = ()
+    """What was read before it, by variable, and what is believed of that; empty where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,19 +339,6 @@ class Supply:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a variable read before a trial, and what was then believed of it in the trial, were it left alone."""
-
-    variable: str
-    trial: int
-    read: float | None
-    """Engineering units; None: it could not be read."""
-    low: float
-    """Between `low` and `high` nine in ten trials with such a reading would have it; engineering units."""
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
     """What is worked out of the model once per trial, as it takes seconds."""
 
@@ -367,8 +357,6 @@ class Study:
     """The cheapest changes that would flip the choice, in words."""
     came: tuple[str, ...] = ()
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
-    foreseen: tuple[Foreseen, ...] = ()
-    """Of the last trial that was chosen, by variable; empty where nothing was read before it."""
     response: tuple[str, ...] = ()
     """How the response has changed, and whether plant or sensor has; sentences. Empty: not that anybody could tell."""
     notes: tuple[str, ...] = ()

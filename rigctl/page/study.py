@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.campaign.decision import look_of
 from rigctl.campaign.hindsight import came_of_row, flips_of, prices, situation_before
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
@@ -32,7 +31,7 @@ from rigctl.core.recommend import Option, Outstanding, Recommendation, recommend
 from rigctl.core.response import told_of_response
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
-from rigctl.page.shown import Foreseen, Slice, Study, Supply
+from rigctl.page.shown import Slice, Study, Supply
 
 PLACES = 33
 """Points along a slice."""
@@ -86,20 +85,19 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
     """Work it out of all trials and the policy's memory; without `known` nothing is said of the last choice."""
     problem, notes = present(loaded.problem, history)
-    foreseen = _foreseen(loaded.problem, history, None if known is None else known.last)
     bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
     before = known or Past()
     flips, came = _flips(loaded, before), _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
-        return Study(len(history), decision, None, (), bands, supplies, flips, came, foreseen, notes=notes)
+        return Study(len(history), decision, None, (), bands, supplies, flips, came, notes=notes)
     found = recommended(loaded, history, state, before.least)
     posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
     aged = posterior.hyperparameters.ageing
     lines = told_of_response(problem, history, aged, outcome=loaded.rig.outcome_name, unit=_unit(loaded))
     response = tuple(" ".join(sentences(line, problem.space.names)) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
-    return Study(len(history), decision, found, slices, bands, supplies, flips, came, foreseen, response, notes)
+    return Study(len(history), decision, found, slices, bands, supplies, flips, came, response, notes)
 
 
 def recommended(
@@ -179,18 +177,6 @@ def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...
 
 def _unit(loaded: LoadedConfig) -> str:
     return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-
-
-def _foreseen(problem: Problem, history: History, row: TrialRow | None) -> tuple[Foreseen, ...]:
-    """Return what was read before a trial, and what is believed of it by what is known of such readings now."""
-    look = None if row is None else look_of(problem.space, row.looks)
-    if row is None or look is None:
-        return ()
-    believed, _ = present(replace(problem, look=look), history)
-    found = (
-        (v.name, row.looks[v.name].value, *normal_band(v)) for v in believed.space.variables if v.name in row.looks
-    )
-    return tuple(Foreseen(name, row.trial, read, low, high) for name, read, low, high in found)
 
 
 def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:

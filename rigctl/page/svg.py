@@ -195,7 +195,13 @@ def _anchor(place: float) -> str:
 
 
 def range_row(
-    axis: Scale, band: tuple[float, float, float] | None, marks: Sequence[tuple[float, str]], kind: str, told: str
+    axis: Scale,
+    band: tuple[float, float, float] | None,
+    marks: Sequence[tuple[float, str]],
+    kind: str,
+    told: str,
+    *,
+    behind: tuple[float, float] | None = None,
 ) -> Markup:
     """Return one row on a common axis: a thin band from lower to upper, a tick at the mean, and upright lines.
 
@@ -205,8 +211,14 @@ def range_row(
         marks: where upright lines are, and of which class.
         kind: class of the row.
         told: the same in words.
+        behind: lower and upper of a taller band behind it, of class `normal`; None: there is none.
     """
-    parts = [
+    parts = []
+    if behind is not None:
+        left, right = (axis(v) for v in behind)
+        tall = Markup('<rect class="normal" x="{}%" width="{}%" y="2" height="18"/>')
+        parts.append(tall.format(short(left), short(right - left)))
+    parts += [
         Markup('<line class="{}" x1="{}%" x2="{}%" y1="0" y2="22"/>').format(name, short(axis(at)), short(axis(at)))
         for at, name in marks
         if axis.low <= at <= axis.high

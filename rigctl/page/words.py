@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
+from typing import NamedTuple
 
 from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
+from rigctl.core.explain import plus_minus
+from rigctl.core.rules.saying import Row, answer, how_to_read, rows, worth
 from rigctl.errors import counted
-from rigctl.page.shown import Facts, Foreseen, Labels, SetFact, Study, Why
+from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
 from rigctl.printable import in_full
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
@@ -88,6 +91,11 @@ def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
     return f"{number(value, digits)} {unit}".rstrip() if value is not None else "\u2013"
 
 
+def spread(mean: float, sd: float, unit: str = "") -> str:
+    """Write a mean and its standard deviation; the value alone where nothing is known of its error."""
+    return f"{plus_minus(mean, sd)} {unit}".rstrip().replace("-", "\u2212") if sd else with_unit(mean, unit)
+
+
 def clock(utc: str, now: datetime) -> str:
     """Write an instant in the zone of `now`: without its date where that is today's."""
     if not utc:
@@ -102,12 +110,29 @@ def as_of(facts: Facts, study: Study | None) -> str:
     return "" if study is None or behind <= 0 else f"by the first {counted(study.trials, 'trial')}"
 
 
-def foreseen(found: Foreseen, unit: str) -> str:
-    """Say what a variable read before a trial, and what is then expected of it."""
-    expected = f"{between(found.low, found.high, unit)} is expected in it if left alone"
-    if found.read is None:
-        return f"{found.variable} could not be read before trial {found.trial}: {expected}."
-    return f"{found.variable} read {with_unit(found.read, unit)} before trial {found.trial}: {expected}."
+class RuleWords(NamedTuple):
+    """A rule as a table and as sentences."""
+
+    rows: tuple[Row, ...]
+    """None where no reading calls for anything else than the recommended fixed setting."""
+    answer: tuple[str, ...]
+    worth: tuple[str, ...]
+    how: tuple[str, ...]
+    """To read it, and how far readings are trusted."""
+
+
+def rule(labels: Labels, study: Study | None) -> RuleWords | None:
+    """Return what to control at which readings; None where nothing is read before a trial."""
+    found = None if study is None or study.recommendation is None else study.recommendation.rule
+    if found is None:
+        return None
+    unit, currency = labels.outcome.unit, labels.currency
+    return RuleWords(
+        rows(found, labels.units) if found.follows else (),
+        tuple(answer(found, outcome=labels.outcome.name, unit=unit, currency=currency)),
+        tuple(worth(found, unit=unit, currency=currency)),
+        tuple(how_to_read(found)),
+    )
 
 
 def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -8,18 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.decision import Looked
 from rigctl.console import report as shown
 from rigctl.console.board import Labels
 from rigctl.console.output import told
-from rigctl.core.experiment.history import History
+from rigctl.core.persistence import ReadBefore
 from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
 from rigctl.core.worth import Gain
 from rigctl.page.render import sections
 from rigctl.page.report import Report, document, report
-from rigctl.page.shown import Foreseen
-from rigctl.page.study import Past, study_of
-from rigctl.page.words import foreseen
 from tests.console.test_golden import loaded, recommendation, said, screen
 from tests.page.conftest import NOON, finished  # noqa: F401  # a fixture
 from tests.page.conftest import told as opened
@@ -76,7 +72,18 @@ SAYS = (
     "20% of what looking gains",
     "Still there in the trial, of a deviation read before: ph 97%, ca not known yet.",
 )
-READ = Foreseen("ph", 61, 5.9, 5.7, 6.1)
+READ = (
+    ReadBefore("ph", 5.9, 0.02, 0.97, 36, 5.9, 0.1, 5.8, 0.4),
+    ReadBefore("ca", None, 0.0, 0.0, 3, 2.6, 0.9, 2.6, 0.9),
+    ReadBefore("k", 9.3, 0.1, 0.0, 12, 7.5, 2.6, 7.5, 2.6),
+    ReadBefore("nh4", 1.2, 0.0, 0.5, 0, 1.4, 0.5, 1.6, 0.6),
+)
+READS = (
+    ("ph pH", "5.900 ± 0.020", "controlled", "5.80 ± 0.40"),
+    ("ca mM", "not read", "2.60 ± 0.90", "2.60 ± 0.90"),
+    ("k mM", "9.30 ± 0.10", "7.5 ± 2.6", "7.5 ± 2.6", "not by 12 trials"),
+    ("nh4 mM", "1.2", "1.40 ± 0.50", "1.60 ± 0.60", "50 % as configured"),
+)
 
 
 def with_rule(found):
@@ -125,33 +132,26 @@ def test_programs_are_given_the_rule():
     assert "rule" not in shown.to_json(recommendation())
 
 
+def plain(html):
+    """What somebody reads: without markup and drawings."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<title>[^<]*</title><desc>[^<]*</desc>", " ", html)))
+
+
 def test_page_and_report_show_rule_and_reading(finished):  # noqa: F811  # the fixture
-    """What to control at which readings, what it is worth, and what was last read and is believed of it."""
+    """What to control at which readings, what it is worth, what was last read and how far that is believed."""
     with opened(finished) as (facts, campaign):
         found = report(campaign.reader, campaign.loaded, NOON)
-    study = replace(found.study, recommendation=with_rule(found.study.recommendation), foreseen=(READ,))
+    study = replace(found.study, recommendation=with_rule(found.study.recommendation))
+    facts = replace(facts, why=replace(facts.why, control_set=("ph",), reads=READ))
     page = sections(facts, study)
-    for html in (page["advice"], document(replace(found, study=study))):
-        text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
-        assert [part for part in SAYS if part not in text] == []
-    for html in (page["readings"], document(replace(found, study=study))):
-        assert "ph read 5.9" in html
-        assert "before trial 61: 5.70 to 6.10" in html
-    assert "look first" not in sections(facts, found.study)["advice"]
+    whole = document(replace(found, facts=facts, study=study))
+    for html in (page["advice"], whole):
+        assert [part for part in SAYS if part not in plain(html)] == []
+    for html in (page["why"], whole):
+        rows = [plain(row).strip() for row in re.findall(r"<tr>.*?</tr>", html, flags=re.DOTALL)]
+        shown_reads = [next(row for row in rows if row.startswith(told[0])) for told in READS]
+        assert shown_reads == [" ".join(told) for told in READS]
+        assert f"Read before trial {facts.why.trial} was decided" in plain(html)
+    assert "Look first" not in sections(facts, found.study)["advice"]
+    assert "Read before" not in sections(replace(facts, why=replace(facts.why, reads=())), study)["why"]
     assert isinstance(found, Report)
-
-
-def test_what_was_read_is_shown_with_what_is_believed_of_it(finished):  # noqa: F811  # the fixture
-    """Of the last trial that was chosen: a reading that persists says nearly all; one that is missing says nothing."""
-    with opened(finished) as (facts, campaign):
-        problem, history = campaign.loaded.problem, campaign.reader.history(campaign.loaded.problem.space)
-        row = replace(campaign.reader.trial(3), looks={"ph": Looked(5.9, 0.0), "ca": Looked(None)})
-    lasting = replace(campaign.loaded, problem=replace(problem, persistence=(1.0,) * problem.space.dimension))
-    found = {
-        one.variable: one for one in study_of(lasting, History(history.observations[:2]), {}, Past(last=row)).foreseen
-    }
-    assert {name: one.trial for name, one in found.items()} == {"ph": 3, "ca": 3}
-    assert 5.85 < found["ph"].low <= 5.9 <= found["ph"].high < 5.95
-    assert found["ca"].read is None
-    assert "could not be read before trial 3" in foreseen(found["ca"], facts.labels.units["ca"])
-    assert (found["ca"].low, found["ca"].high) == pytest.approx(facts.bands["ca"])

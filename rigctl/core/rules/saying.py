@@ -22,9 +22,11 @@ TOGETHER = 5
 class Row:
     """One line of the table; texts."""
 
-    when: str
+    when: tuple[str, ...]
+    """Conditions, all of which hold."""
     control: str
-    at: str
+    at: tuple[str, ...]
+    """Settings."""
     expected: str
     interval: str
     cost: str
@@ -34,39 +36,54 @@ class Row:
 def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
     """Return the rule as a table; `units` are those of the variables as shown, empty for none."""
     decimals = decimals_for([0.25 * (line.high - line.low) for line in rule.lines])
+    cents = decimals_for([0.1 * line.cost_per_trial for line in rule.lines if line.cost_per_trial])
     return tuple(
         Row(
-            when=" and ".join(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY),
+            when=tuple(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
             control="+".join(line.control_set),
-            at=at(line, units),
+            at=settings(line, units),
             expected=f"{line.expected:.{decimals}f}",
             interval=ends(line.low, line.high, decimals),
-            cost="-" if line.cost_per_trial is None else in_full(line.cost_per_trial, 3),
+            cost="-" if line.cost_per_trial is None else f"{line.cost_per_trial:.{cents}f}",
             share=f"{line.share:.0%}",
         )
         for line in rule.lines
     )
 
 
-def at(line: Line, units: Mapping[str, str]) -> str:
-    """Say where a line sets its variables, as `ph 6.1 + 0.4 x (ca - 3.2), n 80 mL`."""
-    return ", ".join(_setting(s, units.get(s.variable, "")) for s in line.settings)
+def settings(line: Line, units: Mapping[str, str]) -> tuple[str, ...]:
+    """Say where a line sets its variables, as `ph 6.1 + 0.4 x (ca - 3.2)` and `n 80 mL`."""
+    return tuple(_setting(s, units.get(s.variable, "")) for s in line.settings)
 
 
-def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str]:
-    """Say what the rule and looking first are worth; sentences. `unit` is the outcome's, as shown, empty for none."""
-    say = _Words(rule, unit, currency)
-    looking = rule.looking
-    paid = "" if rule.cost_per_trial is None else f", at {in_full(rule.cost_per_trial, 3)} {currency} a trial"
+def answer(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str]:
+    """Say what is expected of the rule, and how much better than a fixed setting that is; a sentence or two.
+
+    `unit` is the outcome's, as shown, empty for none. What else there is to say of it says `worth`.
+    """
+    say, looking = _Words(rule, unit, currency), rule.looking
     if not rule.follows:
         yield "No reading calls for anything else than the recommended fixed setting."
-    else:
-        yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
+        return
+    paid = "" if rule.cost_per_trial is None else f", at {in_full(rule.cost_per_trial, 3)} {currency} a trial"
+    yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
+    yield say.against(looking) if looking.earns is None else say.earned(looking.earns)
+
+
+def worth(rule: Rule, *, unit: str, currency: str) -> Iterator[str]:
+    """Say what else the rule and looking first are worth; sentences. `unit` is as for `answer`."""
+    say, looking = _Words(rule, unit, currency), rule.looking
+    if rule.follows:
         yield say.best(looking.best)
-        yield f"These lines are {say.gain(looking.gain)} than the best fixed setting."
+        if looking.earns is not None:
+            yield say.against(looking)
         yield from say.money(looking)
         yield say.value(looking.value)
     yield from say.loss()
+
+
+def how_to_read(rule: Rule) -> Iterator[str]:
+    """Say how the rule is to be read, and how far readings tell of the trial; sentences."""
     if rule.follows:
         if any(setting.slopes for line in rule.lines for setting in line.settings):
             yield "A name in a setting stands for what was read; what goes beyond the range is set to its end."
@@ -104,6 +121,20 @@ class _Words:
             return f"worse by {self.span(-gain.high, -gain.low)}"
         return f"not shown to be better ({self.span(gain.low, gain.high)})"
 
+    def against(self, looking: Looking) -> str:
+        """Compare the rule with the best fixed setting."""
+        return f"These lines are {self.gain(looking.gain)} than the best fixed setting."
+
+    def earned(self, earning: Earning) -> str:
+        """Compare the rule with the fixed setting that earns most, net of what trials cost."""
+        gain, money = earning.gain, self._in_money(earning)
+        at = f"At {in_full(earning.price, 3)} {self._currency} for {self._one}, that"
+        if gain.low > 0:
+            return f"{at} earns {money.span(gain.low, gain.high)} more than any fixed setting."
+        if gain.high < 0:
+            return f"{at} earns {money.span(-gain.high, -gain.low)} less than the best fixed setting."
+        return f"{at} is not shown to earn more ({money.span(gain.low, gain.high)}) than the best fixed setting."
+
     def value(self, value: Gain) -> str:
         """Say what looking itself is worth."""
         if float(written(value.high, self.decimals)) == 0:
@@ -112,7 +143,6 @@ class _Words:
 
     def money(self, looking: Looking) -> Iterator[str]:
         """Say what the lines save, or from which worth of the outcome on they pay; looking itself not counted."""
-        one = f"one {self._unit}" if self._unit else "one unit of outcome"
         if looking.saving is not None and looking.saving > 0:
             saving = f"{in_full(looking.saving, 3)} {self._currency}"
             yield f"They save {saving} a trial, what looking itself costs not counted."
@@ -121,24 +151,29 @@ class _Words:
         if looking.earns is not None:
             yield from self._earns(looking.earns)
         elif looking.per_outcome is not None:
-            yield f"They pay if {one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
+            yield f"They pay if {self._one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{in_full(looking.instead_costs, 3)} {self._currency}"
             yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
 
     def _earns(self, earning: Earning) -> Iterator[str]:
-        """Say what the lines and looking are worth in money."""
-        one = f"one {self._unit}" if self._unit else "one unit of outcome"
-        at, names = f"{in_full(earning.price, 3)} {self._currency}", "+".join(earning.best)
-        yield f"At {at} for {one}, the fixed setting that earns most controls {names}."
-        spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
-        money = _Words(self._rule, f"{self._currency} a trial", self._currency, spread)
-        yield f"Costs taken off, these lines are {money.gain(earning.gain)} than it."
+        """Say what looking itself is worth in money."""
+        money = self._in_money(earning)
+        yield f"The fixed setting that earns most controls {'+'.join(earning.best)}."
         if float(written(earning.value.high, money.decimals)) == 0:
             yield "Costs taken off, looking first gains nothing over it."
         else:
             yield f"Costs taken off, looking first is {money.gain(earning.value)} than it."
+
+    def _in_money(self, earning: Earning) -> _Words:
+        """Return what writes gains in money."""
+        spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
+        return _Words(self._rule, f"{self._currency} a trial", self._currency, spread)
+
+    @property
+    def _one(self) -> str:
+        return f"one {self._unit}" if self._unit else "one unit of outcome"
 
     def loss(self) -> Iterator[str]:
         """Say what the table gives up against doing what is best at every single reading."""

@@ -20,7 +20,7 @@ from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Recommendation, planner_of, recommend
 from rigctl.core.rule import Line, Setting, Slope
 from rigctl.core.rules.readings import Beyond, Days, Readings
-from rigctl.core.rules.saying import at, rows, worth
+from rigctl.core.rules.saying import answer, how_to_read, rows, settings, worth
 from rigctl.core.worth import Gain
 from tests.core.claims import unreadable
 
@@ -257,13 +257,18 @@ def test_what_a_dearer_set_gains_is_not_gained_by_looking():
     assert looking.gain.low < 0 < rule.expected - told.choice.expected - 0.1
     assert (best.cost_per_trial, told.choice.cost_per_trial) == (pytest.approx(0.4), pytest.approx(0.2))
     assert looking.saving == pytest.approx(best.cost_per_trial - rule.cost_per_trial)
-    said = [*worth(rule, outcome="growth", unit="cm2", currency="EUR")]
-    assert said[1] == f"The best fixed setting controls a: {best.low:.2f} to {best.high:.2f} cm2, at 0.4 EUR a trial."
-    assert said[2].startswith("These lines are not shown to be better")
+    said = everything_said(rule)
+    assert said[2] == f"The best fixed setting controls a: {best.low:.2f} to {best.high:.2f} cm2, at 0.4 EUR a trial."
+    assert said[1].startswith("These lines are not shown to be better")
     assert said[4].startswith("Costs aside, looking first is better by ")
     no_more = replace(rule, looking=replace(looking, value=Gain(0.0, 0.0, 0.0)))
-    said = [*worth(no_more, outcome="growth", unit="cm2", currency="EUR")]
+    said = everything_said(no_more)
     assert said[4] == "Costs aside, looking first gains nothing over the best fixed setting."
+
+
+def everything_said(rule):
+    said = answer(rule, outcome="growth", unit="cm2", currency="EUR")
+    return [*said, *worth(rule, unit="cm2", currency="EUR"), *how_to_read(rule)]
 
 
 def test_looking_is_worth_what_it_earns():
@@ -285,8 +290,10 @@ def test_looking_is_worth_what_it_earns():
     assert earns.gain.expected == pytest.approx(net, abs=0.03)
     assert earns.value.expected >= max(earns.gain.expected, 0.0)
     assert earns.gain.low < earns.gain.expected < earns.gain.high
-    said = [*worth(rule, outcome="growth", unit="cm2", currency="EUR")]
-    assert "At 0.5 EUR for one cm2, the fixed setting that earns most controls b." in said  # `a` costs more
+    said = everything_said(rule)
+    assert said[1].startswith("At 0.5 EUR for one cm2, that earns ")
+    assert said[1].endswith(" EUR a trial more than any fixed setting.")
+    assert "The fixed setting that earns most controls b." in said  # `a` costs more
     assert any(line.startswith("Costs taken off, looking first is ") for line in said)
     assert not any(unreadable(line) for line in said)
 
@@ -340,24 +347,26 @@ def test_slopes_of_support_are_those_of_differences():
 def test_everybody_can_read_a_rule(rho, tolerance):
     """Sentences of at most 20 words, without a term of the trade; and a table whose every line says when it holds."""
     rule = found(rho, tolerance).rule
-    for line in worth(rule, outcome="growth", unit="cm2", currency="EUR"):
+    for line in everything_said(rule):
         assert not unreadable(line), line
     table = rows(rule, {"a": "mM", "b": "mM", "c": "pH"})
     assert len({row.when for row in table}) == len(table) <= 7
-    assert all(s.variable in row.at for row, line in zip(table, rule.lines, strict=True) for s in line.settings)
+    assert all(
+        s.variable in " ".join(row.at) for row, line in zip(table, rule.lines, strict=True) for s in line.settings
+    )
 
 
 def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
     """So that it can be worked out by hand."""
-    settings = (
+    follows = (
         Setting("ph", 6.12, (Slope("ca", 3.2, 0.4), Slope("t", -5.0, -1.5)), 4.0, 8.0),
         Setting("n", 80.0, (), 0.0, 100.0, 20.0),
     )
-    line = Line((), ("n", "ph"), settings, 1.0, 0.0, 0.0, 0.0, None, 0)
-    assert at(line, {"n": "mL"}) == "ph 6.12 + 0.4 x (ca - 3.2) - 1.5 x (t + 5), n 80 mL"
+    line = Line((), ("n", "ph"), follows, 1.0, 0.0, 0.0, 0.0, None, 0)
+    assert settings(line, {"n": "mL"}) == ("ph 6.12 + 0.4 x (ca - 3.2) - 1.5 x (t + 5)", "n 80 mL")
     assert line.setpoints({"ca": 4.2, "t": -5.0}) == {"ph": pytest.approx(6.52), "n": 80.0}
-    assert settings[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0
-    assert replace(settings[1], at=71.0).setpoint({}) == 80.0
+    assert follows[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0
+    assert replace(follows[1], at=71.0).setpoint({}) == 80.0
 
 
 @pytest.mark.parametrize(
