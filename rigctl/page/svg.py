@@ -139,9 +139,12 @@ class Figure:
     # what keeps its shape ---------------------------------------------------------------------------------------------
 
     def dots(self, xs: Sequence[float] | FloatArray, ys: Sequence[float] | FloatArray, kind: str) -> None:
-        """Draw round dots: lines of no length, with round ends that are not stretched."""
+        """Draw dots: lines of next to no length, with ends that are not stretched.
+
+        Of no length at all, those with square ends are not printed by browsers.
+        """
         known = ((x, y) for x, y in zip(xs, ys, strict=True) if isfinite(x + y))
-        self._path("".join(f"M{self.x(x):.0f} {self.y(y):.0f}h0" for x, y in known), kind)
+        self._path("".join(f"M{self.x(x):.0f} {self.y(y):.0f}h.1" for x, y in known), kind)
 
     def stretches(self, found: Sequence[tuple[float, float]], at: float, kind: str) -> None:
         """Draw parts of a strip, so many pixels from the top; the shortest can still be seen."""

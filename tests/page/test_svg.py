@@ -55,7 +55,7 @@ def test_a_drawing_says_what_it_shows():
     line, band, dots = root.iter("path")
     assert line.attrib["d"].count("M") == 2  # broken where a value is missing
     assert band.attrib["d"].endswith("Z")
-    assert dots.attrib["d"].count("h0") == 1
+    assert dots.attrib["d"].count("h.1") == 1
     assert not [e for e in root.iter() if "style" in e.attrib]
 
 
