@@ -101,7 +101,8 @@ class Lesson:
     gain: Gain
     """Of controlling it over leaving it alone."""
     extra_cost: float | None
-    """Currency units a trial: of control sets that differ by it alone; None: no two such sets were metered."""
+    """Currency units a trial: beside what else the recommendation controls, else on average of control sets that differ
+    by it alone; None: no two such sets were metered."""
 
     @property
     def effect(self) -> Literal["better", "worse", "unclear"]:
@@ -231,11 +232,15 @@ class Appraisal:
         return found
 
     def _extra_cost(self, column: int) -> float | None:
-        """Return what control sets that differ by this variable alone differ in cost, on average."""
+        """Return what controlling it costs beside the recommended set's others; else on average beside any others."""
         sets = {frozenset(s.indices): cost for s, cost in zip(self.space.control_sets, self.charged, strict=True)}
-        pairs = [(cost, sets.get(members - {column})) for members, cost in sets.items() if column in members]
-        told = [more - less for more, less in pairs if more is not None and less is not None]
-        extra = float(np.mean(told)) if told else None
+        told: dict[frozenset[int], float] = {}
+        for members, more in sets.items():
+            less = sets.get(members - {column})
+            if column in members and more is not None and less is not None:
+                told[members - {column}] = more - less
+        beside = frozenset(self.way(self.chosen)) - {column}
+        extra = told.get(beside, float(np.mean([*told.values()]))) if told else None
         return 0.0 if extra is not None and abs(extra) < SMALLEST else extra
 
 

@@ -153,6 +153,16 @@ def test_each_variable_is_told_whether_controlling_it_does_something():
     assert a.gain.low <= truth(held).mean() - truth(nodes).mean() <= a.gain.high
 
 
+def test_a_variable_costs_what_it_does_beside_the_recommended_set():
+    """What it costs beside other variables is an average only where it was not metered beside these."""
+    problem = problem_of(sets=(("a",), ("a", "b"), ("c",), ("b", "c")))
+    found = recommend(problem, history_of(problem, 80), trial_rng(0, 1), 0.2)  # at 0.4, 0.3, 0.7 and 1.5
+    lessons = {lesson.variable: lesson.extra_cost for lesson in found.worth.lessons}
+    assert "a" in found.choice.control_set
+    assert lessons["b"] == pytest.approx(-0.1)
+    assert lessons["a"] is None
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_everybody_can_read_a_recommendation(seed):
     """Whatever is recommended, with and without costs: no sentence of more than 20 words, no term of the trade."""
