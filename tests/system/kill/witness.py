@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import DoseRow
+from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.space import Space
 
@@ -27,6 +28,7 @@ GIVEN_UP = (
     "not decided: ",
     "decided, but it has to wait",
 )
+OVERTAKEN = re.compile(r"^its time was .+ ago, and what its sensor reads now is trial (\d+)'s$")
 FINAL = {State.RECORDED, State.LOST, State.FAILED}
 
 
@@ -60,13 +62,23 @@ def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
         given_up = row.state is State.ABANDONED and row.because.startswith(GIVEN_UP)
         if len(ends) != 1 or (row.state not in FINAL and not given_up):
             yield f"trial {row.trial}: ended {len(ends)} times, is {row.state}"
-        if row.state is State.FAILED:
+        if row.state is State.FAILED and not overtaken(journal, row):
             yield f"trial {row.trial}: FAILED on a rig without faults: {row.because}"
     lost = sum(row.state is State.LOST for row in rows)
     if lost > kills:
         yield f"{lost} trials lost to {kills} kills"
     if len(journal.history(space)) != len(rows):
         yield "a trial is missing from the history"
+
+
+def overtaken(journal: Reader, row: TrialRow) -> bool:
+    """Tell whether it rightly has no outcome: a later trial's was due, too, when the sensor could be read again."""
+    named = OVERTAKEN.search(row.because)
+    if named is None or row.awaited is None:
+        return False
+    later = journal.trial(int(named[1])).awaited
+    ended_s = next(e.at_s for e in journal.events(row.trial) if e.event is Event.FAIL)
+    return later is not None and row.awaited.due_s < later.due_s <= ended_s
 
 
 def _late(journal: Reader) -> Iterator[str]:
