@@ -13,7 +13,7 @@ import structlog
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log, never_begun
 from rigctl.campaign.journal.log import damaged_log
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, lay_out
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
@@ -127,9 +127,7 @@ def _migrate(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection
     if version >= VERSION and not unsealed(connection):
         return
     with transaction(connection):
-        for number in range(version, VERSION):
-            for statement in MIGRATIONS[number]:
-                connection.execute(statement)
+        lay_out(connection, since=version)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         check(connection)

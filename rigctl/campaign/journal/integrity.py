@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION, has_table
+from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, has_table, lay_out
 from rigctl.campaign.journal.seals import VERSION_SEAL, broken_seal
 
 MAGIC: Final = b"SQLite format 3\x00"
@@ -83,9 +83,7 @@ def _broken(connection: sqlite3.Connection) -> str:
     if version > VERSION:
         return ""
     with closing(sqlite3.connect(":memory:")) as ideal:
-        for migration in MIGRATIONS[:version]:
-            for statement in migration:
-                ideal.execute(statement)
+        lay_out(ideal, version)
         lost = sorted(name for name, _ in _objects(ideal) - _objects(connection))
     if lost:
         return f"not as it was made: {', '.join(lost)}"

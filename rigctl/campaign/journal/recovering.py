@@ -19,7 +19,7 @@ from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.mending import Mending, mended
 from rigctl.campaign.journal.reader import FILE_NAME, Reader
 from rigctl.campaign.journal.salvage import Salvaged, salvage
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS
+from rigctl.campaign.journal.schema import APPLICATION_ID, lay_out
 from rigctl.campaign.journal.stored import Violation
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.money import Micros
@@ -133,9 +133,7 @@ def _held_together(found: Salvaged) -> tuple[Mending, tuple[Violation, ...]]:
 
 
 def _fill(connection: sqlite3.Connection, version: int, mending: Mending) -> None:
-    for migration in MIGRATIONS[:version]:
-        for statement in migration:
-            connection.execute(statement)
+    lay_out(connection, version)
     connection.execute("PRAGMA ignore_check_constraints = ON")  # what breaks one is found by the invariants
     for table, rows in mending.tables.items():
         for row in rows:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from rigctl.campaign.journal.integrity import MAGIC, log_of
-from rigctl.campaign.journal.schema import MIGRATIONS, VERSION, sealed_tables
+from rigctl.campaign.journal.schema import VERSION, has_table, lay_out, sealed_tables
 from rigctl.campaign.journal.seals import Sums, located, sums_of
 from rigctl.errors import JournalCorrupt
 
@@ -77,7 +77,6 @@ class Salvaged:
 
     version: int
     tables: Mapping[str, Table]
-    had_log: bool
     whole: bool
     """Whether it was closed in good order: nothing can be missing that would not show."""
 
@@ -143,8 +142,7 @@ def _put_in_schema(copy: Path) -> None:
     ideal = copy.with_name("ideal.sqlite")
     with closing(sqlite3.connect(ideal, isolation_level=None)) as new:
         new.execute("BEGIN")
-        for statement in (statement for migration in MIGRATIONS for statement in migration):
-            new.execute(statement)
+        lay_out(new)
         new.execute("COMMIT")
     size, data = 4096, ideal.read_bytes()
     cells, last = struct.unpack(">H", data[103:105])[0], struct.unpack(">I", data[108:112])[0]
@@ -164,24 +162,18 @@ def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged
     seals = _seals(connection)
     tables = {}
     with closing(sqlite3.connect(":memory:")) as ideal:
-        for migration in MIGRATIONS[:version]:
-            for statement in migration:
-                ideal.execute(statement)
-        for table in (t for t in sealed_tables(version) if _has(ideal, t)):
+        lay_out(ideal, version)
+        for table in (t for t in sealed_tables(version) if has_table(ideal, t)):
             tables[table] = _table(connection, table, _columns(ideal, table), seals.get(table))
     if not any(table.rows for table in tables.values()):
         raise JournalCorrupt(_hopeless(path, "no row of it can be read"))
     last = max((row["id"], row["closed"]) for row in tables["starts"].dicts()) if tables["starts"].rows else (0, 0)
-    return Salvaged(version, tables, had_log, had_log or bool(last[1]))
+    return Salvaged(version, tables, had_log or bool(last[1]))
 
 
 def _version_of(there: set[str]) -> int:
     marks = ((7, "looks"), (6, "upkeep"), (5, "acts"), (4, "seals"), (2, "phases"))
     return next((version for version, table in marks if table in there), 1)
-
-
-def _has(connection: sqlite3.Connection, table: str) -> bool:
-    return bool(connection.execute(f"PRAGMA table_info({table})").fetchall())
 
 
 def _columns(ideal: sqlite3.Connection, table: str) -> tuple[Column, ...]:

@@ -193,6 +193,13 @@ def sealed_tables(version: int) -> tuple[str, ...]:
     return tuple(table for first, tables in since for table in tables if version >= first)
 
 
+def lay_out(connection: sqlite3.Connection, version: int = VERSION, since: int = 0) -> None:
+    """Make the tables of a journal of this version, in a file that is empty or of the version `since`."""
+    for migration in MIGRATIONS[since:version]:
+        for statement in migration:
+            connection.execute(statement)
+
+
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
     """Tell whether there is such a table; an older version's file lacks those that came later."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
