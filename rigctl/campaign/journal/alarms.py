@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Final
 
 from rigctl.campaign.alarms import AlarmEvent, Begun, Minded, Raised
-from rigctl.campaign.journal.database import ask, fetch
-from rigctl.campaign.journal.schema import has_table
+from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.errors import UsageError
 
 _RAISED: Final = "SELECT severity, source, message, utc, at_s, id AS alarm, trial FROM alarms WHERE id > ? ORDER BY id"
 _MINDED: Final = """
     SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.source, r.message, r.id AS alarm
-    FROM acts a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
+    FROM {} a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
     WHERE a.id > ? AND a.verb IN ('ack', 'shelve', 'unshelve') AND a.argument LIKE 'alarm %' ORDER BY a.id"""
 
 
@@ -27,15 +25,12 @@ class Mark:
     start: int = 0
 
 
-class AlarmRows:
+class AlarmRows(Questions):
     """Questions to one open journal."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def last(self) -> Mark:
         """Return the last rows that there are."""
-        acts = "acts" if has_table(self._connection, "acts") else "(SELECT 0 AS id)"
+        acts = "acts" if self._has("acts") else "(SELECT 0 AS id)"
         sql = "SELECT {} AS alarm, {} AS act, {} AS start"
         tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", acts, "starts"))  # noqa: S608 - ours
         found = ask(self._connection, sql.format(*tables))[0]
@@ -45,9 +40,7 @@ class AlarmRows:
         """Return all that came after; None: everything."""
         after = after or Mark()
         starts = "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id"
-        minded: tuple[Minded, ...] = ()
-        if has_table(self._connection, "acts"):
-            minded = fetch(self._connection, Minded, _MINDED, after.act)
+        minded = self._rows(Minded, "acts", _MINDED, after.act)
         raised = fetch(self._connection, Raised, _RAISED, after.alarm)
         return (*fetch(self._connection, Begun, starts, after.start), *raised, *minded)
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
-from rigctl.campaign.journal.database import ask, fetch
+from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.trial import UNDER_WAY
 from rigctl.core.money import Micros
-
-T = TypeVar("T")
 
 OPERATE: Final = "operate"
 """Verb of the act by which a process was told to run batches for production, no trials of the campaign."""
@@ -29,14 +27,11 @@ IN_TRIAL: Final = f"""EXISTS (
 """Whether an idle line was booked as its trial was closed: what no trial has used comes before it begins."""
 
 
-class IdleRows:
+class IdleRows(Questions):
     """Lines beside the trials' ledger, counted in what was spent."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
     def rows(self) -> tuple[IdleRow, ...]:
-        return _all(self._connection, IdleRow, "idle")
+        return self._rows(IdleRow, "idle")
 
     def spent(self) -> Micros:
         """Return what was used beside the campaign's trials."""
@@ -48,7 +43,7 @@ class IdleRows:
         What was used between a batch and a trial is production's, whichever was first: it is in no campaign's budget.
         What was used in a trial while nobody was in charge of it is that trial's side of the book.
         """
-        if not has_table(self._connection, "idle"):
+        if not self._has("idle"):
             return 0, 0
         this, last = (operated(self._connection, f"(idle.before_trial - {back})") for back in (0, 1))
         which = f"{this} OR ({last} AND NOT {IN_TRIAL})"
@@ -63,29 +58,24 @@ class IdleRows:
         """Return what has been booked since the last trial that was metered."""
         sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
         (last,) = self._connection.execute(sql).fetchone() or (0,)
-        return _all(self._connection, IdleRow, "idle", "WHERE before_trial > ?", last)
+        return self._rows(IdleRow, "idle", "SELECT * FROM {} WHERE before_trial > ? ORDER BY id", last)
 
 
-class AwaitedRows:
+class AwaitedRows(Questions):
     """Trials whose outcome came, or comes, later."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
         """Return them by trial; of one, or of all."""
-        if not has_table(self._connection, "awaited"):
-            return {}
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        sql = f"SELECT * FROM awaited {which} ORDER BY trial"  # noqa: S608 - our own words
-        return {row.trial: row for row in fetch(self._connection, AwaitedRow, sql, *of)}
+        sql = f"SELECT * FROM {{}} {which} ORDER BY trial"  # noqa: S608 - our own words
+        return {row.trial: row for row in self._rows(AwaitedRow, "awaited", sql, *of)}
 
 
-class Charged:
+class Charged(Questions):
     """The sums of the trials' ledger, kept: its lines come and are never changed, so each is summed up once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._last = 0
         """The last line that was summed up."""
         self._sums: tuple[Micros, Micros] = 0, 0
@@ -105,18 +95,18 @@ class Charged:
         return sums
 
 
-class Beside:
+class Beside(Questions):
     """Questions to one open journal."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._last = 0
         """The last event that was looked at for batches: none is ever changed, so each is looked at once."""
         self._told: dict[int, str] = {}
 
     def pins(self) -> dict[str, Pin]:
         """Return the pin that counts, by device."""
-        return {pin.device: pin for pin in _all(self._connection, Pin, "pins")}
+        return {pin.device: pin for pin in self._rows(Pin, "pins")}
 
     def deciders(self) -> dict[int, DeciderRow]:
         """Return which code decided each trial that was not done by hand, by its number."""
@@ -125,7 +115,7 @@ class Beside:
 
     def operations(self) -> dict[int, str]:
         """Return what the processes that began batches for production were told, by trial."""
-        if not has_table(self._connection, "acts"):
+        if not self._has("acts"):
             return {}
         told = ask(self._connection, "SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
         if not told:
@@ -148,12 +138,3 @@ class Beside:
 def operated(connection: sqlite3.Connection, trial: str) -> str:
     """Return SQL that tells whether the trial in this column was a batch for production."""
     return OPERATED.format(trial=trial) if has_table(connection, "acts") else "FALSE"
-
-
-def _all(
-    connection: sqlite3.Connection, kind: type[T], table: str, which: str = "", *parameters: object
-) -> tuple[T, ...]:
-    if not has_table(connection, table):
-        return ()
-    sql = f"SELECT * FROM {table} {which} ORDER BY id"  # noqa: S608 - our own words
-    return fetch(connection, kind, sql, *parameters)

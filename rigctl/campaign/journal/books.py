@@ -5,17 +5,15 @@ Each call returns only after the record is on disk.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from rigctl.campaign.journal.beside import AwaitedRows
-from rigctl.campaign.journal.database import ask, fetch, transaction
-from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.database import Questions, ask, fetch, transaction
+from rigctl.campaign.journal.inserts import Book
 from rigctl.campaign.journal.rows import Amendment, AwaitedRow, Pin, TripRow
-from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import fields_of
@@ -23,13 +21,8 @@ from rigctl.errors import JournalError
 from rigctl.rig.protocols import Unanswered
 
 
-class IdleBook:
+class IdleBook(Book):
     """What was used while no trial was under way."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
         """Book lines inside the transaction that commits the readings they were made from."""
@@ -55,13 +48,8 @@ class Awaiting:
     """Rig seconds until it is read, or given up."""
 
 
-class AwaitedBook:
+class AwaitedBook(Book):
     """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def add(self, trial: int, awaiting: Awaiting) -> None:
         """Note what a trial waits for inside the transaction that charges it."""
@@ -114,16 +102,13 @@ class AwaitedBook:
         with transaction(self._connection):
             self._do.step(trial, State.AWAITING, event, why)
             values = {"trial": trial, "kind": "amend", "was": was, "becomes": becomes, "who": who, "why": why}
-            self._do.insert("corrections", {**values, "utc": self._time.utc(), "at_s": self._time.now_s()})
+            self._do.insert("corrections", {**values, **self._time.stamp()})
             if act:
                 self._do.add_act(act, who, f"trial {trial}", why, str(event))
 
 
-class AnswerBook:
+class AnswerBook(Questions):
     """Whether doses did anything: evidence over the whole campaign, until a person has looked (fault 63)."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def keep(self, actuator: str, probe: str, moved: float, expected: float, *, answered: bool) -> None:
         """Record what this pump's last dose did.
@@ -157,13 +142,8 @@ class AnswerBook:
         return Unanswered(row["doses"], row["trials"])
 
 
-class PinBook:
+class PinBook(Book):
     """Which instrument stands where: a row is never changed, the last one of a device counts."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def keep(self, pins: Iterable[Pin], accepted_by: str = "") -> None:
         """Pin instruments; `accepted_by` names the person who said so."""
@@ -175,13 +155,8 @@ class PinBook:
                     self._do.add_act("accept-device", accepted_by, pin.device, outcome=f"{pin} is expected there")
 
 
-class TripBook:
+class TripBook(Book):
     """The trip's latch: what tripped stays tripped, also for the next process, until a person resets it."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def latch(self, reason: str) -> None:
         """Record a trip; while one is latched, the first reason stays."""

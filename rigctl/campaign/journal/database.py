@@ -13,7 +13,7 @@ import structlog
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log, never_begun
 from rigctl.campaign.journal.log import damaged_log
-from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, lay_out
+from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, has_table, lay_out
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
@@ -303,6 +303,20 @@ def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: 
 def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
     """Return what makes values of this type of a query's rows."""
     return row_decoder(kind, tuple(column[0] for column in cursor.description), loaded)
+
+
+class Questions:
+    """Questions to one open journal. What an older version's file has no table for reads as if it were empty."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _has(self, table: str) -> bool:
+        return has_table(self._connection, table)
+
+    def _rows(self, kind: type[T], table: str, sql: str = "SELECT * FROM {} ORDER BY id", *of: object) -> tuple[T, ...]:
+        """Return what a query finds in this table, whose name it leaves open; by default all that there is."""
+        return fetch(self._connection, kind, sql.format(table), *of) if self._has(table) else ()
 
 
 @contextmanager

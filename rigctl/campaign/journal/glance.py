@@ -5,15 +5,13 @@ Only this module's own words go into its SQL besides parameters.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rigctl.campaign.journal.database import ask, fetch
+from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, TripRow
-from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 
@@ -108,11 +106,8 @@ class Condition:
     """None before the first process."""
 
 
-class Glance:
+class Glance(Questions):
     """Questions to one open journal whose answers stay cheap after 20,000 trials."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def last_event(self) -> int:
         """Return the number of the last event; a trial never changes without one."""
@@ -160,9 +155,7 @@ class Glance:
 
     def idle_meters(self) -> tuple[MeterSum, ...]:
         """Return what each meter has cost beside the trials."""
-        if not self._has("idle"):
-            return ()
-        return fetch(self._connection, MeterSum, _SUMS.format(table="idle", about="0"), 0)
+        return self._rows(MeterSum, "idle", _SUMS.format(table="{}", about="0"), 0)
 
     def least_cost(self) -> Micros | None:
         """Return what a trial with an outcome has cost at least whatever it controlled: time, and what is fixed."""
@@ -179,18 +172,15 @@ class Glance:
         sql = "SELECT * FROM events WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?"
         return fetch(self._connection, EventRow, sql, trial, last)
 
-    def alarms(self, last: int, trial: int | None = None) -> tuple[AlarmRow, ...]:
-        """Return the last so many alarms, of one trial or of all, the newest first."""
-        which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
-        if not self._has("acknowledgements"):
-            return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608 - ours
-        return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
+    def alarms(self, last: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
+        """Return the last so many alarms (None: all), of one trial or of all, the newest first."""
+        sql = _ALARMS if self._has("acknowledgements") else "SELECT *, id AS alarm FROM alarms"
+        which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
+        return fetch(self._connection, AlarmRow, f"{sql} {which}", trial, last)
 
     def acts(self, last: int) -> tuple[ActRow, ...]:
         """Return the last so many acts of people, the newest first."""
-        if not self._has("acts"):
-            return ()
-        return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id DESC LIMIT ?", last)
+        return self._rows(ActRow, "acts", "SELECT *, id AS act FROM {} ORDER BY id DESC LIMIT ?", last)
 
     def doses(self, last: int, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return the last so many doses, of one trial or of all, the newest first."""
@@ -207,12 +197,9 @@ class Glance:
 
     def condition(self) -> Condition:
         """Return what the campaign as a whole was last noted to do."""
-        phases, trips = "SELECT * FROM phases ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
+        newest, trips = "SELECT * FROM {} ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
         return Condition(
-            next(iter(fetch(self._connection, PhaseRow, phases)), None) if self._has("phases") else None,
+            next(iter(self._rows(PhaseRow, "phases", newest)), None),
             next(iter(fetch(self._connection, TripRow, trips)), None),
-            next(iter(fetch(self._connection, LastStart, "SELECT * FROM starts ORDER BY id DESC LIMIT 1")), None),
+            next(iter(self._rows(LastStart, "starts", newest)), None),
         )
-
-    def _has(self, table: str) -> bool:
-        return has_table(self._connection, table)

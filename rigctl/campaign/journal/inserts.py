@@ -77,8 +77,7 @@ class Statements:
             "trial": trial,
             "event": event,
             "state": state,
-            "utc": self._time.utc(),
-            "at_s": self._time.now_s(),
+            **self._time.stamp(),
             "detail": detail,
             "start": self.last_start(),
         }
@@ -87,8 +86,7 @@ class Statements:
     def add_act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
         """Insert what a person did into the audit; return its number."""
         said = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
-        when = {"utc": self._time.utc(), "at_s": self._time.now_s(), "start": self.last_start()}
-        return self.insert("acts", {**said, **when})
+        return self.insert("acts", {**said, **self._time.stamp(), "start": self.last_start()})
 
     def last_start(self) -> int | None:
         """Return the process that writes, by its number: the state directory's lock sees to it that it began last."""
@@ -110,19 +108,28 @@ class Statements:
 
     def add_looks(self, trial: int, found: Mapping[str, Measurement]) -> None:
         """Insert what each variable read before the decision; NaN becomes NULL."""
-        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
+        when = self._time.stamp()
         for name, measured in found.items():
             self.insert("looks", {"trial": trial, "name": name, **fields_of(measured), **when})
 
     def add_idle(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
         """Insert lines of what no trial used, in the transaction that commits the readings they were made from."""
-        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
+        when = self._time.stamp()
         for line in lines:
             self.insert("idle", {**fields_of(line), "before_trial": before_trial, **when})
 
     def add_lines(self, trial: int, lines: Sequence[LedgerLine]) -> None:
         for line in lines:
             self.insert("ledger", {"trial": trial, **fields_of(line)})
+
+
+class Book:
+    """Writes into one open journal. Each call returns only after the record is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
 
 
 def _columns(decision: Decision) -> dict[str, object]:

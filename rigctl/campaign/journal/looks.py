@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import sqrt
 
 from rigctl.campaign.decision import Decision, Looked
-from rigctl.campaign.journal.database import ask, fetch, transaction
-from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.database import Questions, ask, transaction
+from rigctl.campaign.journal.inserts import Book
 from rigctl.campaign.journal.rows import LookRow
-from rigctl.campaign.journal.schema import has_table
-from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.errors import JournalError
@@ -20,13 +17,8 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Measurement
 
 
-class LookBook:
+class LookBook(Book):
     """Writes it. Each call returns only after the record is on disk."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def begin(self, undecided: Decision, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
         """Commit that a trial begins with a look, and the meters' readings; the rig may be prepared from here on.
@@ -55,19 +47,13 @@ class LookBook:
             self._do.add_looks(trial, found)
 
 
-class LookRows:
+class LookRows(Questions):
     """Answers what is asked about it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def rows(self, trial: int | None = None) -> tuple[LookRow, ...]:
         """Return what was read before one trial was decided, or before all, by trial and name."""
-        if not has_table(self._connection, "looks"):
-            return ()
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        sql = f"SELECT * FROM looks {which} ORDER BY trial, name"  # noqa: S608 - our own words
-        return fetch(self._connection, LookRow, sql, *of)
+        return self._rows(LookRow, "looks", f"SELECT * FROM {{}} {which} ORDER BY trial, name", *of)  # noqa: S608 - ours
 
     def by_trial(self, trial: int | None = None) -> Mapping[int, Mapping[str, Looked]]:
         """Return the same as decisions take it, by trial."""

@@ -5,7 +5,6 @@ A journal of version 4 or older has none of it, and reads as if nobody had done 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
@@ -13,9 +12,9 @@ from typing import Final, Literal
 from rigctl.campaign.alarms import shelf_argument
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.database import ask, fetch, transaction
+from rigctl.campaign.journal.database import Questions, ask, fetch, transaction
 from rigctl.campaign.journal.documents import stored
-from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.inserts import Book
 from rigctl.campaign.journal.rows import (
     ActRow,
     Amendment,
@@ -28,8 +27,6 @@ from rigctl.campaign.journal.rows import (
     SuggestionRow,
     TrialRow,
 )
-from rigctl.campaign.journal.schema import has_table
-from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.trial import State
 from rigctl.codec import fields_of, row
 from rigctl.core.money import Micros
@@ -39,13 +36,8 @@ _ALL: Final = 2**62
 Shelving = Literal["shelve", "unshelve"]
 
 
-class PeopleBook:
+class PeopleBook(Book):
     """Writes it. Each call returns only after the record is on disk."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
         """Record what a person did, or tried to do, and what came of it; return its number."""
@@ -62,7 +54,7 @@ class PeopleBook:
         with transaction(self._connection):
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise UsageError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
-            self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
+            self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._time.stamp()})
             self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
 
     def mind_alarm(
@@ -90,7 +82,7 @@ class PeopleBook:
             for last in ask(self._connection, sql, decision.trial):
                 if all(last[column] == cell for column, cell in cells.items()):
                     return int(last["id"])
-            return self._do.insert("suggestions", {**values, **self._now(), "start": self._do.last_start()})
+            return self._do.insert("suggestions", {**values, **self._time.stamp(), "start": self._do.last_start()})
 
     def correct(self, trial: int, kind: Kind, was: Amendment, becomes: Amendment, *, who: str, why: str) -> int:
         """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
@@ -102,53 +94,42 @@ class PeopleBook:
             if not ask(self._connection, "SELECT 1 FROM events WHERE trial = ?", trial):
                 raise JournalError(f"trial {trial}: not in this journal")
             values = {"trial": trial, "kind": kind, "was": was, "becomes": becomes, "who": who, "why": why}
-            number = self._do.insert("corrections", {**values, **self._now()})
+            number = self._do.insert("corrections", {**values, **self._time.stamp()})
             self._do.add_act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
     def add_import(self, source: Source, trials: int) -> int:
         """Note a file inside the transaction that records its trials; return its number."""
         values = fields_of(source)
-        return self._do.insert("imports", {"source": values.pop("name"), **values, "trials": trials, **self._now()})
+        return self._do.insert(
+            "imports", {"source": values.pop("name"), **values, "trials": trials, **self._time.stamp()}
+        )
 
     def add_by_hand(self, trial: int, known: ByHand) -> None:
         """Note what is known besides of a trial inside the transaction that records it."""
         values = fields_of(known)
         self._do.insert("by_hand", {"trial": trial, "import": values.pop("imported"), **values})
 
-    def _now(self) -> Mapping[str, object]:
-        return {"utc": self._time.utc(), "at_s": self._time.now_s()}
 
-
-class PeopleRows:
+class PeopleRows(Questions):
     """Answers what is asked about it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def acts(self) -> tuple[ActRow, ...]:
         """Return the audit, in order."""
-        if not has_table(self._connection, "acts"):
-            return ()
-        return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
+        return self._rows(ActRow, "acts", "SELECT *, id AS act FROM {} ORDER BY id")
 
     def paused_since(self, trial: int) -> ActRow | None:
         """Return the last pause that somebody asked for after this trial was decided."""
-        if not has_table(self._connection, "acts"):
-            return None
         sql = (
-            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
+            "SELECT *, id AS act FROM {} WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
             "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
         )
-        rows = fetch(self._connection, ActRow, sql, trial)
-        return rows[0] if rows else None
+        return next(iter(self._rows(ActRow, "acts", sql, trial)), None)
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
-        if not has_table(self._connection, "suggestions"):
-            return {}
-        sql = "SELECT *, id AS suggestion FROM suggestions ORDER BY id"
-        return {found.suggestion: found for found in fetch(self._connection, SuggestionRow, sql)}
+        sql = "SELECT *, id AS suggestion FROM {} ORDER BY id"
+        return {found.suggestion: found for found in self._rows(SuggestionRow, "suggestions", sql)}
 
     def suggestion_for(self, trial: int) -> SuggestionRow | None:
         """Return the last one that was made for this trial."""
@@ -157,14 +138,12 @@ class PeopleRows:
 
     def imports(self) -> Mapping[int, ImportRow]:
         """Return the files of trials from before the campaign, by their number."""
-        if not has_table(self._connection, "imports"):
-            return {}
-        rows = fetch(self._connection, ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
+        rows = self._rows(ImportRow, "imports", "SELECT *, id AS imported FROM {} ORDER BY id")
         return {found.imported: found for found in rows}
 
     def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
         """Return what is known besides of trials that a person did (of one, or of all), by trial."""
-        if not has_table(self._connection, "by_hand"):
+        if not self._has("by_hand"):
             return {}
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
         sql = f"SELECT *, import AS imported FROM by_hand {which} ORDER BY trial"  # noqa: S608 - our own words
@@ -173,15 +152,13 @@ class PeopleRows:
 
     def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
         """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
-        if not has_table(self._connection, "corrections"):
-            return ()
         which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
-        sql = f"SELECT *, id AS correction FROM corrections WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
-        return fetch(self._connection, CorrectionRow, sql, _ALL if last is None else last, *of)
+        sql = f"SELECT *, id AS correction FROM {{}} WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
+        return self._rows(CorrectionRow, "corrections", sql, _ALL if last is None else last, *of)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""
-        if not has_table(self._connection, "corrections"):
+        if not self._has("corrections"):
             return 0
         return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM corrections")[0]["last"])
 

@@ -34,7 +34,6 @@ from rigctl.campaign.journal.rows import (
     StartRow,
     TrialRow,
 )
-from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
 from rigctl.campaign.journal.upkeep import UpkeepRows
@@ -76,12 +75,6 @@ _DOSES_OF_TRIAL = """
     SELECT *, id AS dose FROM doses WHERE actuator IN (SELECT pump FROM pumps)
     AND at_s >= (SELECT min(at_s) FROM events WHERE trial = ?1) AND trial = ?1 ORDER BY id"""
 """By pump and time, of which there is an index: no dose is older than its trial."""
-
-
-_ALARMS = """
-    SELECT alarms.*, id AS alarm, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
-        coalesce(a.note, '') AS acknowledgement
-    FROM alarms LEFT JOIN acknowledgements a ON a.alarm = id ORDER BY id"""
 
 
 @contextmanager
@@ -284,8 +277,7 @@ class Reader:
         return fetch(self._connection, DoseRow, _DOSES_OF_TRIAL, trial)
 
     def alarms(self) -> tuple[AlarmRow, ...]:
-        known = has_table(self._connection, "acknowledgements")
-        return fetch(self._connection, AlarmRow, _ALARMS if known else "SELECT *, id AS alarm FROM alarms ORDER BY id")
+        return self.glance.alarms(None)[::-1]
 
     def starts(self) -> tuple[StartRow, ...]:
         """Return every process that ran the campaign, in order."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
-from rigctl.campaign.journal.database import ask, fetch
+from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.core.money import Micros
 
 
@@ -40,11 +39,8 @@ class Version:
     """Of the first start."""
 
 
-class Summary:
+class Summary(Questions):
     """Questions to one open journal."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def sets(self) -> tuple[SetSum, ...]:
         """Return what each control set was given, the dearest first."""

@@ -46,6 +46,10 @@ class CampaignTime:
         """Return the wall clock in ISO 8601, for people."""
         return self.wall().isoformat(timespec="milliseconds")
 
+    def stamp(self) -> dict[str, object]:
+        """Return the columns of a row that is written now."""
+        return {"utc": self.utc(), "at_s": self.now_s()}
+
 
 def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wall) -> CampaignTime:
     """Return campaign time as the journal's last start left it, or going on from the last record in a new epoch."""

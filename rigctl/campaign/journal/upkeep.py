@@ -5,27 +5,16 @@ A journal of version 5 or older has none of it, and reads as if nothing had been
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from typing import TypeVar
 
-from rigctl.campaign.journal.database import ask, fetch, transaction
-from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.database import Questions, ask, transaction
+from rigctl.campaign.journal.inserts import Book
 from rigctl.campaign.journal.rows import CalibrationRow, UpkeepKind, UpkeepRow
-from rigctl.campaign.journal.schema import has_table
-from rigctl.campaign.journal.time import CampaignTime
 from rigctl.rig.abilities import Calibration
 
-T = TypeVar("T")
 
-
-class UpkeepBook:
+class UpkeepBook(Book):
     """Writes it. Each call returns only after the record is on disk."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
-        self._do = Statements(connection, time)
 
     def keep(
         self,
@@ -63,33 +52,23 @@ class UpkeepBook:
         return tuple(changed)
 
     def _now(self) -> Mapping[str, object]:
-        return {"utc": self._time.utc(), "at_s": self._time.now_s(), "epoch": self._time.epoch}
+        return {**self._time.stamp(), "epoch": self._time.epoch}
 
 
-class UpkeepRows:
+class UpkeepRows(Questions):
     """Answers what is asked about it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
     def rows(self) -> tuple[UpkeepRow, ...]:
         """Return what people have done, in order."""
-        if not has_table(self._connection, "upkeep"):
-            return ()
-        return fetch(self._connection, UpkeepRow, "SELECT * FROM upkeep ORDER BY id")
+        return self._rows(UpkeepRow, "upkeep")
 
     def calibrations(self) -> Mapping[str, CalibrationRow]:
         """Return what each device last said of its calibration, by name."""
-        return self._by_device(
-            "SELECT * FROM calibrations WHERE id IN (SELECT max(id) FROM calibrations GROUP BY device)"
-        )
+        return self._by_device("max(id)")
 
     def calibrated(self) -> Mapping[str, CalibrationRow]:
         """Return since when each device says so, by name: as of the last change, else as it was first read."""
-        return self._by_device(
-            "SELECT * FROM calibrations WHERE id IN (SELECT coalesce(max(CASE WHEN changed THEN id END), min(id)) "
-            "FROM calibrations GROUP BY device)"
-        )
+        return self._by_device("coalesce(max(CASE WHEN changed THEN id END), min(id))")
 
     def dosed_ml(self, pump: str, since_s: float = 0.0) -> tuple[float, int]:
         """Return the volume of a pump's doses since a campaign time, open ones in full, and how many they are."""
@@ -112,7 +91,6 @@ class UpkeepRows:
         )
         return float(row["ml"])
 
-    def _by_device(self, sql: str) -> Mapping[str, CalibrationRow]:
-        if not has_table(self._connection, "calibrations"):
-            return {}
-        return {row.device: row for row in fetch(self._connection, CalibrationRow, sql)}
+    def _by_device(self, which: str) -> Mapping[str, CalibrationRow]:
+        sql = f"SELECT * FROM {{0}} WHERE id IN (SELECT {which} FROM {{0}} GROUP BY device)"  # noqa: S608 - our own words
+        return {row.device: row for row in self._rows(CalibrationRow, "calibrations", sql)}

@@ -159,8 +159,7 @@ class Journal:
         values = {
             "trial": None if trial is None else trial.trial,
             **fields_of(alarm),
-            "utc": self.time.utc(),
-            "at_s": self.time.now_s(),
+            **self.time.stamp(),
         }
         with self._change():
             self._do.insert("alarms", values)
