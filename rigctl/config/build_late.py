@@ -22,9 +22,10 @@ def build_late(context: Context) -> LateSpec | None:
     first, findings = context.config.outcome, context.findings
     _further(context)
     by_hand = first.by == "hand"
-    if by_hand and first.sensor is not None:
-        what = f'got "{first.sensor}", but a person says it (by: hand); take one of them out'
-        findings.add(("outcome", "sensor"), what)
+    for path, section in context.outcomes:
+        if section.by == "hand" and section.sensor is not None:
+            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
+            findings.add((*path, "sensor"), what)
     if by_hand and first.after is not None:
         findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
     if not by_hand and first.after is None:
@@ -67,6 +68,3 @@ def _further(context: Context) -> None:
         if section.by == "hand" and first.by != "hand":
             what = "got hand, which it can only be if `outcome` is by hand, too: the trial waits for all of them"
             context.findings.add((*path, "by"), what)
-        if section.by == "hand" and section.sensor is not None:
-            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
-            context.findings.add((*path, "sensor"), what)

@@ -33,14 +33,8 @@ COLUMNS = frozenset(
     {
         *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
         *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
-        *(
-            "hand.cost_then",
-            "hand.noise_sd",
-            "hand.noise_factor",
-            "corrected.void",
-            "corrected.amended",
-            "corrected.why",
-        ),
+        *("hand.cost_then", "hand.noise_sd", "hand.noise_factor"),
+        *("corrected.void", "corrected.amended", "corrected.why"),
     }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""

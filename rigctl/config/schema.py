@@ -33,6 +33,8 @@ from rigctl.config.fields import (
     one_of,
 )
 from rigctl.config.sections import (
+    CalibrationSection,
+    InventorySection,
     LateSection,
     MetricsSection,
     NaturalSection,
@@ -42,8 +44,8 @@ from rigctl.config.sections import (
     Section,
     TodaySection,
     TrialSection,
+    TubingSection,
 )
-from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 

@@ -1,4 +1,4 @@
-"""What any section is, how a variable varies when it is left alone, what a trial consists of, and who is told what.
+"""What any section is; how variables vary when left alone, what a trial consists of, what wears out, who is told what.
 
 Each docstring goes into the JSON schema, so into the editor.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rigctl.config.fields import Duration, Quantity, Samples, Time, Trials, one_of, or_words
+from rigctl.config.fields import Doses, Duration, Quantity, Samples, Time, Trials, Volume, one_of, or_words
 
 
 class Section(BaseModel):
@@ -218,6 +218,31 @@ class TrialSection(Section):
     """Time between imposing the setpoints and measuring."""
     measure: MeasureSection
     """How sensors are read."""
+
+
+class InventorySection(Section):
+    """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
+
+    volume: Volume
+    """What a full bottle holds."""
+    warn_at: Doses = 20
+    """An alarm is raised when so many usual doses are left."""
+
+
+class TubingSection(Section):
+    """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
+
+    replace_after: Volume
+    """An alarm is raised when it has seen so much."""
+
+
+class CalibrationSection(Section):
+    """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
+
+    every: Duration | None = None
+    """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""
+    slope: Annotated[list[float], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [85.0, 105.0])
+    """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""
 
 
 class TodaySection(Section):

@@ -6,7 +6,7 @@ A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,18 +56,18 @@ def shown(value: Any) -> str:
     """Show a value as the user wrote it, cut short."""
     if value is None:
         return "nothing"
-    text = f'"{value}"' if isinstance(value, str) else _flow(value)
+    text = f'"{value}"' if isinstance(value, str) else flow(value)
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
-def _flow(value: Any) -> str:
-    """Write a value in one line, as YAML."""
+def flow(value: Any, text: Callable[[str], str] = str) -> str:
+    """Write a value in one line, as YAML; `text` writes the text in it."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(v)}" for key, v in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(v, text)}" for key, v in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
+        return "[" + ", ".join(flow(v, text) for v in value) + "]"
+    if isinstance(value, str | bool):
+        return text(value) if isinstance(value, str) else str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else "" if value is None else str(value)
 
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final
 
+from rigctl.config import wording
 from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft, is_pump
 
 MOST_FOR_ALL: Final = 6
@@ -41,18 +42,13 @@ def configuration(draft: Draft, devices: Sequence[Device]) -> str:
 
 
 def flow(value: Any) -> str:
-    """Write a value as YAML on one line."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {flow(v)}" for key, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(flow, value))}]"
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, str) and re.fullmatch(r"[-+.\d].*|true|false|null", value) and " " not in value:
-        return json.dumps(value)
-    return str(value)
+    """Write a value as YAML on one line, text in quotes where it would be read as something else."""
+    return wording.flow(value, _quoted)
+
+
+def _quoted(text: str) -> str:
+    read_otherwise = re.fullmatch(r"[-+.\d].*|true|false|null", text) and " " not in text
+    return text if _PLAIN.fullmatch(text) and not read_otherwise else json.dumps(text, ensure_ascii=False)
 
 
 def _line(text: str, comment: str = "") -> str:
