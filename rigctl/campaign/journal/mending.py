@@ -7,7 +7,6 @@ Whatever was put in says so in its note.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, Final
 from rigctl.campaign.journal import later
 from rigctl.campaign.journal.documents import loaded, stored
 from rigctl.campaign.journal.salvage import Salvaged
+from rigctl.campaign.journal.stored import identity_of
 from rigctl.campaign.ledger import UNITS
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.core.money import Micros
@@ -81,7 +81,7 @@ def mended(found: Salvaged, without: Iterable[tuple[str, tuple[Any, ...]]] = ())
     mending = Mending.of(found)
     for table, key in without:
         mending.keep(table, (r for r in mending.tables[table] if tuple(r.values())[: len(key)] != key))
-    mending.identity = _identity(mending)
+    mending.identity = identity_of(mending.tables["campaign"])
     _campaign(mending)
     _starts(mending)
     _trials(mending)
@@ -91,14 +91,6 @@ def mended(found: Salvaged, without: Iterable[tuple[str, tuple[Any, ...]]] = ())
     _phases(mending)
     _people(mending)
     return mending
-
-
-def _identity(mending: Mending) -> Mapping[str, Any]:
-    try:
-        texts = loaded("identity", mending.tables["campaign"][0]["identity"])
-        return {key: json.loads(text) for key, text in texts.items()}
-    except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
-        return {}
 
 
 def _campaign(mending: Mending) -> None:

@@ -86,12 +86,7 @@ class Rows:
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
-        """What must not change of the campaign, by dotted key; nothing where it cannot be read."""
-        try:
-            texts = loaded("identity", self["campaign"][0]["identity"])
-            return {key: parsed(text) for key, text in texts.items()}
-        except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
-            return {}
+        return identity_of(self["campaign"])
 
     @cached_property
     def prices(self) -> Mapping[str, Decimal]:
@@ -155,6 +150,15 @@ class Given:
         if dose["trial"] is not None:
             self.trial_ml = ml + (self.trial_ml if dose["trial"] == self.trial else 0.0)
             self.trial = dose["trial"]
+
+
+def identity_of(campaign: Sequence[Row | dict[str, Any]]) -> Mapping[str, Any]:
+    """Return what must not change of the campaign, by dotted key; nothing where its row cannot be read."""
+    try:
+        texts = loaded("identity", campaign[0]["identity"])
+        return {key: parsed(text) for key, text in texts.items()}
+    except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
+        return {}
 
 
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
