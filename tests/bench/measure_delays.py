@@ -21,7 +21,7 @@ from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.simulate import one_thread, simulate
 from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.play import Post
+from tests.bench.late import Awaiting, Post
 
 LONGEST: Final = 20
 """Trials after which an outcome comes at the latest."""
@@ -61,7 +61,9 @@ def regret(cell: Cell, post: Post | None) -> Regret:
     """Play one campaign, and return what it lost; outcomes come by `post`."""
     bench = bench_problem(cell)
     policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
-    played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed, post=post)
+    late = None if post is None else Awaiting(policy, post)
+    played = simulate(bench, late or policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed)
+    played = played if late is None else late.told(played)
     table = columns(bench, played)
     final = [value for value in table["inference"] if not np.isnan(value)]
     gaps = np.diff(np.array([0.0, *table["cost_varying"]]))

@@ -17,11 +17,12 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
 from rigctl.core.levers import Situation
-from rigctl.core.play import Post, play
+from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Outstanding, recommend
+from tests.bench.late import Awaiting, Post
 
 ALL_HARVEST = ExplorationShare(first=0.0, then=0.0)
 OPTIONS = ModelOptions("fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
@@ -175,7 +176,8 @@ def test_a_simulated_campaign_has_its_outcomes_late(problem):
     def observe(proposal):
         return Observation(proposal.trial, proposal.control_set, tuple(rng.random(2)), 1.0, 10**6)
 
-    played = play(Watching(), replace(problem, budget=10**9), observe, 1, most=4, post=Post(delays.get, 3, 20))
+    late = Awaiting(Watching(), Post(delays.get, 3, 20))
+    played = late.told(play(late, replace(problem, budget=10**9), observe, 1, most=4))
     assert seen == [[], [(1, True)], [(1, True)], [(1, True), (3, True)]]
     assert [(o.y, o.awaited) for o in played.history.observations] == [(1.0, False)] * 2 + [(None, False), (1.0, False)]
     assert played.history.spent == 4 * 10**6

@@ -25,7 +25,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.play import Played, Post, play
+from rigctl.core.play import Played, play
 from rigctl.core.policy import Policy, Proposal
 
 Row = dict[str, Any]
@@ -120,12 +120,10 @@ def simulate(
     nature: Nature | None = None,
     *,
     told: bool = True,
-    post: Post | None = None,
 ) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent.
 
-    Where there are readings the policy is `told` them, or plays on the same days without them. Outcomes come by `post`,
-    if there is one.
+    Where there are readings the policy is `told` them, or plays on the same days without them.
     """
     streams = Streams.of(seed)
     days, trials = Days(bench, nature, streams), count(1)
@@ -140,7 +138,7 @@ def simulate(
     seen = zip(points, _observe(bench, points, streams.initial), strict=True)
     known = History.of(_observation(0, -1, x, y, 0) for x, y in seen)
     look, seed = days.look if looks else None, streams.policy_seed
-    return play(policy, problem, observe, seed, look=look, known=known, post=post, timer=time.thread_time)
+    return play(policy, problem, observe, seed, look=look, known=known, timer=time.thread_time)
 
 
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: Days) -> Observation:
