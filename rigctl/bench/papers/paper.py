@@ -104,8 +104,6 @@ class Claim:
 class Paper:
     """Everything of one paper."""
 
-    name: str
-    source: str
     budgets: tuple[Budget, ...]
     grids: tuple[Block, ...]
     quick: tuple[Block, ...]
@@ -126,8 +124,6 @@ def paper_of(name: str) -> Paper:
     must_be_one_of(name, PAPERS, "paper")
     content: dict[str, Any] = yaml.safe_load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
     return Paper(
-        name=name,
-        source=content["source"],
         budgets=tuple(build(Budget, b, f"paper {name}: budget") for b in content["budgets"]),
         grids=tuple(block_of(b, f"paper {name}: grid {i}") for i, b in enumerate(content["grids"], 1)),
         quick=tuple(block_of(b, f"paper {name}: quick {i}") for i, b in enumerate(content["quick"], 1)),

@@ -76,7 +76,7 @@ def catalogue() -> Mapping[str, Entry]:
 
 
 def _ageing(name: str, kind: str, *args: Any, **options: Any) -> BenchProblem:
-    return replace(control_set_problem(name, *args, **options), name=f"{name}@{kind}", level=LEVELS[kind])
+    return replace(control_set_problem(name, *args, **options), level=LEVELS[kind])
 
 
 def entry_of(problem: str) -> Entry:

@@ -80,7 +80,6 @@ def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform
     floor = float(f(sobol(dimension, 1 << 12)).min())
     slope = {"uniform": 0.0, "varying": 20.0 / dimension, "varying-sum": 20.0}[costs]
     return BenchProblem(
-        name=f"{name}{dimension}",
         space=one_set(dimension),
         objective=f,
         costs=TrialCosts(field=LinearCost(1.0, slope)),

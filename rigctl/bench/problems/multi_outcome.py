@@ -37,7 +37,7 @@ def zdt3(dimension: int = 5, *, mapped: bool = True) -> BenchProblem:
 
     worst = (1.0, 10.0) if mapped else (0.0, 0.0)
     reference = (0.0, 0.0) if mapped else (-1.0, -10.0)
-    return _problem("zdt3" if mapped else "zdt3-unscaled", f, dimension, reference)
+    return _problem(f, dimension, reference)
 
 
 def trays() -> BenchProblem:
@@ -51,12 +51,10 @@ def trays() -> BenchProblem:
         table = np.abs(np.sin(at[:, 0]) * np.cos(at[:, 1]) * np.exp(np.abs(1.0 - radius)))
         return np.stack([tray / TRAY_BEST, table / TABLE_BEST], axis=1)
 
-    return _problem("trays", f, 2, (0.0, 0.0))
+    return _problem(f, 2, (0.0, 0.0))
 
 
-def _problem(
-    name: str, f: Callable[[FloatArray], FloatArray], dimension: int, reference: Sequence[float]
-) -> BenchProblem:
+def _problem(f: Callable[[FloatArray], FloatArray], dimension: int, reference: Sequence[float]) -> BenchProblem:
     """Return the problem of two outcomes f, (n, d) -> (n, 2); inputs are dear to use in their order, the first most.
 
     Points known beforehand count neither as trials nor as use of the dear input.
@@ -71,7 +69,6 @@ def _problem(
         return {"dear_input": used[:, 0].tolist(), "hypervolume": volumes, **each}
 
     return BenchProblem(
-        name=name,
         space=space,
         objective=f,
         costs=TrialCosts((1.0,), noise_sd=0.0, told=True),

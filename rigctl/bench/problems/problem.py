@@ -81,7 +81,6 @@ class TrialCosts:
 class BenchProblem:
     """Everything a simulated campaign needs."""
 
-    name: str
     space: Space
     objective: Callable[[FloatArray], FloatArray]
     """The outcome without noise: (n, d) unit cube -> (n,), or (n, K) where there are several."""
@@ -187,7 +186,6 @@ def control_set_problem(
     variables = [Variable(f"x{i + 1}", "", 0.0, 1.0, marginal) for i, marginal in enumerate(marginals)]
     space = Space.of(variables, [[f"x{i + 1}" for i in s] for s in recipe.control_sets])
     return BenchProblem(
-        name=name,
         space=space,
         objective=lambda x: objective(np.asarray(x)[:, : objective.dimension]),
         costs=TrialCosts.named(costs),

@@ -47,8 +47,6 @@ class Suspicion:
 
     begins: int
     noticed: int
-    sign: float = 0.0
-    """Of the change of values; 0: not known."""
 
 
 def noticed(
@@ -128,6 +126,5 @@ def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | Non
         # as likely up as down: ln cosh(pull) - own, without overflow
         ratios = np.logaddexp(pull, -pull) - np.log(2.0) - own
         if np.logaddexp.reduce(ratios) > THRESHOLD:
-            best = int(ratios.argmax())
-            return Suspicion(low + int(starts[best]), end, float(np.sign(pull[best])))
+            return Suspicion(low + int(starts[ratios.argmax()]), end)
     return None
