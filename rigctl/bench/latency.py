@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from rigctl.bench.problems.problem import COST_SETS, PLANT_SETS
+from rigctl.bench.running.simulate import one_thread
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
@@ -114,11 +115,6 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     """
     if repeats < 1 or n < 1:
         raise ValueError(f"latency: got n {n}, repeats {repeats}; both must be at least 1")
-    # a limit only holds for libraries loaded by then, so load those that bring a BLAS of their own
-    import scipy.linalg  # noqa: F401, PLC0415 - loaded for its BLAS
-    import sklearn.gaussian_process  # noqa: F401, PLC0415 - loaded for its thread pool
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
-
     observations = history(n, seed).observations
     growing = [History.of(observations[: max(n - repeats, 0)])]
     for observation in observations[len(growing[0]) :]:
@@ -130,7 +126,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
         policy.propose(start, problem, past, trial_rng(seed, len(past) + 1))
         return time.process_time() - begin
 
-    with threadpool_limits(limits=1):
+    with one_thread():
         # the first is not counted: it pays for imports, first allocations, and all that was to be kept from the
         # decisions before it
         spent = [decide(past) for past in growing][1:]

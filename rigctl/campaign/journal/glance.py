@@ -201,5 +201,5 @@ class Glance(Questions):
         return Condition(
             next(iter(self._rows(PhaseRow, "phases", newest)), None),
             next(iter(fetch(self._connection, TripRow, trips)), None),
-            next(iter(self._rows(LastStart, "starts", newest)), None),
+            next(iter(fetch(self._connection, LastStart, newest.format("starts"))), None),
         )
