@@ -19,9 +19,9 @@ from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
 from rigctl.bench.problems.nature import Nature
-from rigctl.bench.problems.rules import RuleTruth, Ways
+from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.running.simulate import one_thread, simulate
-from rigctl.core.experiment.space import Space
+from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.play import Played
 from rigctl.core.policy import trial_rng
@@ -51,7 +51,7 @@ class Told:
         return (self.truth - (self.low + self.high) / 2) / self.sd if self.sd else 0.0
 
 
-def followed(space: Space, rule: Rule, truth: RuleTruth) -> Ways:
+def followed(space: Space, rule: Rule, truth: RuleTruth) -> Settings:
     """Return what somebody who follows the short rule does at each of the readings."""
     sets, points = [], np.full(truth.readings.shape, 0.5)
     for row, read in enumerate(space.to_engineering(truth.readings).tolist()):
@@ -62,7 +62,7 @@ def followed(space: Space, rule: Rule, truth: RuleTruth) -> Ways:
         for name, value in line.setpoints(readings).items():
             column = space.names.index(name)
             points[row, column] = (value - space.lows[column]) / space.spans[column]
-    return Ways(np.array(sets), points)
+    return Settings(points, np.array(sets))
 
 
 def always(space: Space, names: Sequence[str], setpoints: Mapping[str, float], truth: RuleTruth) -> float:

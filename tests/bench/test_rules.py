@@ -12,11 +12,12 @@ from rigctl.bench.asking.labels import policy_spec
 from rigctl.bench.problems.functions import hartmann3
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import control_set_problem
-from rigctl.bench.problems.rules import RuleTruth, Ways
+from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.regrets import rule_after
 from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.space import Settings
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.play import Decided, Played
 from rigctl.core.policy import Proposal
@@ -40,7 +41,7 @@ def rules(sets, rho, count=1024):
 
 def always_controlling(found, control_set):
     """The best rule that controls always the same."""
-    return Ways(np.full(len(found.most), control_set), found.settings[:, control_set])
+    return Settings(found.settings[:, control_set], np.full(len(found.most), control_set))
 
 
 def test_the_best_rule_of_one_variable_against_brute_force():

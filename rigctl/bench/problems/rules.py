@@ -20,8 +20,9 @@ from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.terms import Terms
 from rigctl.bench.problems.truth import Truth
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.space import Settings
 from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
 
 READINGS = 128
@@ -31,16 +32,6 @@ AXIS = {1: 401, 2: 41, 3: 41}
 """Points per axis of the grid of settings, by the number of controlled variables that matter..."""
 MANY_TERMS = 8192
 """... and half as many for a function of more terms, which is smooth."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ways:
-    """Hold what a rule does at each of N readings."""
-
-    sets: IntArray
-    """(N,)."""
-    points: FloatArray
-    """(N, d), unit cube; only the controlled columns count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,19 +89,19 @@ class RuleTruth:
         return cls(objective, masks, before, readings, nodes, most, settings)
 
     @property
-    def best(self) -> Ways:
-        """Return the best rule."""
+    def best(self) -> Settings:
+        """Return what the best rule does at each of the readings."""
         sets = self.most.argmax(axis=1)
-        return Ways(sets, self.settings[np.arange(len(sets)), sets])
+        return Settings(self.settings[np.arange(len(sets)), sets], sets)
 
-    def always(self, control_set: int, setting: Sequence[float]) -> Ways:
+    def always(self, control_set: int, setting: Sequence[float]) -> Settings:
         """Return what does not heed the readings, as a rule; the setting is (k,), unit cube."""
         points = np.full(self.before.shape, 0.5)
         points[:, self.masks[control_set] == 1] = setting
-        return Ways(np.full(len(points), control_set), points)
+        return Settings(points, np.full(len(points), control_set))
 
-    def value(self, ways: Ways) -> float:
-        """Return V of a rule, outcome units."""
+    def value(self, ways: Settings) -> float:
+        """Return V of a rule that does this at each of the readings, outcome units."""
         controlled = self.masks[ways.sets][:, None, :] == 1
         x = np.where(controlled, ways.points[:, None, :], self.nodes)
         d = self.objective.dimension

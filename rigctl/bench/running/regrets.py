@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.problems.rules import RuleTruth, Ways
+from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import Truth
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.space import Settings
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
@@ -178,12 +179,13 @@ def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]
     return control_set, tuple(choice.setpoints[name] for name in space.control_sets[control_set].names)
 
 
-def rule_after(played: Played, row: int, readings: FloatArray) -> Ways:
+def rule_after(played: Played, row: int, readings: FloatArray) -> Settings:
     """Return what would be run at each of the readings (N, d), unit cube, by the full rule after that trial."""
     history, known = _known_after(played, row), Hyperparameters.remembered(played.decisions[row].state)
     problem, _ = present(replace(played.problem, looks=True), history)
     posterior = fit_history(problem, history, known, under_way=False).posterior
-    return Ways(*planner_of(problem, history, posterior, trial_rng(played.seed, row + 2), 0.0).best_at(readings))
+    sets, points = planner_of(problem, history, posterior, trial_rng(played.seed, row + 2), 0.0).best_at(readings)
+    return Settings(points, sets)
 
 
 def _known_after(played: Played, row: int) -> History:

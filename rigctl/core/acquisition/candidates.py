@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import changes_only, neighbours, snapped
-from rigctl.core.experiment.space import ControlSet, Space
+from rigctl.core.experiment.space import ControlSet, Settings, Space
 
 LONGEST = 0.5
 """Lengthscales count as no longer than this: half a range away a setting is another one, whatever the model says."""
@@ -21,25 +21,6 @@ ROUNDS = 3
 LEADERS = 6
 CHILDREN = 6
 """A search looks at so many settings near each of so many of the best, again and again."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Settings:
-    """Hold settings of several control sets."""
-
-    points: FloatArray
-    """(b, d), unit cube; only the controlled columns count."""
-    sets: IntArray
-    """(b,), control set of each."""
-
-    def __len__(self) -> int:
-        return len(self.sets)
-
-    def of(self, rows: IntArray) -> Settings:
-        return Settings(self.points[rows], self.sets[rows])
-
-    def among(self, sets: Sequence[int]) -> Settings:
-        return self.of(np.flatnonzero(np.isin(self.sets, sets)))
 
 
 def by_members(control_set: ControlSet) -> tuple[int, tuple[int, ...]]:

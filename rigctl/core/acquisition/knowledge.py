@@ -22,10 +22,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.acquisition.candidates import Settings
 from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.space import Space
+from rigctl.core.experiment.space import Settings, Space
 
 STEPS = 49
 WIDEST = 4.8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.acquisition.candidates import Settings, Surroundings, by_members, join, peaks
+from rigctl.core.acquisition.candidates import Surroundings, by_members, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.acquisition.readings import after_readings_to_come
@@ -16,6 +16,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.costs.groups import estimates
+from rigctl.core.experiment.space import Settings
 
 NODES = 8
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""

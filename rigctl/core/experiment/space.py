@@ -87,6 +87,25 @@ class ControlSet:
         return "+".join(self.names)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Settings:
+    """Hold settings of several control sets."""
+
+    points: FloatArray
+    """(b, d), unit cube; only the controlled columns count."""
+    sets: IntArray
+    """(b,), control set of each."""
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def of(self, rows: IntArray) -> Settings:
+        return Settings(self.points[rows], self.sets[rows])
+
+    def among(self, sets: Sequence[int]) -> Settings:
+        return self.of(np.flatnonzero(np.isin(self.sets, sets)))
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """Hold all variables and the control sets to choose from.

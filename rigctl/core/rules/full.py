@@ -17,7 +17,7 @@ from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.levels import climb_on_grid, snapped
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.space import Space
+from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.rules.readings import Beyond, Days
 
 DOUBT = 1.0
@@ -28,16 +28,6 @@ CAUTION = 10.0
 """Further standard deviations by which a climb is held back where less is known than at the setting it started from."""
 TOLERANCE = 1e-4
 """Prior standard deviations of support: a climb that promises less has arrived."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ways:
-    """Hold settings to choose from."""
-
-    sets: IntArray
-    """(w,), rising: control set of each."""
-    points: FloatArray
-    """(w, d), unit cube; only the controlled columns count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,16 +80,16 @@ class Seeking:
     """Standardised; tolerance is a share of the distance from it."""
     tolerance: float
 
-    def ways(self, among: Sequence[int], history: History, further: Ways) -> Ways:
+    def ways(self, among: Sequence[int], history: History, further: Settings) -> Settings:
         """Return the settings of these control sets that occurred in a trial with an outcome, and `further` ones."""
         x = np.array([o.x for o in history.complete], dtype=float)
         x = snapped(np.clip(x, 0.0, 1.0), self.space.steps)
         sets = np.concatenate([np.repeat(np.array(among, dtype=np.int64), len(x)), further.sets])
         points = np.concatenate([np.tile(x, (len(among), 1)).reshape(-1, self.space.dimension), further.points])
         order = np.argsort(sets, kind="stable")
-        return Ways(sets[order], points[order])
+        return Settings(points[order], sets[order])
 
-    def full(self, days: Days, ways: Ways, *, climbing: bool) -> Full:
+    def full(self, days: Days, ways: Settings, *, climbing: bool) -> Full:
         """Choose on every day: the cheapest set that is good enough, at its best supported setting.
 
         Args:
@@ -128,7 +118,7 @@ class Seeking:
         return np.minimum(best, self.floor + (1 - self.tolerance) * (best - self.floor))
 
 
-def best_ways(days: Days, ways: Ways) -> Best:
+def best_ways(days: Days, ways: Settings) -> Best:
     """Find the best supported setting of every control set on every day."""
     count, m = len(days), len(days.masks)
     way = np.zeros((count, m), dtype=np.int64)

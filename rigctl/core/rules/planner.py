@@ -16,9 +16,10 @@ from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Settings
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.natural import persistences
-from rigctl.core.rules.full import Full, Seeking, Ways
+from rigctl.core.rules.full import Full, Seeking
 from rigctl.core.rules.lines import Leaf
 from rigctl.core.rules.readings import Days, Readings, telling
 from rigctl.core.rules.short import Formula, constant, short_rule
@@ -62,8 +63,8 @@ class Planner:
     posterior: Posterior
     seeking: Seeking
     trusted: tuple[Persistence | None, ...]
-    ways: Ways
-    """Settings to choose from."""
+    ways: Settings
+    """To choose from, by control set."""
     count: int
     """Days."""
 
@@ -94,7 +95,7 @@ class Planner:
         own = telling(space, trusted)
         sets = np.array(sorted(settings), dtype=np.int64)
         points = np.concatenate([space.rows(i, np.array([settings[i]])) for i in sets.tolist()])
-        ways, count = Ways(sets, points), 1
+        ways, count = Settings(points, sets), 1
         if own:
             count = next(days for most, days in DAYS if len(posterior.x) <= most)
             ways = seeking.ways(sets.tolist(), history, ways)
