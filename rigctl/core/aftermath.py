@@ -39,10 +39,6 @@ class Forecast:
     low: float
     high: float
 
-    def z(self, value: float) -> float:
-        """Return how many spreads a value lies above what was expected."""
-        return (value - self.mean) / self.sd if self.sd > 0 else 0.0 if value == self.mean else np.inf
-
     def verdict(self, value: float) -> Verdict:
         """Say whether a value lies in the range."""
         return "below" if value < self.low else "above" if value > self.high else "within"

@@ -112,7 +112,7 @@ def _who(problem: Problem, history: History, term: Term) -> str:
     )
     # of a drift the mean since it began has gone half the way
     share = sign(problem) * (1.0 if term.kind == "step" else 0.5)
-    return blamed(pairs, share * term.change, abs(share) * term.change_sd, term.since).why
+    return blamed(pairs, share * term.change, abs(share) * term.change_sd, term.since)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,17 +127,8 @@ class Pairs:
     """(n,), the other sensor's, in the same unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Say who has changed, and on what grounds."""
-
-    blame: Blame
-    why: str
-    """In plain sentences, without the last full stop."""
-
-
-def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verdict:
-    """Judge whether the plant or a sensor has changed.
+def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> str:
+    """Say whether the plant or a sensor has changed, and on what grounds; without the last full stop.
 
     Explanations, as likely as each other beforehand: the plant has (no difference has moved), or the first sensor (the
     difference has moved by the change), or the second alone (it has moved, and the first outcome has not changed). Or
@@ -153,8 +144,7 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     apart = first - second
     before, after = apart[times < since], apart[times >= since]
     if min(len(before), len(after)) < FEWEST:
-        why = f"both sensors were read in too few trials on one side of trial {since} ({FEWEST} are needed)"
-        return Verdict("unknown", why)
+        return f"both sensors were read in too few trials on one side of trial {since} ({FEWEST} are needed)"
     moved = float(after.mean() - before.mean())
     spread = sqrt((before.var() * len(before) + after.var() * len(after)) / (len(apart) - 2))
     sd = max(spread, 1e-12 * abs(change)) * sqrt(1 / len(before) + 1 / len(after))
@@ -166,8 +156,7 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     both = _log_normal(moved, sqrt(sd**2 + wide**2)) + _log_normal(change, sqrt(change_sd**2 + wide**2))
     found: dict[Blame, float] = {"plant": plant, "sensor": own, "other sensor": other, "unknown": both}
     best, next_best = sorted(found, key=lambda b: -found[b])[:2]
-    blame: Blame = best if found[best] - found[next_best] > log(SURE) else "unknown"
-    return Verdict(blame, _WHY[blame])
+    return _WHY[best if found[best] - found[next_best] > log(SURE) else "unknown"]
 
 
 def _log_normal(x: float, sd: float) -> float:

@@ -46,21 +46,19 @@ def _pairs(first: float, second: float, trials: int = 60) -> Pairs:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "change", "blame"),
+    ("pairs", "change", "said"),
     [
-        (_pairs(-4.0, -4.0), -4.0, "plant"),
-        (_pairs(-4.0, 0.0), -4.0, "sensor"),
-        (_pairs(0.0, 3.0), -0.2, "other sensor"),
-        (_pairs(-4.0, -1.5), -4.0, "unknown"),
-        (_pairs(-4.0, -4.0, trials=33), -4.0, "unknown"),
+        (_pairs(-4.0, -4.0), -4.0, "it is the plant that has changed"),
+        (_pairs(-4.0, 0.0), -4.0, "it is the first sensor that has aged"),
+        (_pairs(0.0, 3.0), -0.2, "it is the second sensor that has moved"),
+        (_pairs(-4.0, -1.5), -4.0, "it cannot be told yet"),
+        (_pairs(-4.0, -4.0, trials=33), -4.0, "too few trials on one side of trial 31"),
     ],
     ids=["plant", "first sensor", "second sensor", "both in part", "too early"],
 )
-def test_two_sensors_tell_who_has_changed(pairs: Pairs, change: float, blame: str) -> None:
+def test_two_sensors_tell_who_has_changed(pairs: Pairs, change: float, said: str) -> None:
     """The difference of two sensors depends on nothing but the sensors; what fits badly is not told."""
-    found = blamed(pairs, change, 0.5, 31)
-    assert found.blame == blame
-    assert found.why
+    assert said in blamed(pairs, change, 0.5, 31)
 
 
 @pytest.mark.parametrize(("second", "said"), [(True, "it is the plant that has changed"), (False, ONE_SENSOR)])

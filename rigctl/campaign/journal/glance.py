@@ -75,9 +75,7 @@ class PhaseRow:
 
     phase: str
     why: str
-    until_s: float | None
     utc: str
-    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +83,7 @@ class LastStart:
     """The last process that ran the campaign."""
 
     utc: str
-    at_s: float
     seen_utc: str
-    seen_s: float
     ended: str | None
     version: str
     safe: bool | None

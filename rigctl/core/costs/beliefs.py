@@ -21,7 +21,6 @@ CostBound = Literal["hoeffding", "empirical-bernstein"]
 class CostBelief:
     """Hold what one control set's trials cost, currency units."""
 
-    trials: int
     mean: float | None
     """Mean of the known costs, or of what trials were charged where none is known; None before the first."""
     lcb: float
@@ -77,9 +76,7 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     """
     sets = range(len(problem.space.control_sets))
     if problem.known_costs is not None:
-        return tuple(
-            CostBelief(history.trials_of(i), c, c, to_micros(c)) for i, c in zip(sets, problem.known_costs, strict=True)
-        )
+        return tuple(CostBelief(c, c, to_micros(c)) for _, c in zip(sets, problem.known_costs, strict=True))
     costs = [charges(history, i) for i in sets]
     dearest = problem.cost_ceiling or max((float(c.max()) for c in costs if c.size), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
@@ -118,14 +115,14 @@ def _relative_scatter(costs: Sequence[FloatArray]) -> float:
 def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, scatter: float) -> CostBelief:
     n = costs.size
     if n == 0:
-        return CostBelief(0, None, 0.0, to_micros(dearest))
+        return CostBelief(None, 0.0, to_micros(dearest))
     mean = float(costs.mean())
     width = dearest * sqrt(2 * log_horizon / n)
     if bound == "empirical-bernstein" and n > 1:
         # The range of n uniform draws falls short of the true one by (n-1)/(n+1) on average.
         spread = float(np.ptp(costs)) * (n + 1) / (n - 1)
         width = min(width, sqrt(2 * float(costs.var()) * log_horizon / n) + 3 * spread * log_horizon / n)
-    return CostBelief(n, mean, max(mean - width, 0.0), _upper(costs, scatter))
+    return CostBelief(mean, max(mean - width, 0.0), _upper(costs, scatter))
 
 
 def _upper(costs: FloatArray, scatter: float) -> Micros:
