@@ -25,7 +25,7 @@ from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
 from rigctl.core.rules.full import DOUBT
-from rigctl.core.rules.planner import Planner
+from rigctl.core.rules.planner import Chosen, Planner
 from rigctl.core.rules.stating import Fixed, state
 from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
 from rigctl.errors import PolicyError, counted
@@ -326,10 +326,8 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
     found, problem, history = planner.on(read), planner.problem, planner.history
     if found is None:
         return choice
-    index = found.control_set
-    cost = Prices.of(problem, history).at(index, np.array([found.setting]))
-    best = Supported(index, found.setting, found.mean, found.sd, played=True)
-    return _option(problem, history, best, None if cost is None else float(cost[0]))
+    cost = Prices.of(problem, history).at(found.control_set, np.array([found.setting]))
+    return _option(problem, history, found, None if cost is None else float(cost[0]))
 
 
 def _why_not(
@@ -349,7 +347,7 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
     return [None if cost is None else float(cost[0]) for cost in priced]
 
 
-def _option(problem: Problem, history: History, found: Supported, cost: float | None) -> Option:
+def _option(problem: Problem, history: History, found: Supported | Chosen, cost: float | None) -> Option:
     index, expected = found.control_set, sign(problem) * found.mean
     half = half_width(found.sd)
     return Option(
