@@ -26,11 +26,13 @@ from tests.bench.players import install_plugin
 
 PARTICULAR = """
     from dataclasses import dataclass
+    from typing import Any
 
     @dataclass(frozen=True)
     class Particular:
         name = "particular"
         most: int = 3
+        told: Any = None
 
         def mistakes(self, problem):
             d = problem.space.dimension
@@ -97,12 +99,13 @@ def test_what_the_problem_brings_need_not_be_given(tmp_path):
 
 
 def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch):
-    """Whatever it says does not fit is told, before its first proposal."""
+    """Whatever it says does not fit is told, before its first proposal; an option may be anything."""
     install_plugin(tmp_path, "particular_policy", PARTICULAR, "particular", "Particular")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match="problem levy4: policy particular: variables: got 4, must be at most 3"):
         cells_of(tmp_path, "{problem: levy4, policy: particular, budget: 3}")
     assert cells_of(tmp_path, on("levy4", "particular", "{most: 4}"))
+    assert cells_of(tmp_path, on("levy4", "particular", "{most: 4, told: [1, a]}"))
 
 
 def test_checking_needs_no_truth(tmp_path, monkeypatch):
@@ -155,6 +158,7 @@ def test_the_command_line_refuses_with_exit_2_and_writes_nothing(arguments, tmp_
         (base("model: {nodes: 5000}"), r"model\.nodes: got 5000, must be at least 16 and at most 4096"),
         (base("model: {beta: -2}"), r"policy default: model\.beta: got -2, must be finite and > 0"),
         (base("model: {beta: .inf}"), r"model\.beta: got inf, must be a finite number"),
+        (base(f"model: {{beta: {'9' * 400}}}"), "beta: got 9+, must be a finite number"),
         (base("model: {noise_sd: 0}"), r"model\.noise_sd: got 0, must be finite and > 0"),
         (base("model: {lengthscales: 0.1}"), r"model\.lengthscales: got 0\.1, must be a list \(each a finite number\)"),
         (base("model: {lengthscales: [0.1, 0, 1]}"), r"model\.lengthscales: got \[0\.1, 0, 1\], must all be finite"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from math import isfinite
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rigctl.bench.cell import PolicySpec
 from rigctl.bench.names import must_be_one_of
@@ -128,24 +130,17 @@ def _tuple(value: Any) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    kind = get_origin(hint) or hint
-    if kind in (Union, UnionType):
-        return any(_fits(h, value) for h in get_args(hint))
-    if kind is Literal:
-        return value in get_args(hint)
-    if isinstance(value, bool):
-        return hint in (bool, Any)
-    if hint is float:
-        return isinstance(value, int | float) and isfinite(value)
-    if kind is tuple:
-        return isinstance(value, tuple) and _elements_fit(get_args(hint), value)
-    return isinstance(value, kind) if isinstance(kind, type) else True
+    try:
+        _one_option(hint).model_validate({"value": value})
+    except ValidationError:
+        return False
+    return True
 
 
-def _elements_fit(hints: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
-    if hints[1:] == (...,):
-        return all(_fits(hints[0], v) for v in values)
-    return len(hints) == len(values) and all(map(_fits, hints, values))
+@cache  # building a model takes longer than all else here
+def _one_option(hint: Any) -> type[BaseModel]:
+    config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    return create_model("Option", __config__=config, value=(hint, ...))
 
 
 def _allowed(hint: Any) -> str:
