@@ -70,7 +70,7 @@ def test_the_page_in_a_browser(tmp_path, axe):
     """
     kept = tmp_path / "kept"
     state = kept / "state"
-    words = ("demo", "--serve", "--seed", "1", "--budget", "200", "--speed", "1200", "--keep", str(kept))
+    words = ("demo", "--serve", "--seed", "1", "--budget", "200", "--speed", "300", "--keep", str(kept))
     with rigctl(*words, cwd=tmp_path) as (process, said), chromium() as driver:
         url = page_of(process, said)
         token = json.loads(ask(state, "token", "create", "Anna", "--json"))["token"]
