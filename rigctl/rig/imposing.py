@@ -271,20 +271,22 @@ def _unit_of(spec: RigSpec, wiring: Wiring, actuator: str) -> str:
 async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> float:
     """Return where a ramp begins: at the setpoint it holds, else where its variable is, within its range.
 
+    What is let go by a setpoint holds that; one beyond the range stands for none.
+
     Raises:
         ReadBackMismatch: it holds what nobody here has sent, and no step from there is allowed; nothing was driven.
         GarbledReply: its variable cannot be read; nothing was driven.
     """
     state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]
     variable = next((v for v in spec.variables if v.actuator == actuator.name), _NOTHING)
-    at = state.setpoint if state.controlled else None
-    if at is None:
+    at, beyond = state.setpoint, variable.read_back_tolerance
+    if at is None or not limits.low - beyond <= at <= limits.high + beyond:
+        if state.controlled and at is not None:
+            held, within = told(state, actuator.device.unit), f"[{limits.low:g}, {limits.high:g}]"
+            why = f"holds {held}, beyond its range {within}, and may not jump; who set it? Let go of it first"
+            raise ReadBackMismatch(why, device=actuator.name)
         probe = next((p for p in wiring.probes if p.name == variable.name), None)
         at = limits.low if probe is None else await _value(probe, actuator.name)
-    elif not limits.low <= at + variable.read_back_tolerance or not at - variable.read_back_tolerance <= limits.high:
-        held, within = told(state, actuator.device.unit), f"[{limits.low:g}, {limits.high:g}]"
-        why = f"holds {held}, beyond its range {within}, and may not jump; who set it? Let go of it first"
-        raise ReadBackMismatch(why, device=actuator.name)
     return min(max(at, limits.low), limits.high)
 
 

@@ -81,6 +81,15 @@ async def test_a_ramp_does_not_begin_at_a_guess(bench, slewed):
     assert len(bench.valve.applied) == sent
 
 
+@pytest.mark.parametrize(("held", "begins"), [(50.0, 49.0), (0.0, 28.0)])
+async def test_a_ramp_begins_at_the_setpoint_that_it_was_let_go_by(bench, slewed, held, begins):
+    """It holds 50, wherever the variable is; but a value beyond its range only says that it holds none."""
+    bench.valve.state = ActuatorState(controlled=False, setpoint=held)
+    bench.valve.release = lambda deadline: None
+    await slewed.control({"b": 30.0 if held else 29.0})
+    assert bench.valve.applied[0] == pytest.approx(begins, abs=0.5)
+
+
 @pytest.mark.parametrize("held", [99.0, -5.0, float("nan")])
 async def test_a_ramp_does_not_begin_beyond_the_range(bench, slewed, held):
     """What another hand has set beyond the range is no place to take a step from; let go of, it begins anew."""
