@@ -25,6 +25,8 @@ from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
 MAX_LINE_BYTES = 64 * 1024
+_CFLAG = 2
+"""Where `termios` has the control modes."""
 QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
@@ -125,12 +127,18 @@ class SolePort:
     pyserial's lock (`flock`) keeps out only those who ask for it too. The terminal's own exclusive mode (TIOCEXCL)
     keeps out everybody; it belongs to the terminal, so it is given back before closing: somebody else may keep a
     virtual port open, and with it the mode.
+
+    DTR stays raised when it is closed (HUPCL): raised anew it restarts some boards, in the middle of what they drive,
+    and one that takes longer to start than it is waited for would be restarted for ever.
     """
 
     def __init__(self, port: Any) -> None:
         self._port = port
         self.fileno: Callable[[], int] = port.fileno
         fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+        attributes = termios.tcgetattr(port.fileno())
+        attributes[_CFLAG] &= ~termios.HUPCL
+        termios.tcsetattr(port.fileno(), termios.TCSANOW, attributes)
 
     def close(self) -> None:
         with suppress(OSError):  # unplugged: there is nothing left to give back
@@ -155,7 +163,7 @@ def serial_opener(where: LineUrl) -> OpenPort:
                 exclusive=True,
             )
             port = SolePort(opened)
-        except (serial.SerialException, OSError, ValueError) as problem:
+        except (serial.SerialException, OSError, ValueError, termios.error) as problem:
             raise _why_not(where, problem) from problem
         if holder := other_user_of(where.path):  # whoever opened it before us and asked for no lock
             port.close()

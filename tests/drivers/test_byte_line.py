@@ -9,6 +9,7 @@ import socket as socket_module
 import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 from hypothesis import given
@@ -154,6 +155,21 @@ def test_66_every_serial_port_is_opened_for_us_alone(line, echo, scheme):
     assert exclusive(fd)
     port.close()
     assert not exclusive(fd)
+    os.close(fd)
+
+
+@pytest.mark.parametrize("scheme", ["serial", "modbus_rtu"])
+def test_dtr_is_not_dropped_between_two_openings(line, echo, scheme):
+    """Else each opening after a silence, and each start, would restart a board that hangs on it."""
+    fd = os.open(echo.path, os.O_RDWR | os.O_NOCTTY)
+    attributes = termios.tcgetattr(fd)
+    attributes[2] |= termios.HUPCL
+    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+    port = line(f"{scheme}://{echo.path}?baud=250000")
+    port.open()
+    assert not termios.tcgetattr(fd)[2] & termios.HUPCL
+    port.close()
+    assert not termios.tcgetattr(fd)[2] & termios.HUPCL
     os.close(fd)
 
 
