@@ -11,6 +11,7 @@ learnt from what can be told apart: the answer to any other request never begins
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
@@ -132,7 +133,9 @@ class Exchanger:
         least_s = ANSWER_S + (request.answer_bytes + 8) * self.timing.per_byte_s
         quiet_s = self.timing.quiet_s
         tries, silent, busy = 0, 0, 0
+        first_s = time.monotonic()
         while True:
+            asked_s = time.monotonic()
             tries_left = 1 if tries + 1 >= READ_TRIES else SILENT_TRIES - silent
             try:
                 found = values(self.ask(request, self._share(deadline, tries_left, least_s)))
@@ -154,8 +157,10 @@ class Exchanger:
                 if silent >= SILENT_TRIES or deadline.remaining_s < quiet_s + least_s:
                     raise
             else:
-                if silent:  # the first try may be answered, too; a command's answer is another, so it need not wait
-                    self._wire.silence.distrust(quiet_s)
+                if silent and quiet_s:
+                    # This may be the answer to the first try: that to the last comes as much later as it was asked,
+                    # after a silence. A command's answer is another, so it need not wait.
+                    self._wire.silence.distrust(asked_s + quiet_s - first_s + quiet_s)
                     self._wire.press_on()
                 return found
             self.repeated += 1

@@ -61,6 +61,15 @@ def test_3_the_second_answer_to_a_read_that_was_repeated_is_not_the_next_value(s
     assert slow_rtu.read_registers(1, "input", 3, 1, patient()) == [43]
 
 
+@pytest.mark.slow
+def test_3_a_unit_that_always_answers_late_answers_no_other_question(slow_rtu, unit):
+    """Its first answer comes to the repetition, whose own comes when the next register would be asked for."""
+    unit.words[(4, 3)] = 43
+    unit.faults = [lost, lambda reply: [reply, 1.0, reply]]
+    assert slow_rtu.read_registers(1, "input", 2, 1, Deadline.after(3.0)) == [42]
+    assert slow_rtu.read_registers(1, "input", 3, 1, patient()) == [43]
+
+
 def test_resync_forgets_a_late_reply(slow_rtu, unit):
     """resync() after a timeout stays silent until the late reply has come, and drops it."""
     unit.faults = [overdue := Overdue()]
