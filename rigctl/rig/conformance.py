@@ -92,7 +92,8 @@ def _run(bench: TestBench, passed: list[str], checks: Iterable[Callable[..., Non
         promise = (check.__doc__ or check.__name__).strip().rstrip(".")
         broken = f"driver {bench.name!r} breaks a promise ({promise})"
         try:
-            check(*arguments)
+            with bench.watching():
+                check(*arguments)
         except Broken as found:
             raise DriverNonConformance(f"{broken}: {found}") from found
         except Exception as problem:  # a driver under test may raise anything; that is one of the findings

@@ -1,10 +1,15 @@
 """`check_driver` on devices that remember what they should ask for, and ask before they command."""
 
+from time import sleep
+
 import pytest
 
+from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceError, DriverNonConformance
+from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import ActuatorState
-from tests.drivers.test_conformance import BoxDevice, check
+from rigctl.rig.testing import ScriptedLine
+from tests.drivers.test_conformance import Box, BoxDevice, BoxDriver, check
 
 
 class Stale(BoxDevice):
@@ -82,6 +87,22 @@ class CuriousPump(BoxDevice):
         super().stop(deadline)
 
 
+class Sleepy(BoxDevice):
+    """Gives the instrument time that nobody can take back."""
+
+    def apply(self, value, deadline):
+        super().apply(value, deadline)
+        sleep(0.001)
+
+
+class Polite(BoxDevice):
+    """Gives the instrument time by the clock."""
+
+    def apply(self, value, deadline):
+        super().apply(value, deadline)
+        self.line.clock.sleep(0.001)
+
+
 @pytest.mark.parametrize(
     ("device", "says"),
     [
@@ -98,3 +119,11 @@ def test_what_would_be_believed_of_an_instrument_that_says_nothing_is_found(devi
     """Old values, states from memory, questions repeated, late answers, and asking before a command."""
     with pytest.raises(DriverNonConformance, match=says):
         check(device=device)
+
+
+def test_a_driver_that_sleeps_is_found():
+    """By its line and by the clock it may wait: a question is cut short by the one, rig time is kept by the other."""
+    with pytest.raises(DriverNonConformance, match=r"apply\(\) calls time\.sleep, must wait by its line"):
+        check(device=Sleepy)
+    clock, polite = RealClock(1000.0), type("Tested", (BoxDriver,), {"device": Polite})
+    assert check_driver(polite, {}, lambda: ScriptedLine(Box(), clock=clock), clock).checks
