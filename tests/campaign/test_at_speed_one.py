@@ -117,6 +117,7 @@ class Bench:
     plc: Any
     state: Path
     told: list[Any] = field(default_factory=list)
+    clock: Any = field(default_factory=RealClock)
     heard: Any = None
     doses: Any = None
 
@@ -134,7 +135,7 @@ class Bench:
         for name, value in values.items():
             text = text.replace(name.upper(), value)
         (path := self.state.with_name("rig.yaml")).write_text(text, encoding="utf-8")
-        loaded, clock = load(path), RealClock()
+        loaded, clock = load(path), self.clock
         spec = replace(campaign_spec(loaded), policy=TenLines(), policy_name="ten-lines", policy_options={})
         spec = replace(spec, max_trials=max_trials)
         make = rig_factory(loaded, clock)
