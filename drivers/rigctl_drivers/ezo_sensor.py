@@ -98,7 +98,11 @@ class EzoSensor:
         self._compensation = None if compensate is None else Compensation(compensate, line.clock)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask as `EzoChannel.identify`; raises `IdentityMismatch` also if it is set to speak another unit than ours."""
+        """Ask as `EzoChannel.identify`; raises `IdentityMismatch` also if it is set to speak another unit than ours.
+
+        Who has to be asked may have been without power: it is prepared again before the next reading.
+        """
+        self._prepared = False
         found, model = self._channel.identify(deadline), self._options.model.casefold()
         question, meant = SET_TO.get(model, ("", ""))
         said = if_known(self._channel, question, deadline) if meant and self.unit == UNITS[model] else None

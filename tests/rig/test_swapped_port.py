@@ -146,3 +146,25 @@ async def test_another_pump_on_the_port_doses_nothing(socket):
         await rig.hands.dose("doser", 5.0)
     await rig.close()
     assert not pumps["base"].running
+
+
+async def test_a_circuit_that_comes_back_on_the_port_is_told_its_temperature_again(socket):
+    """Without power it has forgotten it, and nobody heard that it restarted: it would read for 25 degC then."""
+
+    def circuit():
+        knows = {"i": "?I,EC,2.14", "O,?": "?O,EC", "Name,?": "?NAME,", "R": "1258", "C,0": ""}
+
+        def answer(request):
+            if (command := request[:-1].decode()) == "T,19.50":
+                knows.update({command: "", "R": "1413"})
+            said = knows[command]
+            return [f"{said}\r*OK\r".encode() if said else b"*OK\r"]
+
+        return answer
+
+    url = f"serial://{socket(cut_lines(END), circuit())}?quiet=0.1"
+    rig = rig_of({}, ("ezo", url, {"model": "EC", "temperature_c": 19.5}, 5.0), FakeDoseLog())
+    assert (await rig.hands.read("sensor")).value == 1413
+    socket(cut_lines(END), circuit())
+    assert (await rig.hands.read("sensor")).value == 1413
+    await rig.close()
