@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import socket
 import termios
 from collections.abc import Callable, Mapping
@@ -62,8 +63,13 @@ class TextLine:
         self._wire.close()
 
     def resync(self) -> None:
-        self._dropped = (self._dropped + self._buffer + self._wire.settle())[-MAX_LINE_BYTES:]
+        self.settle(Deadline(math.inf), command=True)  # a driver calls it before commands, too
+
+    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
+        """As `rigctl.rig.abilities.Settles` says."""
+        self._dropped = (self._dropped + self._buffer + self._wire.settle(deadline, command=command))[-MAX_LINE_BYTES:]
         self._buffer.clear()
+        return not self._wire.is_open or self._wire.silence.is_over(command=command)
 
     def press_on(self) -> None:
         self._wire.press_on()

@@ -97,6 +97,11 @@ class ModbusLine:
     def resync(self) -> None:
         self._wire.settle()
 
+    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
+        """As `rigctl.rig.abilities.Settles` says."""
+        self._wire.settle(deadline, command=command)
+        return not self._wire.is_open or self._wire.silence.is_over(command=command)
+
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.rig.abilities import Settles
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
 from rigctl_drivers.numerals import as_number
 
@@ -87,7 +88,7 @@ class ScpiChannel:
         if self._emptied or not self.check_errors:
             return []
         if not self._in_step:
-            self.line.resync()
+            self._settle(deadline)
         errors = self._errors(deadline)
         self._emptied = True
         return errors
@@ -104,9 +105,15 @@ class ScpiChannel:
 
     def _send(self, text: str, deadline: Deadline) -> None:
         # also in step: of a question asked twice, the second answer may have come since
-        self.line.resync()
+        self._settle(deadline)
         self._in_step = False
         self.line.write(text.encode("ascii") + self._end, deadline)
+
+    def _settle(self, deadline: Deadline) -> None:
+        if not isinstance(self.line, Settles):
+            self.line.resync()
+        elif not self.line.settle(deadline, command=True):
+            raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
 
     def _answer(self, question: str, deadline: Deadline) -> str:
         try:

@@ -126,6 +126,9 @@ class Silence:
         waived = command and self.owed_until_s <= self.waived_until_s
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
+    def is_over(self, *, command: bool) -> bool:
+        return time.monotonic() >= self.until_s(command=command)
+
     def distrust(self, quiet_s: float) -> None:
         """Expect a late answer: `Wire.settle` will wait until `quiet_s` of wall time from now."""
         self.owed_until_s = max(self.owed_until_s, time.monotonic() + quiet_s)

@@ -145,6 +145,17 @@ class NoticesLoss(Protocol):
         """Open no other port until `is_lost` is asked again: what follows is for who was recognised on this one."""
 
 
+@runtime_checkable
+class Settles(Protocol):
+    """A line whose silence after a timeout ends where time does: because something urgent waits, perhaps."""
+
+    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
+        """Do as `resync`, up to the deadline at most; tell whether no late answer can come any more.
+
+        A `command` waits for nothing that `press_on` has waived.
+        """
+
+
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import PriorityQueue
 from typing import Any, Final, TypeVar
@@ -345,7 +345,8 @@ class Bus:
         hurry = None if exchange.urgent else self._queue.hurry
         overdue_at_s = time.monotonic() + self._timing.prepare_s + exchange.timeout_s + self._timing.grace_s
         self._running = _Running(exchange.doing, overdue_at_s, exchange.hurried_s)
-        self._link.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
+        silent_until = replace(Deadline.after(self._timing.prepare_s), hurry=hurry)
+        self._link.make_ready(silent_until, at_once=exchange.urgent, press_on=exchange.press_on)
         try:
             if exchange.prepare is not None:
                 exchange.prepare(self._link.contact, hurry)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.abilities import NoticesLoss
-from rigctl.rig.protocols import Line
+from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.abilities import NoticesLoss, Settles
+from rigctl.rig.protocols import Deadline, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,22 @@ class Link:
         self._why = ""
         self.contact = Contact()
 
-    def make_ready(self, *, at_once: bool, press_on: bool = False) -> None:
+    def make_ready(self, until: Deadline, *, at_once: bool, press_on: bool = False) -> None:
         """Open the line if it is closed, silence and flush it if it is not to be trusted.
 
         Args:
+            until: how long the silence may take, where the line can cut it short.
             at_once: try to open it even if the pause since the last attempt is not over.
             press_on: waive the silence until somebody comes who does not.
 
         Raises:
             PortUnavailable: it cannot be opened, or it is too early to try again.
+            DeviceBusy: it must stay silent for longer.
         """
         self.reach(at_once=at_once)
         try:
             if self._suspect and not press_on:
-                self._line.resync()
+                self._settle(until)
                 self._suspect = self._pressed_on = False
             elif self._suspect and not self._pressed_on:  # once: the gap between two frames is not to be waived
                 self._line.press_on()
@@ -86,6 +88,12 @@ class Link:
                 self.contact = replace(self.contact, opened=self.contact.opened + 1)
         except (PortUnavailable, OSError) as error:
             raise self._broken(error) from error
+
+    def _settle(self, until: Deadline) -> None:
+        if not isinstance(self._line, Settles):
+            self._line.resync()
+        elif not self._line.settle(until):
+            raise DeviceBusy("a late answer may still come, or something urgent goes first", bus=self._line.url)
 
     def stay(self) -> None:
         """Let what follows reach nobody else than who was there at the beginning of the exchange."""
