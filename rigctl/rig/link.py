@@ -131,7 +131,6 @@ class Link:
             raise PortUnavailable(f"{self._why}; next attempt in {wait_s:.1f} s", bus=self._line.url)
         self._line.open()
         self._open = True
-        self._suspect = False
         self._not_before_s = float("-inf")
         self.contact = replace(self.contact, opened=self.contact.opened + 1)
 
