@@ -127,6 +127,7 @@ class Wire:
 
     def settle(self, deadline: Deadline | None = None, *, command: bool = False) -> bytes:
         found, self._pending, self._flood = bytes(self._pending), bytearray(), b""
+        self.silence = Silence()
         return found
 
 
