@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -68,26 +68,38 @@ class Verbs(TyperGroup):
             found.rich_help_panel = panel
         return found
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        with _refusals(ctx, tuple(args)):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        as_json = _asks_for_json(ctx)
-        refused: RigctlError
-        cause: Exception
-        try:
+        words: list[str] = [*getattr(ctx, "_protected_args", ()), *ctx.args]  # the verb, and what comes after it
+        with _refusals(ctx, words):
             return super().invoke(ctx)
-        except RigctlError as error:
-            if ctx.params.get("debug"):
-                raise
-            refused, cause = error, error
-        except Exception as error:
-            # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
-            told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
-            if not told:
-                raise
-            refused, cause = UsageError(told), error
-        if as_json:
-            _print({"error": error_fields(refused), "exit_code": refused.exit_code})
-        typer.echo(f"rigctl: {refused}", err=True)
-        raise typer.Exit(refused.exit_code) from cause
+
+
+@contextmanager
+def _refusals(ctx: Any, words: Sequence[str]) -> Iterator[None]:
+    """Tell of what is refused within, and end with its exit code."""
+    refused: RigctlError
+    cause: Exception
+    try:
+        yield
+        return
+    except RigctlError as error:
+        if ctx.params.get("debug"):
+            raise
+        refused, cause = error, error
+    except Exception as error:
+        # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
+        told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
+        if not told:
+            raise
+        refused, cause = UsageError(told), error
+    if "--json" in words[: words.index("--") if "--" in words else None]:
+        _print({"error": error_fields(refused), "exit_code": refused.exit_code})
+    typer.echo(f"rigctl: {refused}", err=True)
+    raise typer.Exit(refused.exit_code) from cause
 
 
 def _nowhere(error: Exception) -> str:
@@ -113,7 +125,7 @@ def _call_told(ctx: Any, error: Any) -> str:
     what: str = " ".join(error.format_message().split()).removesuffix(".")
     if not what:
         return ""
-    verb = " ".join(error.ctx.command_path.split()[1:]) if error.ctx else ctx.invoked_subcommand
+    verb = " ".join(error.ctx.command_path.split()[1:]) if error.ctx else ctx.invoked_subcommand or ""
     help_of = f"`{' '.join(('rigctl', *verb.split()))} --help` says what it takes"
     return f"{verb}{': ' if verb else ''}{what[:1].lower()}{what[1:]}; {help_of}"
 
@@ -134,11 +146,6 @@ def full_disk_told() -> Iterator[None]:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is written at the end
         raise SystemExit(1) from error
-
-
-def _asks_for_json(ctx: Any) -> bool:
-    words: list[str] = [*getattr(ctx, "_protected_args", ()), *ctx.args]  # the verb, and what comes after it
-    return "--json" in words[: words.index("--") if "--" in words else None]
 
 
 def _print(answer: Mapping[str, Any]) -> None:
