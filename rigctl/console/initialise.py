@@ -217,6 +217,8 @@ def _lacking(lacking: Mapping[str, str]) -> str:
 
 
 def _may_write(file: Path, force: bool) -> None:
+    if file == Path("-"):  # other programs take it for standard output; `rigctl check -` would look for a file
+        raise UsageError('init: got "-", must be the name of a file, such as rig.yaml')
     if file.exists() and not force:
         raise UsageError(f"init: {file} is there already; give another name, or --force to write over it")
     if not file.parent.is_dir():

@@ -20,6 +20,7 @@ from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.campaign.trial import State
 from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign
+from rigctl.console.by_hand import VERBS
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core import aftermath
@@ -48,7 +49,8 @@ def status(directory: Path) -> Mapping[str, Any]:
     if told is not None:
         return {"running": True, **told, **_front(directory)}
     with open_reader(directory) as reader:
-        row, trials, starts = reader.campaign(), reader.trials(), reader.starts()
+        row, trials = reader.campaign(), reader.trials()
+        runs = [start for start in reader.starts() if start.ended not in VERBS]
         last = trials[-1] if trials else None
         return {
             "running": False,
@@ -60,7 +62,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             **({"production": {"batches": row.batches, "spent": to_units(row.operated)}} if row.batches else {}),
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
-            "ended": starts[-1].ended if starts else None,
+            **({"ended": runs[-1].ended} if runs else {}),
             **measured_front(row, trials),
             **_awaited(trials),
             **_people(reader, trials),

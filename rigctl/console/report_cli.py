@@ -13,8 +13,13 @@ from rigctl.console.options import AsJson, Format, MaybeConfig, Records, State, 
 from rigctl.console.output import say, tell
 from rigctl.errors import UsageError
 
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here; - is standard output."),
+]
 Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
+STDOUT = Path("-")
+"""Names standard output, as for other programs."""
 Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
 
 
@@ -42,6 +47,8 @@ def report(
     from rigctl.page import report_files
 
     target = out or Path("report.html")
+    if (to_stdout := target == STDOUT) and (pdf or json):
+        raise UsageError("--out -: standard output gets the HTML alone; name a file for it beside --pdf or --json")
     if pdf:
         report_files.browser()  # before anything that takes time
     if target.suffix.lower() == ".pdf":
@@ -55,8 +62,9 @@ def report(
     written: dict[str, Any] = {"report": str(target)}
     now = target
     try:
-        with whole(target) as new:
-            new.write_text(reporting.document(found), encoding="utf-8")
+        if not to_stdout:
+            with whole(target) as new:
+                new.write_text(reporting.document(found), encoding="utf-8")
         if pdf:
             now = target.with_suffix(".pdf")
             report_files.write_pdf(target, now)
@@ -66,7 +74,10 @@ def report(
             written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
     except OSError as error:
         raise UsageError(f"{now}: cannot be written: {error.strerror or error}; choose another place") from error
-    tell(written, json)
+    if to_stdout:
+        typer.echo(reporting.document(found).encode())
+    else:
+        tell(written, json)
 
 
 def explain(
@@ -112,4 +123,4 @@ def export(
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        exporting.export(campaign, records, form, out)
+        exporting.export(campaign, records, form, None if out == STDOUT else out)

@@ -81,25 +81,25 @@ class Verbs(TyperGroup):
 @contextmanager
 def _refusals(ctx: Any, words: Sequence[str]) -> Iterator[None]:
     """Tell of what is refused within, and end with its exit code."""
-    refused: RigctlError
-    cause: Exception
     try:
         yield
-        return
-    except RigctlError as error:
-        if ctx.params.get("debug"):
-            raise
-        refused, cause = error, error
     except Exception as error:
-        # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
-        told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
-        if not told:
+        refused = _as_refusal(ctx, error)
+        if refused is None:
             raise
-        refused, cause = UsageError(told), error
-    if "--json" in words[: words.index("--") if "--" in words else None]:
-        _print({"error": error_fields(refused), "exit_code": refused.exit_code})
-    typer.echo(f"rigctl: {refused}", err=True)
-    raise typer.Exit(refused.exit_code) from cause
+        if "--json" in words[: words.index("--") if "--" in words else None]:
+            _print({"error": error_fields(refused), "exit_code": refused.exit_code})
+        typer.echo(f"rigctl: {refused}", err=True)
+        raise typer.Exit(refused.exit_code) from error
+
+
+def _as_refusal(ctx: Any, error: Exception) -> RigctlError | None:
+    """Return what people are told of it; None: a traceback, or what the parser shows in its place."""
+    if isinstance(error, RigctlError):
+        return None if ctx.params.get("debug") else error
+    # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
+    told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
+    return UsageError(told) if told else None
 
 
 def _nowhere(error: Exception) -> str:

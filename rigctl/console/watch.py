@@ -22,6 +22,7 @@ from rigctl.console.board import Board
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
+from rigctl.page.words import ENDINGS
 from rigctl.rig.values import Alarm, Seen
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ NAMES: Mapping[str, str] = {
     "pareto_trials": "trials that no other beats in every outcome",
     "hypervolume": "hypervolume, measured",
 }
+NOT_SAID = "not said: killed, or only starting now; `rigctl run` makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
 
 
@@ -50,6 +52,8 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())
         words["doses"] = "; ".join(doses) or None
         words["why"] = under_way.reason
+    if "ended" in status:
+        words["ended"] = NOT_SAID if status["ended"] is None else ENDINGS.get(status["ended"], status["ended"])
     if "upkeep" in status:
         words |= _instruments(status["upkeep"])
         del words["upkeep"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import closing
 
 import pytest
 
@@ -12,6 +13,8 @@ from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.lock import state_lock
+from rigctl.config.load import load
+from rigctl.page.campaign import campaign_spec
 from tests.console.conftest import BENCH
 
 
@@ -21,6 +24,17 @@ def test_status_of_a_campaign_nobody_runs(ingested):
     assert answer["running"] is False
     assert (answer["rig"], answer["trials"], answer["spent"], answer["budget"]) == ("bench", 5, 2.1, 20.0)
     assert "trials: 5" in ingested.rigctl("status").out
+
+
+def test_status_says_how_the_last_run_ended(ingested):
+    """What `suggest` and `ingest` wrote is no run; of one that was killed the remedy is said."""
+    assert "ended" not in ingested.rigctl("status", "--json").json
+    for how, told in (("budget", "ended: the budget is spent\n"), (None, "ended: not said: killed, ")):
+        with closing(Journal(ingested.folder / "state" / "bench", RealClock(), "boot")) as journal:
+            journal.begin(campaign_spec(load(ingested.folder / "bench.yaml")), "0.0")
+            journal.beat(ended=how)
+        ingested.rigctl("suggest", "bench.yaml")
+        assert told in ingested.rigctl("status").out
 
 
 def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):

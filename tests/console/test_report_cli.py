@@ -21,6 +21,19 @@ def test_a_bench_by_hand_has_a_report(ingested):
     assert all(Path(name).stat().st_size for name in answer["figures"])
 
 
+def test_a_dash_is_standard_output(ingested):
+    """The page alone, byte for byte that of a file but for the time; no file of that name, and nothing beside it."""
+    page = ingested.rigctl("report", "-o", "-").out
+    assert (page.startswith("<!doctype html>"), page.endswith("</html>\n")) == (True, True)
+    assert "report:" not in page.splitlines()[-1]
+    for more in ("--pdf", "--json"):
+        assert "--out -: standard output gets the HTML alone" in ingested.rigctl("report", "-o", "-", more, code=2).err
+    assert ingested.rigctl("export", "--out", "-").out == ingested.rigctl("export").out
+    refused = ingested.rigctl("init", "-", "--by-hand", code=2)
+    assert 'got "-", must be the name of a file' in refused.err
+    assert not Path("-").exists()
+
+
 def test_before_any_outcome_there_is_a_report_too(bench):
     """It says that nothing can be said yet."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
