@@ -48,6 +48,14 @@ def test_the_example_driver_is_found_and_passes_its_own_test(installed):
     namespace["test_the_balance_keeps_every_promise"]()
 
 
+@pytest.mark.parametrize(("page", "group"), [("write-a-driver.md", "drivers"), ("write-a-policy.md", "policies")])
+def test_the_package_of_a_page_names_its_module(page, group):
+    """Without that `pip install .` refuses a folder with the page's test in it, and installs nothing beside a venv."""
+    made = tomllib.loads(block(page, "entry point"))
+    points = made["project"]["entry-points"][f"rigctl.{group}"].values()
+    assert [point.partition(":")[0] for point in points] == made["tool"]["setuptools"]["py-modules"]
+
+
 @pytest.mark.parametrize(
     ("answer", "severity", "value"),
     [("S D     12.3 g", "MINOR", 12.3), ("S +", "INVALID", None), ("S S     -0.5 g", "NONE", -0.5)],
