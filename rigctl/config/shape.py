@@ -65,6 +65,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "string_pattern_mismatch": "must match {pattern}",
     "string_too_long": "must have at most {max_length} characters",
 }
+_PARSER: Final = re.compile(r"^\w+ should (be|have)\b")
+"""How the parser begins what has no sentence above: what a driver or policy of somebody else's may ask for."""
 
 _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")
 
@@ -167,7 +169,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside:
         what = f"is missing, must be given for {whose}" if whose else "is missing, must be given"
         return f"{what}; its meaning: {meaning}" if meaning else what
     template = _SENTENCES.get(kind)
-    said = details["msg"].removeprefix("Value error, ")
+    said = _PARSER.sub(r"must \1", details["msg"].removeprefix("Value error, ").partition(" after validation")[0])
     what = said if template is None else template.format(**details.get("ctx", {}))
     if kind == "literal_error":
         what = _literal(str(details.get("ctx", {}).get("expected", "")), value)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import Field, ValidationError
 
 from rigctl.config.load import load
+from rigctl.config.shape import problems_of
 from rigctl.errors import ConfigError
+from rigctl.rig.protocols import DeviceOptions
 from tests.config.conftest import BY_HAND, SMALL, problems
 
 MISTAKES = {
@@ -177,3 +180,20 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         with pytest.raises(ConfigError) as caught:
             load(Path(path))
         assert str(path) in str(caught.value)
+
+
+def test_what_somebody_elses_driver_asks_for_is_said_as_the_rest():
+    """Also of kinds that no option of ours has: no sentence is the parser's own."""
+
+    class Options(DeviceOptions):
+        serial: str = Field(default="x", min_length=1)
+        ends: list[float] = Field(default=[1, 2], min_length=2)
+        step: float = Field(default=5, multiple_of=5)
+
+    with pytest.raises(ValidationError) as refused:
+        Options.model_validate({"serial": "", "ends": [1], "step": 3})
+    assert [what for _, what in problems_of(refused.value, Options)[0]] == [
+        'got "", must have at least 1 character',
+        "got [1], must have at least 2 items",
+        "got 3, must be a multiple of 5",
+    ]
