@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
@@ -123,8 +124,11 @@ class Experiment:
 
         Raises:
             UnknownPlugin: no installed policy has that name.
+            UsageError: the budget is no amount that could be spent.
             ValueError: the space does not hold.
         """
+        if not 0 < float(_numbers("budget", budget)) < np.inf:
+            raise UsageError(f"budget: got {budget}, must be more than nothing, and finite")
         chosen = policy_class(policy)() if isinstance(policy, str) else policy
         options = ModelOptions(kernel=usual_kernel("learned")) if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
@@ -195,20 +199,15 @@ class Experiment:
             UsageError: shapes do not fit, a control set or variable is unknown, or a number is not finite.
         """
         labels = [control_set] if isinstance(control_set, str) else list(control_set)
-        x, y = np.atleast_2d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
-        cost = np.atleast_1d(np.asarray(cost, dtype=float))
+        x, y = np.atleast_2d(_numbers("tell: x", x)), np.atleast_1d(_numbers("tell: y", y))
+        cost = np.atleast_1d(_numbers("tell: cost", cost))
         n, d = len(labels), self.space.dimension
         if x.shape != (n, d) or y.shape != (n,) or cost.shape != (n,):
             raise UsageError(
                 f"tell: got {n} control sets, x {x.shape}, y {y.shape} and cost {cost.shape}; "
                 f"x must be (n, {d}), all others (n,)"
             )
-        if (
-            not np.isfinite(x).all()
-            or not np.isfinite(cost.astype(float)).all()
-            or (cost < 0).any()
-            or np.isinf(y).any()
-        ):
+        if not np.isfinite(x).all() or not np.isfinite(cost).all() or (cost < 0).any() or np.isinf(y).any():
             raise UsageError("tell: x and cost must be finite, no cost negative; y is NaN where a trial failed")
         try:
             sets = [self.space.index_of(label.split("+")) for label in labels]
@@ -244,7 +243,8 @@ class Experiment:
             raise UsageError(f"look: unknown variables {unknown}; known: {list(self.space.names)}")
         x, errors = [], []
         for v in self.space.variables:
-            value, error = (float(part) for part in np.append(readings.get(v.name, np.nan), 0.0)[:2])
+            given = _numbers(f"look: {v.name}", readings.get(v.name, np.nan))
+            value, error = np.append(given, 0.0)[:2].tolist()
             if v.name in readings and not (np.isfinite(value) and np.isfinite(error) and error >= 0):
                 raise UsageError(f"look: {v.name}: got {value:g} with an sd of {error:g}; need finite, sd >= 0")
             x.append((value - v.low) / (v.high - v.low) if v.name in readings else None)
@@ -260,10 +260,12 @@ class Experiment:
 
         Raises:
             PolicyError: no trial has given an outcome yet.
-            UsageError: a reading cannot be one.
+            UsageError: a reading cannot be one, or the tolerance no share.
         """
         read = self._look(look)
         share = getattr(self.policy, "tolerance", TOLERANCE) if tolerance is None else tolerance
+        if not 0 <= float(_numbers("recommend: tolerance", share)) < 1:
+            raise UsageError(f"recommend: tolerance: got {share}, must be at least 0 and below 1, such as 0.05 for 5 %")
         looked = any(o.look is not None for o in self.history.observations)
         problem = replace(self.problem, looks=True) if looked else self.problem
         rng, now = trial_rng(self.seed, len(self.history) + 1), None if read is None else read.x
@@ -282,15 +284,19 @@ class Experiment:
         What is not controlled is drawn from its marginal (while that is to be learned: from the prior).
 
         Args:
-            function: the outcome of a trial, from the value of every variable, engineering units.
+            function: the outcome of a trial, from the value of every variable, engineering units; NaN: it failed.
             costs: of a trial, currency units: by control set (`a+b`), or from the setpoints.
             noise_sd: standard deviation of the noise on the outcome.
             most: trials at most.
 
         Raises:
             PolicyError: the policy proposed what cannot be played.
+            UsageError: a control set has no cost.
         """
         space = present(self.problem, History())[0].space
+        lacking = [] if callable(costs) else [c.label for c in space.control_sets if c.label not in costs]
+        if lacking:
+            raise UsageError(f"play: costs: got none of {', '.join(lacking)}, must have one of each control set")
         nature = np.random.default_rng([self.seed, 1])
 
         def observe(proposal: Proposal) -> Observation:
@@ -302,13 +308,22 @@ class Experiment:
             setpoints = space.setpoints(proposal.control_set, proposal.setting)
             paid = costs(setpoints) if callable(costs) else costs[chosen.label]
             y = function(values) + noise_sd * float(nature.standard_normal())
-            return Observation(proposal.trial, proposal.control_set, tuple(x.tolist()), y, to_micros(paid))
+            y_or_none = None if np.isnan(y) else y
+            return Observation(proposal.trial, proposal.control_set, tuple(x.tolist()), y_or_none, to_micros(paid))
 
         return play(self.policy, self.problem, observe, self.seed, most=most)
 
     def table(self) -> dict[str, list[Any]]:
         """All trials as columns, engineering and currency units: `pandas.DataFrame(experiment.table())`."""
         return columns(self.space, self.history, self.outcome)
+
+
+def _numbers(what: str, given: Any) -> NDArray[np.float64]:
+    """Return what was given as numbers; raises UsageError where it is none."""
+    try:
+        return np.asarray(given, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{what}: got {given!r:.60}, must be numbers, without units or names") from error
 
 
 def columns(space: Space, history: History, outcome: str = "outcome") -> dict[str, list[Any]]:

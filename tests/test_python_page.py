@@ -87,6 +87,8 @@ def test_a_suggestion_stays_until_something_is_told():
         (("c", [1.0, 0.5], 1.0, 1.0), "allowed: a, a\\+b"),
         (("a", [float("nan"), 0.5], 1.0, 1.0), "finite"),
         (("a", [1.0, 0.5], 1.0, -1.0), "negative"),
+        (("a", {"a": 1.0, "b": 0.5}, 1.0, 1.0), "tell: x: got {'a': 1.0, 'b': 0.5}, must be numbers"),
+        (("a", [1.0, 0.5], "12 cm", 1.0), "tell: y: got '12 cm', must be numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused_whole(given, said):
@@ -96,6 +98,27 @@ def test_what_does_not_fit_is_refused_whole(given, said):
     with pytest.raises(rigctl.UsageError, match=said):
         experiment.tell(*given)
     assert len(experiment.history) == 0
+
+
+def test_what_is_no_number_or_share_is_refused_with_what_must_be(page):
+    """Where it was said; a tolerance of 5 would have every setting good enough."""
+    experiment, yield_of = page["experiment"], page["yield_of"]
+    for budget in (-1, float("nan"), "40 EUR"):
+        with pytest.raises(rigctl.UsageError, match=r"budget: got .*, must be "):
+            rigctl.Experiment.of(page["variables"], [["ph"]], budget=budget)
+    with pytest.raises(rigctl.UsageError, match="look: ph: got 'acid', must be numbers"):
+        experiment.suggest(look={"ph": "acid"})
+    for tolerance in (5, -0.5, "5 %"):
+        with pytest.raises(rigctl.UsageError, match=r"recommend: tolerance: got .*, must be "):
+            experiment.recommend(tolerance=tolerance)
+    with pytest.raises(rigctl.UsageError, match=r"play: costs: got none of ec, ph\+ec\+air, must have one"):
+        experiment.play(yield_of, {"ph": 0.4, "ph+ec": 0.8}, most=1)
+
+
+def test_a_trial_whose_outcome_is_no_number_has_failed_in_a_play_too(page):
+    """As for `tell`: it costs, and the next one is decided."""
+    played = page["experiment"].play(lambda _: float("nan"), lambda _: 0.5, most=3)
+    assert [(o.y, o.cost) for o in played.history.observations] == [(None, 500_000)] * 3
 
 
 def test_every_name_is_documented_on_the_page_and_has_a_docstring():
