@@ -251,7 +251,7 @@ def accept_device(
 def suggest(
     config: Config,
     *,
-    now: Now = "",
+    now: Now = None,
     history: HistoryFile = None,
     state: State = None,
     seed: Seed = None,
@@ -288,7 +288,7 @@ def recommend(
     state: State = None,
     history: HistoryFile = None,
     *,
-    now: Now = "",
+    now: Now = None,
     technical: Technical = False,
     json: AsJson = False,
 ) -> None:

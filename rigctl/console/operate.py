@@ -43,8 +43,8 @@ MOST_DRIFTS = 2
 class Wish:
     """Says what a person wants of production; texts are as they were given."""
 
-    learn: str = ""
-    at: str = ""
+    learn: str | None = None
+    at: str | None = None
     """Setpoints to run instead of a recommendation."""
     batches: int | None = None
     anew: bool = False
@@ -114,13 +114,13 @@ def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int, int]:
     return len(history), len(history.complete), len(history.awaited)
 
 
-def share(text: str) -> float | None:
-    """Return the share that `--learn 5 %`, `5%` or `0.05` says; None of an empty text.
+def share(text: str | None) -> float | None:
+    """Return the share that `--learn 5 %`, `5%` or `0.05` says; None where nothing was asked for.
 
     Raises:
         UsageError: it is no share, or too much of one.
     """
-    if not text.strip():
+    if text is None:
         return None
     bare = text.strip()
     try:
@@ -135,14 +135,16 @@ def share(text: str) -> float | None:
     return value
 
 
-def setpoints(loaded: LoadedConfig, given: str) -> tuple[tuple[str, float], ...]:
-    """Return the setpoints of `--set ph=6.1,ca=3.3`, in the variables' units and order; nothing of an empty text.
+def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float], ...]:
+    """Return the setpoints of `--set ph=6.1,ca=3.3`, in the variables' units and order; nothing where it was not said.
 
     Raises:
-        UsageError: a name is no variable, a value cannot be set, or they are no control set together.
+        UsageError: it is empty, a name is no variable, a value cannot be set, or they are no control set together.
     """
-    if not given.strip():
+    if given is None:
         return ()
+    if not given.strip():  # what a script fills in and has not: without it something else is run
+        raise UsageError(f'--set: got "{given}", must be NAME=X,...; leave --set out to run what was found to be best')
     space = loaded.problem.space
     variables = {v.name: v for v in space.variables}
     found: dict[str, float] = {}

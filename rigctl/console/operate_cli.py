@@ -38,15 +38,16 @@ def operate(
     config: Config,
     *,
     learn: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SHARE",
             help='Go on learning; exploring may lose this share, "5 %", of the gain over controlling nothing.',
         ),
-    ] = "",
+    ] = None,
     at: Annotated[
-        str, typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found.")
-    ] = "",
+        str | None,
+        typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found."),
+    ] = None,
     batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False,
     full: Annotated[

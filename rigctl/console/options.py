@@ -37,7 +37,7 @@ Technical = Annotated[
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 Now = Annotated[
-    str, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
+    str | None, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
 ]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")

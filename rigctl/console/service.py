@@ -88,7 +88,7 @@ def made(
     own: bool = False,
     backup: Path | None = None,
     operate: bool = False,
-    learn: str = "",
+    learn: str | None = None,
     full: bool = False,
 ) -> Made:
     """Return the unit that runs a configuration.
@@ -101,7 +101,7 @@ def made(
         own: whether it is for the asking person's own service manager.
         backup: where the journal is copied once a day; None: nowhere.
         operate: whether it is run for production, not as a campaign.
-        learn: what production may lose by exploring, as a person has written it; empty: it does not learn.
+        learn: what production may lose by exploring, as a person has written it; None: it does not learn.
         full: whether production runs what is best at just the day's readings, not a line of the rule.
 
     Raises:
@@ -139,7 +139,7 @@ def made(
     return Made(service, {folder / n: service_files.marked(text, service.config) for n, text in texts.items()})
 
 
-def _production(loaded: LoadedConfig, config: Path, learn: str, *, operate: bool, full: bool) -> Sequence[str]:
+def _production(loaded: LoadedConfig, config: Path, learn: str | None, *, operate: bool, full: bool) -> Sequence[str]:
     """Return the options that `rigctl operate` is given."""
     if share(learn) is not None and not operate:
         raise UsageError(f'service: got --learn "{learn}" without --operate, must be both; a campaign learns anyway')
@@ -147,7 +147,7 @@ def _production(loaded: LoadedConfig, config: Path, learn: str, *, operate: bool
         raise UsageError("service: got --full without --operate, must be both; a campaign follows no rule")
     if full and not loaded.problem.looks:
         raise UsageError(needs_look("service", config))
-    return [*(["--learn", learn] if learn else []), *(["--full"] if full else [])]
+    return [*(["--learn", learn] if learn is not None else []), *(["--full"] if full else [])]
 
 
 def _require_absolute(loaded: LoadedConfig) -> None:

@@ -26,7 +26,7 @@ Backup = Annotated[
 ]
 Operate = Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")]
 Learn = Annotated[
-    str, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
+    str | None, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
@@ -49,7 +49,7 @@ def service(
     force: Force = False,
     backup: Backup = None,
     operate: Operate = False,
-    learn: Learn = "",
+    learn: Learn = None,
     full: Full = False,
     json: AsJson = False,
 ) -> None:

@@ -96,12 +96,16 @@ def _may_be_journal(file: Path) -> bool:
         return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
 
 
-def readings(loaded: LoadedConfig, given: str) -> Mapping[str, Looked]:
-    """Return what a person has read just now, `ph=6.1,ca=3.3` in the variables' units; nothing of an empty text.
+def readings(loaded: LoadedConfig, given: str | None) -> Mapping[str, Looked]:
+    """Return what a person has read just now, `ph=6.1,ca=3.3` in the variables' units; nothing where it was not said.
 
     Raises:
-        UsageError: a name is no variable, or a value no number, or one that its variable can hardly have.
+        UsageError: it is empty, a name is no variable, or a value no number, or one that its variable can hardly have.
     """
+    if given is None:
+        return {}
+    if not given.strip():
+        raise UsageError(f'--now: got "{given}", must be NAME=X,...; leave --now out where nothing was read')
     variables = {v.name: v for v in loaded.problem.space.variables}
     found = {}
     for name, text in by_name("--now", given).items():
@@ -122,7 +126,7 @@ def readings(loaded: LoadedConfig, given: str) -> Mapping[str, Looked]:
     return found
 
 
-def read_now(loaded: LoadedConfig, given: str) -> Look | None:
+def read_now(loaded: LoadedConfig, given: str | None) -> Look | None:
     """Return it as policies take it; None where nothing is given. Raises as `readings`."""
     return look_of(loaded.problem.space, readings(loaded, given))
 

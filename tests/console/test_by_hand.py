@@ -96,6 +96,7 @@ def test_a_rule_is_recommended_where_readings_were_told(bench):
         ("ph=acid", '--now: ph: got "acid", must be a number in'),
         ("ca=3.3,ph=6,1", '--now: got "ph=6,1", must have a decimal point; write "ph=6.1"'),
         ("ph=61", "far outside its range of"),
+        ("", '--now: got "", must be NAME=X,...; leave --now out'),
     ],
 )
 def test_a_reading_that_cannot_be_is_refused_in_plain_words(bench, given, told):

@@ -29,13 +29,13 @@ def loaded():
     return load(GREENHOUSE)
 
 
-@pytest.mark.parametrize(("text", "value"), [("", None), ("5 %", 0.05), ("5%", 0.05), ("0.05", 0.05), ("0", 0.0)])
+@pytest.mark.parametrize(("text", "value"), [(None, None), ("5 %", 0.05), ("5%", 0.05), ("0.05", 0.05), ("0", 0.0)])
 def test_a_share_is_said_as_people_say_it(text, value):
     """In percent, or as a number; not at all, and nothing is learned."""
     assert share(text) == value
 
 
-@pytest.mark.parametrize("text", ["much", "-1 %", "60 %", "5", "nan", "%"])
+@pytest.mark.parametrize("text", ["", "much", "-1 %", "60 %", "5", "nan", "%"])
 def test_a_share_that_cannot_be_is_refused_with_what_may_be(text):
     """What was got, and what is allowed."""
     with pytest.raises(UsageError, match=r'--learn: got ".*", must be a share from 0 % to 50 %'):
@@ -45,13 +45,14 @@ def test_a_share_that_cannot_be_is_refused_with_what_may_be(text):
 def test_setpoints_are_taken_in_any_order_and_with_their_units(loaded):
     """In the order of the control set."""
     assert setpoints(loaded, "k=5, nh4=2mM") == (("nh4", 2.0), ("k", 5.0))
-    assert setpoints(loaded, " ") == ()
+    assert setpoints(loaded, None) == ()
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
         ("nh4=2,kk=5", r"--set: .*kk.*k"),
+        ("", r'--set: got "", must be NAME=X,...; leave --set out'),
         ("nh4=9,k=5", r'--set: nh4: got "9", must be from 0.1 to 4 mM'),
         ("nh4=two,k=5", r'--set: nh4: got "two", must be from 0.1 to 4 mM'),
         ("nh4=2", r"--set: got nh4, must be one of the control sets: ca\+b, nh4\+k"),
