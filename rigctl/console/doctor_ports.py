@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from rigctl.console.doctor import Check, Finding, Machine, Subject
@@ -13,11 +14,11 @@ BY_ID: Final = "/dev/serial/by-id"
 
 
 def _configured(subject: Subject) -> Mapping[str, str]:
-    """Return the serial ports of the configuration, each with the devices on it."""
+    """Return the serial ports of the configuration by their whole path, each with the devices on it."""
     found: dict[str, list[str]] = {}
     for name, device in {} if subject.loaded is None else subject.loaded.rig.devices.items():
         if "tcp" not in device.url.partition("://")[0]:
-            found.setdefault(taken_apart(device.url)[1], []).append(name)
+            found.setdefault(str(Path(taken_apart(device.url)[1]).absolute()), []).append(name)
     return {place: ", ".join(names) for place, names in found.items()}
 
 
@@ -48,8 +49,9 @@ def _named(machine: Machine, subject: Subject) -> Iterator[Finding]:
     for place, devices in _configured(subject).items():
         name = f"port {place}"
         if not machine.at(place).exists():
-            there = ", ".join(f"{BY_ID}/{n}" for n in machine.listed(BY_ID)) or "no USB serial port"
-            yield Finding(name, "bad", f"is not there ({devices})", f"plug it in, or name one of: {there}")
+            there = ", ".join(f"{BY_ID}/{n}" for n in machine.listed(BY_ID))
+            remedy = f"plug it in, or name one of: {there}" if there else "plug it in; there is no USB serial port"
+            yield Finding(name, "bad", f"is not there ({devices})", remedy)
             continue
         node = machine.real(place)
         stable = _stable(machine, node)

@@ -144,6 +144,16 @@ def test_ports_are_named_for_good_or_not(wired, loaded):
     ]
 
 
+def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkeypatch):
+    """From the folder that the verb is called in, as the simulated rig's ports are."""
+    made.file("/home/anna/sim/ph")
+    monkeypatch.setattr(Path, "absolute", lambda path: Path("/home/anna") / path)
+    simulated = Subject(load(ROOT / "config/greenhouse.yaml"))
+    said = {f.subject: (f.verdict, f.remedy) for f in doctor_ports._named(made.machine, simulated)}
+    assert said["port /home/anna/sim/ph"] == ("ok", "")
+    assert said["port /home/anna/sim/mains"] == ("bad", "plug it in; there is no USB serial port")
+
+
 def test_ports_may_be_opened_or_not(wired, loaded):
     """By the file's mode, its group and this account's groups; the group is named as the remedy needs it."""
     group = (wired.root / "dev/ttyUSB0").stat().st_gid
