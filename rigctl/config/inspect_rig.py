@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
@@ -320,6 +320,11 @@ def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Regist
             what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
             context.findings.warn(_bus(first), what)
         claims = [(device, _claims(device, registry)) for device in (first, *others)]
+        for device, own in claims:
+            written = Counter(claim.place for claim in own if claim.use == "writes")
+            for place in (place for place, times in written.items() if times > 1):
+                what = f"writes {place} for more than one purpose, one over the other; give each a place of its own"
+                context.findings.add(("devices", device.name), what)
         for (one, held), (other, wanted) in combinations(claims, 2):
             if one.url == other.url:  # else told already
                 _at_odds(context, one, held, other, wanted)

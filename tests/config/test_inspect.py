@@ -67,6 +67,9 @@ REFUSED = {
                     "6: variables.ca.actuator", "which is no actuator"),
     "one coil": (changed(device(f"{PLC}, unit: mM, write: {{at: 9}}, enable: {{coil: 0}}")),
                  "devices.more", "writes unit 1 coil 0, as ca_valve does"),
+    "a heartbeat into a setpoint": (
+        changed(device(f"{PLC}, unit: mM, write: {{at: 9}}, enable: {{coil: 7}}, heartbeat: {{at: 9, every_s: 1}}")),
+        "devices.more", "writes unit 1 holding register 9 for more than one purpose"),
     "broadcast": (changed(device(f'driver: modbus, bus: "modbus_rtu://{USB}7", address: 0, enable: {{coil: 0}}')),
                   "devices.more.bus", "0 is the broadcast, every unit on the line obeys it"),
     "one register": (changed(device(f"{PLC}, unit: mM, write: {{at: 3}}, enable: {{coil: 7}}")),
