@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, Reader, open_reader
-from rigctl.campaign.journal.database import guarded
+from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.protocols import RigFactory
@@ -73,6 +73,19 @@ def open_campaign(
         if config is not None:
             check_readable(row.identity, campaign_spec(loaded))
         yield OpenCampaign(loaded, reader)
+
+
+def has_journal(directory: Path) -> bool:
+    """Tell whether a journal has begun here: of one that its disk had no room for there is a file, and nothing in it.
+
+    Raises:
+        JournalError: there is one that cannot be read.
+    """
+    try:
+        open_for_reading(directory / FILE_NAME, whole=False).close()
+    except UsageError:
+        return False
+    return True
 
 
 @contextmanager

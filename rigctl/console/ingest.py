@@ -12,13 +12,12 @@ from typing import Any
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.rows import SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import begin_by_hand, own_journal
+from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
 from rigctl.console.by_hand import SAID, ManualRow, RowReader, by_name, manual_trial, memories, observation
 from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
@@ -169,7 +168,7 @@ def ingest(
 
 def recorded_so_far(loaded: LoadedConfig, directory: Path) -> History:
     """Return what is in the journal; nothing if there is none yet."""
-    if not (directory / FILE_NAME).exists():
+    if not has_journal(directory):
         return History()
     with open_reader(directory) as reader:
         try:

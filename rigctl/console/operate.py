@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
-from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.operating import Production, for_production, production
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running
-from rigctl.console.assemble import state_directory
+from rigctl.console.assemble import has_journal, state_directory
 from rigctl.console.board import Labels
 from rigctl.console.by_hand import by_name
 from rigctl.console.output import lines, number, told
@@ -75,7 +74,7 @@ def prepared(
     loaded = load(config, Overrides(buses), to_run=True)
     directory = state_directory(state, loaded.name)
     known = trials = awaited = 0
-    if (directory / FILE_NAME).exists():
+    if has_journal(directory):
         with open_reader(directory) as reader:
             campaign = None
             with suppress(UsageError):  # none has begun in it: its start was refused

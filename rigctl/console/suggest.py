@@ -21,7 +21,7 @@ from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import own_journal
+from rigctl.console.assemble import has_journal, own_journal
 from rigctl.console.by_hand import by_name, memory, observation, read_rows
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState
@@ -68,7 +68,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
         JournalError: the journal cannot be read.
     """
     space, fresh = loaded.problem.space, first_state(loaded.policy, loaded.problem)
-    if history is None and not (directory / FILE_NAME).exists():
+    if history is None and not has_journal(directory):
         return Known(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
@@ -173,7 +173,7 @@ def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
     It is not kept where it would not be that of this campaign; empty if it was. A rig that drives itself has decisions
     of its own: before its campaign has begun nothing is kept.
     """
-    if not (directory / FILE_NAME).exists() and loaded.wired:
+    if not has_journal(directory) and loaded.wired:
         return "the campaign has not begun"
     if _is_kept(directory, decision):
         return ""
@@ -191,7 +191,7 @@ def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
 
 
 def _is_kept(directory: Path, decision: Decision) -> bool:
-    if not (directory / FILE_NAME).exists():
+    if not has_journal(directory):
         return False
     with open_reader(directory) as reader:
         kept = reader.people.suggestion_for(decision.trial)

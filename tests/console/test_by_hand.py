@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -349,3 +351,15 @@ def test_what_does_not_hold_is_refused_and_nothing_changes(ingested, arguments, 
     assert what in ingested.rigctl(*arguments, code=2).err
     with open_reader(Path("state/bench")) as reader:
         assert reader.people.acts() == reader.people.corrections() == ()
+
+
+@pytest.mark.parametrize("verb", [("suggest", "bench.yaml"), ("ingest", "bench.yaml", "trials.csv")])
+def test_a_journal_that_its_disk_had_no_room_for_is_begun_anew(bench, verb):
+    """SQLite's own pages without a table of ours: no verb that begins one sends to another."""
+    at = bench.folder / "state" / "bench" / "journal.sqlite"
+    at.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(at)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    assert at.stat().st_size
+    bench.rigctl(*verb)
+    assert bench.rigctl("status", "--json").json["rig"] == "bench"
