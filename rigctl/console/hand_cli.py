@@ -213,6 +213,7 @@ def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
             try:
                 agreed = typer.confirm("Record it all the same?", err=True)
             except typer.Abort:  # Ctrl-C, or the end of the input
+                typer.echo(err=True)
                 agreed = False
             if not agreed:
                 raise UsageError("nothing was recorded")

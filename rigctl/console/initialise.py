@@ -76,6 +76,7 @@ class Terminal:
             try:
                 text = typer.prompt(shown, default="", show_default=False, err=self.stderr)
             except typer.Abort as error:
+                self.say("")  # what comes next stands on a line of its own, not behind the question
                 raise UsageError("init: ended before the last answer; nothing was written") from error
             try:
                 return reader(text.strip() or default or "")

@@ -36,6 +36,8 @@ NAMES: Mapping[str, str] = {
     "pareto_trials": "trials that no other beats in every outcome",
     "hypervolume": "hypervolume, measured",
 }
+IF_ANY = ("paused", "standing", "doses", "readings", "acts")
+"""Is shown where there is something to say."""
 NOT_SAID = "not said: killed, or only starting now; `rigctl run` makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
 
@@ -47,7 +49,8 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
     if trial is not None:
         under_way, speedup = UnderWay.from_json(trial), status["speedup"]
         step = progress.step_words(under_way, 0.0, speedup)
-        chosen = f"control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints)}"
+        units = {name: seen["unit"] for name, seen in status.get("readings", {}).items()}
+        chosen = f"control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints, units)}"
         words["trial"] = f"{under_way.trial} {under_way.phase}: {chosen}; {step}"
         doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())
         words["doses"] = "; ".join(doses) or None
@@ -61,7 +64,7 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         words["acts"] = "; ".join(map(_act, status["acts"]))
     if "readings" in status:
         words["readings"] = progress.readings_words(_seen(status["readings"])) or None
-    return words
+    return {name: told for name, told in words.items() if name not in IF_ANY or told}
 
 
 def _act(act: Mapping[str, Any]) -> str:

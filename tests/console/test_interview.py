@@ -118,6 +118,7 @@ def test_whoever_ends_it_leaves_nothing_behind(terminal, tmp_path, sent, name):
     t.answer("Name of the first", "ph")
     t.wait_for("ph: unit")
     os.write(t.near, sent)
+    t.wait_for("\nrigctl: init: ")
     t.wait_for("nothing was written")
     assert t.end() == 2
     assert list(tmp_path.iterdir()) == []

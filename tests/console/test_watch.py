@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
@@ -49,6 +50,16 @@ def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
     assert "measuring, 50 s left" in lines[1]
     assert lines[2].startswith("holding: probe is silent; 5 trials")
     assert end.startswith("running: no\n")
+
+
+def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers):
+    """A setpoint has its variable's unit; nobody has paused it, and nothing stands."""
+    answers += [answer(400.0, paused="", standing=[])]
+    said = ingested.rigctl("status").out
+    assert re.search(r"control ca\+ph at ca = [\d.]+ mM, ph = ", said)
+    assert ("paused" in said, "standing" in said) == (False, False)
+    answers += [answer(400.0, paused="by Anna")]
+    assert "paused: by Anna\n" in ingested.rigctl("status").out
 
 
 def test_programs_get_a_document_per_look(ingested, answers):
