@@ -219,7 +219,7 @@ def test_a_status_puts_the_trial_under_way_in_words():
     }
     assert answer["trial"]["step_left_s"] == 7100.0
     words = watch.for_people(answer)
-    assert words["trial"] == "1 explore: control ca+ph at ca = 3, ph = 6; settling, 1 min 58 s left"
+    assert words["trial"] == "1 explore: control ca+ph at ca = 3 mM, ph = 6; settling, 1 min 58 s left"
     assert words["doses"] == "ca_doser 2, 78.9 mL"
     assert words["readings"] == "ca 3.01 mM"
 
