@@ -100,7 +100,7 @@ def show(
     *,
     technical: bool = False,
 ) -> None:
-    """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
+    """Show a recommendation to people; `note` is one more line about its setting, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     if recommendation.now is not None:
         lines(console, ("", *wrapped(_now(recommendation), console.width)), "bold")
@@ -112,6 +112,8 @@ def show(
     head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
     lines(console, ("", *head), "bold")
     lines(console, labelled(fields, console.width))
+    if note:
+        lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
     lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
     if recommendation.awaited is not None:
@@ -122,8 +124,6 @@ def show(
         found = shown(recommendation.changes, currency=labels.currency, unit=unit)
         told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))
         lines(console, ("What would change this:", *told_of))
-    if note:
-        lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     if recommendation.alternatives:
         lines(console, ("", "Instead of it", *table(_alternatives(recommendation, labels), console.width)))
     if recommendation.front is not None:
