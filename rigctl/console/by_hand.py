@@ -33,8 +33,6 @@ LOOK, LOOK_SD = "look.", "look_sd."
 """Begin the names of columns: what a variable read before the decision, and that reading's standard deviation."""
 UNDECIDED = ("FAILED", "ABANDONED", "LOST")
 """States of trials that may have ended while they looked, so that nothing was controlled."""
-VERBS = ("suggest", "ingest", "import")
-"""Write to the journal for a moment, each a start of its own that ends with its name, and run nothing."""
 SAID = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
 GERMAN_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")

@@ -14,13 +14,13 @@ from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.campaign.trial import State
 from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign
-from rigctl.console.by_hand import VERBS
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core import aftermath
@@ -50,7 +50,7 @@ def status(directory: Path) -> Mapping[str, Any]:
         return {"running": True, **told, **_front(directory)}
     with open_reader(directory) as reader:
         row, trials = reader.campaign(), reader.trials()
-        runs = [start for start in reader.starts() if start.ended not in VERBS]
+        runs = [start for start in reader.starts() if start.ended not in BY_HAND]
         last = trials[-1] if trials else None
         return {
             "running": False,

@@ -30,10 +30,10 @@ def phase_now(
         paused = str(status.get("paused") or "")
         why = f"after this trial {paused}" if word == "running" and paused else str(status.get("why", ""))
         return Phase(word, "" if word == "running" and not paused else why, since, abnormal=word == "holding")
-    if start is None:
-        return Phase("not started")
     if not wired:
         return Phase("by hand")
+    if start is None:
+        return Phase("not started")
     if start.ended is not None:
         why = noted.why if noted is not None and noted.phase == "ENDED" else start.ended
         return Phase("ended", why, start.seen_utc, abnormal=start.safe is False or why not in IN_ORDER)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from statistics import mean
 
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 from rigctl.campaign.decision import undecided
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import Event
@@ -17,7 +18,7 @@ from rigctl.core.experiment.history import History
 from rigctl.page.facts import gather, price_interval
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, Measurement
-from tests.campaign.fakes import INVALID
+from tests.campaign.fakes import INVALID, make_spec
 from tests.campaign.records import LINES, READINGS, STEPS, make_decision, record_trial
 from tests.page.conftest import NOON, told
 
@@ -174,6 +175,14 @@ def test_a_process_that_died_shows(journal, tmp_path):
     assert looked(tmp_path, now=NOON + timedelta(seconds=30)).phase.word == "no answer"
     facts = looked(tmp_path, now=NOON + timedelta(seconds=90))
     assert (facts.phase.word, facts.standing.severity) == ("not running", "MAJOR")
+
+
+def test_a_suggestion_after_a_process_that_died_is_no_end(journal, tmp_path):
+    """Who was told what to try next has not ended the campaign: nobody has made the rig safe."""
+    with closing(Journal(tmp_path, journal.time.clock, "boot-1", lambda: NOON)) as other:
+        other.begin(make_spec(), "0.0")
+        other.beat(ended="suggest")
+    assert looked(tmp_path, now=NOON + timedelta(seconds=90)).phase.word == "not running"
 
 
 @pytest.mark.parametrize(("alive", "word"), [(True, "no answer"), (False, "not running")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.campaign.journal.documents import loaded
@@ -99,7 +100,12 @@ class Condition:
     trip: TripRow | None
     """That is latched."""
     start: LastStart | None
-    """None before the first process."""
+    """The last that ran the campaign; None before the first."""
+
+
+BY_HAND: Final = ("suggest", "ingest", "import")
+"""Verbs that write to the journal for a moment, each a start of its own that ends with its name, and run nothing."""
+_RUNS: Final = "SELECT * FROM starts WHERE coalesce(ended, '') NOT IN (?, ?, ?) ORDER BY id DESC LIMIT 1"
 
 
 class Glance(Questions):
@@ -197,5 +203,5 @@ class Glance(Questions):
         return Condition(
             next(iter(self._rows(PhaseRow, "phases", newest)), None),
             next(iter(fetch(self._connection, TripRow, trips)), None),
-            next(iter(fetch(self._connection, LastStart, newest.format("starts"))), None),
+            next(iter(fetch(self._connection, LastStart, _RUNS, *BY_HAND)), None),
         )
