@@ -31,6 +31,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: begun last, a file of one long test is waited for by all other workers."""
+    longest = ("browser", "system")
+    items.sort(key=lambda item: next((i for i, mark in enumerate(longest) if item.get_closest_marker(mark)), 2))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Search for no garbage while modules load, and never again in what they loaded: all of it stays."""
