@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -70,8 +70,8 @@ class Views(Protocol):
 class Scholar(Protocol):
     """Works out what needs the model."""
 
-    async def study(self) -> Any:
-        """Return it; None if it cannot be had."""
+    def studies(self) -> AsyncIterator[Any]:
+        """Yield it once there is something to show, and again with what takes longer; nothing if it cannot be had."""
 
     async def close(self) -> None: ...
 
@@ -249,12 +249,14 @@ class Gatherer:
 
     async def _study(self, file: int) -> None:
         began_s = self.clock()
-        study = await self.scholar.study()
-        took_s = self.clock() - began_s
-        self._rested_until_s = self.clock() + took_s
+        async for study in self.scholar.studies():
+            await self._show_study(study, file)
+        self._rested_until_s = self.clock() + (self.clock() - began_s)
+
+    async def _show_study(self, study: Any, file: int) -> None:
         async with self._lock:
             shown = self.shown
-            if study is None or shown.facts is None or shown.file != file:
+            if shown.facts is None or shown.file != file:
                 return
             loop = asyncio.get_running_loop()
             try:

@@ -10,6 +10,7 @@ import asyncio
 import multiprocessing
 import os
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -33,20 +34,25 @@ class ProcessScholar:
         self._directory = directory
         self._pool: ProcessPoolExecutor | None = None
 
-    async def study(self) -> Any:
-        """Return what the model says now; None if that cannot be had, which is logged."""
+    async def studies(self) -> AsyncIterator[Any]:
+        """Yield what the model says now, then that with what would change the choice; what cannot be had is logged."""
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_settle)
+        loop, pool = asyncio.get_running_loop(), self._pool
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, study, self._directory)
+            found = await loop.run_in_executor(pool, study, self._directory)
+            yield found
+            if found.decision:
+                yield await loop.run_in_executor(pool, flips, self._directory, found)
         except (RigctlError, BrokenProcessPool) as error:
             log = structlog.get_logger("rigctl.page")
             log.warning("what the model says is not shown", error=f"{type(error).__name__}: {error}")
         except Exception:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
             structlog.get_logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
+        else:
+            return
         await self.close()
-        return None
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
@@ -65,6 +71,16 @@ def study(directory: Path) -> Any:
         history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
         state, known = reader.policy_state() or {}, past(reader, loaded)
     return study_of(loaded, history, state, known)
+
+
+def flips(directory: Path, found: Any) -> Any:
+    """Return a study with what would have changed the last choice; in the process of its own."""
+    from rigctl.page.study import past, with_flips  # noqa: PLC0415 - as above
+
+    with looking(directory) as reader:
+        loaded = configured(reader.campaign(), directory)
+        known = past(reader, loaded)
+    return with_flips(found, loaded, known)
 
 
 def _settle() -> None:

@@ -345,7 +345,7 @@ class Study:
     trials: int
     """Charged trials it knows."""
     decision: int
-    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they were not sought."""
+    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they are not sought."""
     recommendation: Recommendation | None
     """None before a trial has given an outcome."""
     slices: tuple[Slice, ...] = ()
@@ -353,8 +353,8 @@ class Study:
     """As `Facts.bands`, as believed now."""
     supplies: tuple[Supply, ...] = ()
     """Where a supply has changed, its stretches before and after."""
-    flips: tuple[str, ...] = ()
-    """The cheapest changes that would flip the choice, in words."""
+    flips: tuple[str, ...] | None = None
+    """The cheapest changes that would flip the choice, in words; None: not sought yet."""
     came: tuple[str, ...] = ()
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
     response: tuple[str, ...] = ()

@@ -79,25 +79,38 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
         JournalError: it cannot be read.
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-    return study_of(loaded, history, reader.policy_state() or {}, past(reader, loaded))
+    known = past(reader, loaded)
+    return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
 
 
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
-    """Work it out of all trials and the policy's memory; without `known` nothing is said of the last choice."""
+    """Work out all but flips of a history and the policy's memory; without `known` nothing of the last choice."""
     problem, notes = present(loaded.problem, history)
     bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
     before = known or Past()
-    flips, came = _flips(loaded, before), _came(loaded, before, state)
+    came = _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
-        return Study(len(history), decision, None, (), bands, supplies, flips, came, notes=notes)
+        return Study(len(history), decision, None, (), bands, supplies, came=came, notes=notes)
     found = recommended(loaded, history, state, before.least)
     posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
     aged = posterior.hyperparameters.ageing
     lines = told_of_response(problem, history, aged, outcome=loaded.rig.outcome_name, unit=_unit(loaded))
     response = tuple(" ".join(sentences(line, problem.space.names)) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
-    return Study(len(history), decision, found, slices, bands, supplies, flips, came, response, notes)
+    return Study(len(history), decision, found, slices, bands, supplies, came=came, response=response, notes=notes)
+
+
+def with_flips(found: Study, loaded: LoadedConfig, known: Past) -> Study:
+    """Say besides what would have changed the last choice: decides some forty times again, and may take longest.
+
+    That is of the last choice now; if there was another since the study, what came of that one is left out.
+    """
+    if known.last is None:
+        return found
+    decision = known.last.trial
+    came = found.came if decision == found.decision else ()
+    return replace(found, decision=decision, flips=_flips(loaded, known), came=came)
 
 
 def recommended(

@@ -23,8 +23,9 @@ HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "rig.example"})
 class NoScholar:
     """Knows nothing of the model."""
 
-    async def study(self):
-        return None
+    async def studies(self):
+        return
+        yield
 
     async def close(self):
         pass
