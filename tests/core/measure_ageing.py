@@ -1,11 +1,13 @@
 """Measure how soon a change of the response is noticed, and how often one that is none.
 
-`python -m tests.core.measure_ageing` writes the table of docs/decisions/0017-ageing.md. Errors are those of a model
-that holds: standard normal, and shifted by what a change does to them.
+`python -m tests.core.measure_ageing` writes the tables of docs/decisions/0017-ageing.md; with `300:400`, only what
+campaigns with those seeds say that learn their hyper-parameters. Else errors are those of a model that holds: standard
+normal, and shifted by what a change does to them.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,11 +114,11 @@ def believed(
     return aged
 
 
-def learned(*, runs: int, begins: int, trials: int) -> None:
+def learned(seeds: range, *, begins: int, trials: int) -> None:
     """Print delays and false alarms of young campaigns that learn their hyper-parameters."""
     for kind, size in (("step", 0.0), ("step", 1.0), ("step", 2.0), ("ramp", 1.0), ("season", 1.0)):
         false, watched, aged, found = 0, 0, 0, []
-        for seed in range(runs):
+        for seed in seeds:
             after = believed(World(), kind, size, seed=seed, trials=trials, begins=begins)
             quiet = begins if size else trials
             early = bool(after) and after[0] <= quiet
@@ -125,14 +127,17 @@ def learned(*, runs: int, begins: int, trials: int) -> None:
             found += [] if early or not size else [after[0] - begins if after else np.inf]
         print(f"learned, {kind} {size}: {1000 * false / watched:.2f} false alarms per 1000 trials", end="; ")
         if not size:
-            print(f"believed in {aged / runs / trials:.1%} of the trials")
+            print(f"believed in {aged / len(seeds) / trials:.2%} of the trials")
             continue
         soon, later = (float((np.array(found) <= most).mean()) for most in (10, 30))
         print(f"median {np.median(found):g}, {soon:.0%} in 10, {later:.0%} in 30", flush=True)
 
 
 def main() -> None:
-    learned(runs=100, begins=60, trials=120)
+    asked = range(*map(int, sys.argv[1].split(":"))) if len(sys.argv) > 1 else None
+    learned(asked or range(100), begins=60, trials=120)
+    if asked is not None:
+        return
     worlds = {"d = 3, noise 0.3": World(), "d = 6, noise 0.1": World(6, 0.1), "d = 3, noise 1": World(3, 1.0)}
     for name, world in worlds.items():
         _, rate = delays(world, "step", 0.0, runs=200, trials=400, begins=400)
