@@ -126,7 +126,8 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
         history: all trials.
         idle: what was used beside the campaign's own trials.
         caps: why nothing can be played any more, whoever waits; empty: something can.
-        before: trials before the first one of this process, and those of it that were cancelled before anything moved.
+        before: trials that do not count here: those before the first one of a process that operates, and those
+            that were cancelled before anything moved.
     """
     if spec.operating is None and history.spent + idle >= spec.problem.budget:
         return "budget", "all of it is spent"
@@ -135,7 +136,7 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
     if spec.operating is not None:
         batches, done = spec.batches, len(history) - before
         return None if batches is None or done < batches else ("trials", f"{done} of {batched(batches)} done")
-    limit, done = spec.max_trials, len(history) - history.uncharged
+    limit, done = spec.max_trials, len(history) - history.uncharged - before
     return None if limit is None or done < limit else ("trials", f"{done} of {counted(limit, 'trial')} done")
 
 

@@ -73,7 +73,7 @@ class Runner:
     _failures: int = 0
     """Failed trials in a row."""
     before: int = 0
-    """Trials before the first one of this process."""
+    """Trials before the first one of this process that do not count: all if it operates, else those cancelled."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
@@ -94,7 +94,8 @@ class Runner:
         """
         self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
         history = await _read(self)
-        self.before = len(history)
+        cancelled = await self.journal.call(lambda j: j.read.beside.cancelled())
+        self.before = cancelled if self.spec.operating is None else len(history)
         while True:
             try:
                 history, ended = await self._turn(history)
@@ -380,9 +381,7 @@ async def _not_yet(runner: Runner) -> bool:
 
 async def _known(history: History, runner: Runner) -> History:
     """Return the history with a trial in it that had looked, and that nothing was decided for."""
-    if runner.spec.rig.timing.look is None:
-        return history
-    return await _read(runner)
+    return history if runner.spec.rig.timing.look is None else await _read(runner)
 
 
 async def _undecided(runner: Runner, why: str) -> None:

@@ -34,7 +34,10 @@ def journalled(stage, spec):
 
 
 async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage):
-    """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided."""
+    """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided.
+
+    The campaign was to do one trial, and does it: nothing was done in what was cancelled.
+    """
 
     async def pause():
         await ask(stage, "pause", who="anna", why="tea")
@@ -45,7 +48,7 @@ async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(s
         await ask(stage, "resume")
 
     resuming = asyncio.create_task(resume())
-    spec = watched(max_trials=2)
+    spec = watched(max_trials=1)
     await stage.run(spec, fail={"meters": once(pause)})
     await resuming
     with stage.journal() as journal:
@@ -61,7 +64,7 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
     """Also if it was resumed since, before anybody could look: what was queued then is not carried out."""
     stage.state.mkdir()
     journal = open_journal(stage.state, stage.clock())
-    spec = watched(max_trials=2)
+    spec = watched(max_trials=1)
     journal.begin(spec, "0.0")
     journal.propose(make_decision(1))
     journal.act("pause", "anna", why="tea")

@@ -128,6 +128,15 @@ class Beside(Questions):
             self._last, self._told = rows[-1]["id"], found
         return dict(found)
 
+    def cancelled(self) -> int:
+        """Return how many trials of the campaign, batches apart, were closed before anything moved."""
+        sql = (
+            "SELECT count(*) AS cancelled FROM trials t WHERE state = 'ABANDONED' AND NOT EXISTS "  # noqa: S608 - ours
+            "(SELECT 1 FROM events e WHERE e.trial = t.trial AND e.event IN ('LOOK', 'ARM')) "
+            f"AND NOT {operated(self._connection, 't.trial')}"
+        )
+        return int(ask(self._connection, sql)[0]["cancelled"])
+
     def decider_of(self, suggestion: int) -> DeciderRow | None:
         """Return which code made a suggestion."""
         sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
