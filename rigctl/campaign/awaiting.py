@@ -24,11 +24,11 @@ from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.campaign.wall import synchronised
 from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec

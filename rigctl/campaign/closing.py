@@ -27,6 +27,7 @@ from rigctl.rig.values import Alarm
 
 DIED = "while no process was in charge"
 SLEPT = "while the machine slept, or the journal could not be written"
+UNKNOWN_OFF = "the machine was off, how long its clock cannot tell: no hours are booked for that"
 REMEDY = "look at its unit and wiring, and at `rated` in the configuration; what was charged meanwhile is estimated"
 
 
@@ -145,7 +146,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     lines = charge(rig.meters, used, trial.control_set, past)
     awaiting = None if bad or rig.late is None else Awaiting(rig.late.how, rig.late.due_s)
     event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
-    idle = idle_in_trial(rig.meters, used, lines, past, DIED if dead else SLEPT)
+    idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if dead else SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)
     return journal.read.trial(number)
 
@@ -192,7 +193,8 @@ def _end_unmeasured(
     used = _lost(journal, rig, number, after) if lost else _broken_off(journal, rig, number, after, ended_s)
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    idle = idle_in_trial(rig.meters, used, lines, past, DIED if lost or _dead(journal, number, inf) else SLEPT)
+    died = lost or _dead(journal, number, inf)
+    idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if died else SLEPT)
     journal.finish(number, trial.state, event, lines, detail=why, after=after, idle=idle)
     return journal.read.trial(number)
 
@@ -201,15 +203,21 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
     """Count a trial's use up to the last sign of life; our own counters began anew with this process."""
     begun_s, alive_s = _begun_s(journal, number), _last_sign_of_life_s(journal, number)
     last = next(s for s in reversed(journal.read.starts()) if s.at_s <= begun_s[-1])
-    dead_s = sum(_dead(journal, number, alive_s))
+    dead_s, (off_for_s, known) = sum(_dead(journal, number, alive_s)), off_s(journal.past, last.start)
     return Consumption(
         _anew(journal.read.meter_readings(number, "before")),
         _in_campaign_time(journal, after),
         alive_s - begun_s[0] - dead_s,
         _booked_ml(journal, rig, number),
-        unattended_s=journal.past.unattended_s(alive_s, last.start) + dead_s,
+        unattended_s=max(0.0, journal.time.now_s() - alive_s) + off_for_s + dead_s,
+        guessed_s=0.0 if known else off_for_s,
         began_s=begun_s[0],
     )
+
+
+def _why_idle(used: Consumption) -> str:
+    """Say why nobody was in charge of a trial whose process had died, and what is not known of that."""
+    return f"{DIED}; {UNKNOWN_OFF}" if used.guessed_s > 0 else DIED
 
 
 def _anew(before: Mapping[str, Reading]) -> Mapping[str, Reading]:
@@ -237,8 +245,17 @@ def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, R
     took_s = ended_s - begun_s
     away_s = min(max(0.0, took_s), slept_s(before, after) + sum(dead))
     booked_ml = _booked_ml(journal, rig, number)
-    unattended_s = away_s + sum(off_s(journal.past, start) for start in _taken_up(journal, number, ended_s))
-    return Consumption(before, after, took_s - away_s, booked_ml, unattended_s=unattended_s, began_s=begun_s)
+    taken_up = _taken_up(journal, number, ended_s)
+    off_for_s, known = off_s(journal.past, min(taken_up) - 1) if taken_up else (0.0, True)
+    return Consumption(
+        before,
+        after,
+        took_s - away_s,
+        booked_ml,
+        unattended_s=away_s + off_for_s,
+        guessed_s=0.0 if known else off_for_s,
+        began_s=begun_s,
+    )
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:

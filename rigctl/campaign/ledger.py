@@ -205,7 +205,7 @@ def idle_in_trial(
     def found() -> Iterator[IdleLine]:
         for meter in meters:
             if meter.kind == "time":
-                yield from _idle_time(meter, used.unattended_s, (), why, used.after)
+                yield from _idle_time(meter, used.unattended_s - used.guessed_s, (), why, used.after)
             elif meter.kind in COUNTED and meter.name not in used.booked_ml:
                 spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
                 rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])

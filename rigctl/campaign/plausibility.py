@@ -120,6 +120,8 @@ class Consumption:
     """By meter name: all doses of the trial, settled, where the meter is a doser's own counter."""
     unattended_s: float = 0.0
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
+    guessed_s: float = 0.0
+    """Of these, for how long the machine is taken to have been off, as nobody knows: no hours are booked for that."""
     began_s: float | None = None
     """When the trial was armed, in the readings' time."""
 

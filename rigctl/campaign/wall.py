@@ -8,12 +8,12 @@ campaign begins at an instant of its own, and rig time goes on from there.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.time import synchronised
 from rigctl.errors import UsageError
 from rigctl.rig.civil import Civil, civil_of
 from rigctl.rig.protocols import Clock
@@ -21,17 +21,6 @@ from rigctl.rig.spec import RigSpec
 
 FOLLOWED_S = 5.0
 """A difference of at most so many seconds between two looks is a correction, not a jump."""
-UNSYNCHRONISED = 5
-"""What adjtimex(2) returns while nothing keeps the clock right: TIME_ERROR."""
-
-
-def synchronised() -> bool:
-    """Tell whether the system says that its clock is kept right; False where it cannot say."""
-    try:
-        asked: int = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(1024))  # all zero: a question
-    except (OSError, AttributeError):
-        return False
-    return 0 <= asked < UNSYNCHRONISED
 
 
 async def begin_civil(journal: JournalThread, rig: RigSpec, clock: Clock) -> Wall | None:

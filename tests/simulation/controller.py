@@ -17,7 +17,7 @@ from rigctl.campaign import alive, awaiting, bus_lock, clock, daemon, operating,
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
-from rigctl.campaign.journal import Journal, writer
+from rigctl.campaign.journal import Journal, past, writer
 from rigctl.campaign.journal import database as journal_database
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
@@ -258,7 +258,7 @@ class Controller:
             (daemon, "serving"): serving,
             (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
-            (awaiting, "synchronised"): lambda: kernel.computer.synchronised,
+            **{(where, "synchronised"): lambda: kernel.computer.synchronised for where in (awaiting, past)},
             (wall, "Wall"): partial(wall.Wall, right=lambda: kernel.computer.synchronised),
             (journal_database, "SealingConnection"): Connection,
         }

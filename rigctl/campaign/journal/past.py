@@ -9,10 +9,13 @@ from itertools import pairwise
 from math import inf
 
 from rigctl.campaign.journal.database import ask, decoder
-from rigctl.campaign.journal.time import CampaignTime
+from rigctl.campaign.journal.time import CampaignTime, synchronised
 from rigctl.campaign.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
 from rigctl.rig.metering import ASLEEP, AT, KnowsSuspend, is_own
 from rigctl.rig.protocols import Reading, Severity
+
+OFF_MOST_S = 86_400.0
+"""Rig seconds for which a clock that nobody keeps right may say that the machine was off."""
 
 _LAST_METERED = """
     SELECT e.trial, e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
@@ -147,10 +150,19 @@ class Past:
             return 0.0
         return max(0.0, self.time.now_s() - rows[0]["at_s"]) if rows[0]["epoch"] == self.time.epoch else inf
 
-    def unattended_s(self, alive_s: float, start: int) -> float:
-        """Return the rig seconds since a process's last sign of life, as `passed_s`."""
-        (row,) = ask(self.connection, "SELECT seen_utc, epoch FROM starts WHERE id = ?", start)
-        return self.passed_s(alive_s, row["seen_utc"], row["epoch"])
+    def away_s(self, at_s: float, utc: str, epoch: str | None) -> tuple[float, bool]:
+        """Return the rig seconds since an instant, for money, and whether they are known.
+
+        They are not where a boot lies between, and a clock that nobody keeps right says that the machine was off for
+        less than no time, or for more than a day: then a day is taken for it.
+        """
+        passed_s = max(0.0, self.time.now_s() - at_s)
+        if epoch == self.time.epoch:
+            return passed_s, True
+        wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds() * self.time.clock.speedup
+        if 0.0 <= wall_s - passed_s <= OFF_MOST_S or synchronised():
+            return max(passed_s, wall_s), True
+        return passed_s + OFF_MOST_S, False
 
     def _last(self) -> sqlite3.Row | None:
         rows = ask(self.connection, _LAST_METERED)
@@ -171,7 +183,7 @@ class Past:
         return {
             r["meter"]: (
                 Reading(r["value"], r["unit"], r["at_s"] - self.time.offset_s, Severity(r["severity"]), r["detail"]),
-                self.passed_s(r["at_s"], last["utc"], last["epoch"]),
+                self.away_s(r["at_s"], last["utc"], last["epoch"])[0],
             )
             for r in rows
         }
@@ -217,16 +229,11 @@ class Past:
         return sum(max(0.0, until_s - max(from_s, last["at_s"])) for from_s, until_s in dead) if last else 0.0
 
 
-def off_s(past: Past, start: int) -> float:
-    """Return the rig seconds for which the machine was off before a process began, by the wall clock."""
-    sql = "SELECT utc, at_s, epoch, seen_utc, seen_s FROM starts WHERE id <= ? ORDER BY id DESC LIMIT 2"
-    rows = ask(past.connection, sql, start)
-    if len(rows) < 2 or rows[0]["epoch"] == rows[1]["epoch"]:
-        return 0.0
-    now, last = rows
-    gone = datetime.fromisoformat(now["utc"]) - datetime.fromisoformat(last["seen_utc"])
-    passed_s: float = now["at_s"] - last["seen_s"]
-    return max(0.0, gone.total_seconds() * past.time.clock.speedup - passed_s)
+def off_s(past: Past, start: int) -> tuple[float, bool]:
+    """Return the rig seconds of being off since a process's last sign of life, and whether they are known."""
+    (last,) = ask(past.connection, "SELECT seen_s, seen_utc, epoch FROM starts WHERE id = ?", start)
+    away_s, known = past.away_s(last["seen_s"], last["seen_utc"], last["epoch"])
+    return away_s - max(0.0, past.time.now_s() - last["seen_s"]), known
 
 
 def booked_ago_s(past: Past) -> dict[str, float]:
@@ -236,4 +243,4 @@ def booked_ago_s(past: Past) -> dict[str, float]:
         "SELECT meter, at_s, utc, max(id), (SELECT epoch FROM starts s WHERE s.at_s < idle.at_s "
         "ORDER BY s.id DESC LIMIT 1) AS epoch FROM idle GROUP BY meter",
     )
-    return {row["meter"]: past.passed_s(row["at_s"], row["utc"], row["epoch"]) for row in rows}
+    return {row["meter"]: past.away_s(row["at_s"], row["utc"], row["epoch"])[0] for row in rows}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,19 @@ Wall = Callable[[], datetime]
 def utc_now() -> datetime:
     """Return the wall clock; it is shown to people, never computed with."""
     return datetime.now(UTC)
+
+
+UNSYNCHRONISED = 5
+"""What adjtimex(2) returns while nothing keeps the clock right: TIME_ERROR."""
+
+
+def synchronised() -> bool:
+    """Tell whether the system says that its clock is kept right; False where it cannot say."""
+    try:
+        asked: int = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(1024))  # all zero: a question
+    except (OSError, AttributeError):
+        return False
+    return 0 <= asked < UNSYNCHRONISED
 
 
 DATED: Final = (

@@ -1,0 +1,63 @@
+"""What a trial costs, and what is idle beside it, if the machine was off and its clock says nonsense after that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from rigctl.campaign.closing import DIED, UNKNOWN_OFF
+from rigctl.campaign.journal import past
+from rigctl.campaign.trial import Event, State
+from tests.campaign import test_recovery
+from tests.campaign.fakes import FakeClock, make_spec
+from tests.campaign.test_awaiting_apart import Boots
+
+HOURS = timedelta(hours=6)
+YEARS = timedelta(days=3650)
+UNSEEN_H = 0.1
+"""From the last sign of life until the power was cut."""
+
+
+async def lost(stage, monkeypatch, ahead, jump_kwh=0.0, *, right=False):
+    """A trial in flight as the power was cut; the wall clock is so much ahead then. Idle lines, and what was spent."""
+    stage.clock, boots = lambda: FakeClock(stage.world, speedup=1.0), Boots(stage)
+    monkeypatch.setattr(test_recovery, "open_journal", boots.journal)
+    monkeypatch.setattr(past, "synchronised", lambda: right, raising=False)
+    test_recovery.left_behind(stage, Event.RUN)
+    boots.again(ahead)
+    counters = {"power": lambda reading: replace(reading, value=reading.value + jump_kwh)}
+    await stage.run(make_spec(budget=1e6, max_trials=1), boots.journal, counters=counters)
+    with stage.journal() as journal:
+        assert journal.trial(1).state is State.LOST
+        return {line.meter: line for line in journal.idle.rows()}, journal.campaign().spent
+
+
+@pytest.mark.parametrize("ahead", [YEARS, -YEARS, timedelta(days=-1), timedelta(hours=-1)], ids=str)
+async def test_no_hours_are_booked_by_a_clock_that_cannot_be_right(stage, monkeypatch, ahead):
+    """A board without a battery comes back years ahead, or before the power was cut: the lines say what is unknown."""
+    idle, _ = await lost(stage, monkeypatch, ahead)
+    assert (idle["labour"].quantity, idle["labour"].note) == (UNSEEN_H, f"{DIED}; {UNKNOWN_OFF}")
+    assert (idle["power"].quantity, idle["power"].note) == (1.0, f"{DIED}; {UNKNOWN_OFF}")
+
+
+async def test_the_hours_of_a_night_are_booked_by_a_clock_that_may_be_right(stage, monkeypatch):
+    """Nobody keeps it right, but it has a battery, as it seems."""
+    idle, _ = await lost(stage, monkeypatch, HOURS)
+    assert (idle["labour"].quantity, idle["labour"].note) == (pytest.approx(6.0 + UNSEEN_H), DIED)
+
+
+async def test_a_clock_that_is_kept_right_is_believed_over_a_holiday(stage, monkeypatch):
+    """Hours are limited all the same, and the line says so."""
+    idle, _ = await lost(stage, monkeypatch, timedelta(days=20), right=True)
+    assert idle["labour"].quantity == 24.0
+    assert idle["labour"].note == f"{DIED}: limited, it took 480.1 h"
+
+
+@pytest.mark.parametrize("ahead", [YEARS, -YEARS], ids=str)
+async def test_a_counter_that_jumped_in_a_power_cut_is_limited_whatever_the_clock_says(stage, monkeypatch, ahead):
+    """To what a laboratory uses in a day: ten years would have allowed for all of it."""
+    idle, spent = await lost(stage, monkeypatch, ahead, jump_kwh=1e6)
+    assert "limited, the counter rose by 1000001.0 kWh" in idle["power"].note
+    assert spent < 300_000_000
