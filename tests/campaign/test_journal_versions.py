@@ -10,7 +10,16 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.database import open_for_reading
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION, sealed_tables
+from rigctl.campaign.journal.recovering import recover_journal
+from rigctl.campaign.journal.schema import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    SEALED_TABLES,
+    VERSION,
+    has_table,
+    lay_out,
+    sealed_tables,
+)
 from rigctl.campaign.journal.seals import seal, unsealed
 from rigctl.errors import JournalCorrupt
 from rigctl.rig.abilities import Calibration
@@ -129,6 +138,22 @@ def test_a_journal_of_version_6_is_read_sealed_and_taken_over(path):
         file.execute("UPDATE trials SET state = 'LOOKING' WHERE trial = 1")
         with pytest.raises(sqlite3.IntegrityError, match="trials_open"):
             file.execute("UPDATE trials SET state = 'RUNNING' WHERE trial = 2")
+
+
+@pytest.mark.parametrize("spoilt", [0, 100], ids=["whole", "without its header"])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_a_journal_of_any_version_is_recovered(path, tmp_path, version, spoilt):
+    """Also where the header, which says the version, is gone: its tables tell."""
+    with closing(sqlite3.connect(":memory:")) as ideal:
+        lay_out(ideal, version)
+        tables = of_version(path, version, [table for table in SEALED_TABLES if has_table(ideal, table)])
+    path.write_bytes(b"\0" * spoilt + path.read_bytes()[spoilt:])
+    loss = recover_journal(path, tmp_path / "new", "Ada", "2026-11-22T14:30:00+00:00")
+    assert (loss.left, [name for name, table in loss.tables.items() if table.lost]) == ((), [])
+    new = read(tmp_path / "new" / path.name)
+    for name in ("starts", "trials", "events", "measurements", "doses", "alarms"):
+        assert len(new[name]) == len(tables[name]) > 0
+    assert set(tables["ledger"]) <= set(new["ledger"])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from rigctl.campaign.journal.integrity import MAGIC, log_of
-from rigctl.campaign.journal.schema import VERSION, has_table, lay_out, sealed_tables
+from rigctl.campaign.journal.schema import SEALED_TABLES, VERSION, has_table, lay_out
 from rigctl.campaign.journal.seals import Sums, located, sums_of
 from rigctl.errors import JournalCorrupt
 
@@ -157,23 +157,25 @@ def _put_in_schema(copy: Path) -> None:
 
 def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged:
     (told,) = connection.execute("PRAGMA user_version").fetchone()
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    there = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     version = told if 1 <= told <= VERSION else _version_of(there)
     seals = _seals(connection)
     tables = {}
     with closing(sqlite3.connect(":memory:")) as ideal:
         lay_out(ideal, version)
-        for table in (t for t in sealed_tables(version) if has_table(ideal, t)):
+        for table in (t for t in SEALED_TABLES if has_table(ideal, t)):
             tables[table] = _table(connection, table, _columns(ideal, table), seals.get(table))
     if not any(table.rows for table in tables.values()):
         raise JournalCorrupt(_hopeless(path, "no row of it can be read"))
-    last = max((row["id"], row["closed"]) for row in tables["starts"].dicts()) if tables["starts"].rows else (0, 0)
+    # a file of version 1 does not say how it was closed
+    last = max(((row["id"], row.get("closed", 0)) for row in tables["starts"].dicts()), default=(0, 0))
     return Salvaged(version, tables, had_log or bool(last[1]))
 
 
-def _version_of(there: set[str]) -> int:
-    marks = ((7, "looks"), (6, "upkeep"), (5, "acts"), (4, "seals"), (2, "phases"))
-    return next((version for version, table in marks if table in there), 1)
+def _version_of(there: Mapping[str, str]) -> int:
+    marks = ((7, "looks", ""), (6, "upkeep", ""), (5, "acts", ""), (4, "seals", "place"), (3, "seals", ""))
+    found = (version for version, table, column in marks if table in there and column in str(there[table]))
+    return next(found, 2 if "phases" in there else 1)
 
 
 def _columns(ideal: sqlite3.Connection, table: str) -> tuple[Column, ...]:
