@@ -108,7 +108,12 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "policy": {"name": spec.policy_name, "options": options},
         "model": problem.model,
         "control_sets": [c.label for c in space.control_sets],
-        "outcome": {"name": rig.outcome_name, "sensor": rig.outcome_sensor, "maximise": problem.maximise},
+        "outcome": {
+            "name": rig.outcome_name,
+            "sensor": rig.outcome_sensor,
+            "maximise": problem.maximise,
+            "late": None,  # one that comes later, or no longer does, is noticed
+        },
         "further_outcomes": [
             {"name": f.name, "sensor": wired.sensor, "maximise": f.maximise, "floor": f.floor}
             for f, wired in zip(problem.further, rig.further, strict=True)
