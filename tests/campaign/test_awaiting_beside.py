@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from rigctl.campaign import awaiting
-from rigctl.campaign.awaiting import give
+from rigctl.campaign.awaiting import give, give_all_the_same
 from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.rows import Amendment
@@ -23,6 +23,7 @@ from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, opened, so
 from tests.campaign.test_awaiting_apart import Boots
 from tests.campaign.test_operating import TRIALS, campaign, produced
 from tests.campaign.test_recover import AT
+from tests.campaign.test_verify import doctored
 
 NIGHT = replace(BY_SENSOR, wait_at_end=False)
 """The campaign ends, and another process reads the sensor when it is due."""
@@ -149,3 +150,19 @@ async def test_a_campaign_goes_on_in_a_recovered_journal_and_waits_as_before(pat
     await patient.run(replace(spec, max_trials=3))
     states = {row.state for row in sound(patient, spec)[0][1:]}
     assert states == {State.FAILED if late.how == "hand" else State.RECORDED}
+
+
+async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when_it_is_due(patient):
+    """What it reads a minute after the trial is not what it would have an hour later; a person can still say it."""
+    patient.clock = lambda: Patient(patient.world, speedup=1.0)
+    spec = spec_with(NIGHT, max_trials=2)
+    await patient.run(spec)
+    doctored(patient.state / "journal.sqlite", "DELETE FROM awaited WHERE trial = 1")
+    recover_journal(patient.state / "journal.sqlite", patient.directory / "new", "Ada", AT)
+    patient.state = patient.directory / "new"
+    await patient.run(spec)
+    assert "measure late" not in patient.rig.calls
+    with closing(opened(patient.state)) as journal:
+        give_all_the_same(journal, 1, {"y": 2.0}, "Ada", "the book of the laboratory")
+    rows, _, _ = sound(patient, spec)
+    assert [(row.state, row.outcome) for row in rows] == [(State.RECORDED, 2.0), (State.AWAITING, None)]

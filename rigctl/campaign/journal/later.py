@@ -15,6 +15,7 @@ from rigctl.rig.protocols import Severity
 
 CAMPAIGN: Final = "rigctl"
 """Who gives up an outcome that nobody has said in time."""
+_LONG_AGO_S: Final = -1e9
 
 
 def awaited(rows: Rows) -> Iterator[Violation]:
@@ -76,11 +77,11 @@ def in_time(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return who waits until when; a trial of which that is lost is due at once."""
+    """Return who waits until when; one of which that is lost was due so long ago that no sensor is read for it."""
     known = {row["trial"]: row for row in rows}
     waits = {row["trial"]: row for row in events if row["event"] == Event.AWAIT}
     return [
-        known.get(n, {"trial": n, "how": "hand", "due_s": row["at_s"], "due_utc": row["utc"], "epoch": ""})
+        known.get(n, {"trial": n, "how": "hand", "due_s": _LONG_AGO_S, "due_utc": row["utc"], "epoch": ""})
         for n, row in sorted(waits.items())
     ]
 
