@@ -122,10 +122,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": _timing(rig.timing),
         "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
-        "wiring": {
-            w.name: {"sensor": w.sensor, "actuator": w.actuator, "second": w.second, "partners": _partners(rig, w)}
-            for w in rig.variables
-        },
+        "wiring": {w.name: _wiring(rig, w) for w in rig.variables},
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
@@ -154,8 +151,12 @@ def _meter(meter: MeterSpec) -> Mapping[str, Any]:
     return {**parts, "tariff": {"zone": meter.tariff.zone, "rates": rates}}
 
 
-def _partners(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Mapping[str, float]]:
-    return {name: rig.partners[name] for name in wired.actuators if rig.partners.get(name)}
+def _wiring(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Any]:
+    """Return what moves a variable; the names of pumps that dose along as one value, as of a look."""
+    partners = {name: rig.partners[name] for name in wired.actuators if rig.partners.get(name)}
+    along = sorted(partner for others in partners.values() for partner in others)
+    parts = {"sensor": wired.sensor, "actuator": wired.actuator, "second": wired.second}
+    return {**parts, "partners": partners, "along": along}
 
 
 def _natural(marginal: Marginal) -> Mapping[str, Any]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -17,7 +19,7 @@ from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import JournalError, UsageError
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Alarm, Measurement, OpenDose
-from tests.campaign.fakes import INVALID, make_space, make_spec
+from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec
 from tests.campaign.records import LINES, MEASURED, READINGS, STATES, STEPS, SetClock, make_decision, record_trial, rows
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -202,6 +204,19 @@ def test_another_configuration_is_refused_by_name(journal, clock):
     assert 'currency: was "EUR", is "CHF"' in str(refusal.value)
     assert "--state" in str(refusal.value)
     assert dump(journal) == before
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_a_pump_that_doses_along_with_another_does_not_come_or_go(tmp_path, clock, added):
+    """What a setpoint of its variable does to the tank is another thing then."""
+    alone = make_spec()
+    dosing = {"pump": replace(alone.rig.dosing["pump"], partners={"valve": 0.5})}
+    both = make_spec(rig=make_rig_spec(dosing=dosing))
+    was, is_ = (alone, both) if added else (both, alone)
+    with closing(Journal(tmp_path, clock, "boot-1")) as journal:
+        journal.begin(was, "0.0")
+        with pytest.raises(UsageError, match=r"wiring\.a\.along: was "):
+            journal.begin(is_, "0.0")
 
 
 def test_an_option_that_a_newer_version_adds_is_no_change(journal, clock):
