@@ -19,8 +19,10 @@ from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Identity
 from tests.campaign.fakes import make_rig_spec
+from tests.campaign.looking import looking_spec
 from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, opened, sound, spec_with
 from tests.campaign.test_awaiting_apart import Boots
+from tests.campaign.test_looking import left_behind
 from tests.campaign.test_operating import TRIALS, campaign, produced
 from tests.campaign.test_recover import AT
 from tests.campaign.test_verify import doctored
@@ -166,3 +168,19 @@ async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when
         give_all_the_same(journal, 1, {"y": 2.0}, "Ada", "the book of the laboratory")
     rows, _, _ = sound(patient, spec)
     assert [(row.state, row.outcome) for row in rows] == [(State.RECORDED, 2.0), (State.AWAITING, None)]
+
+
+@pytest.mark.parametrize("last", ["begin", "propose"])
+async def test_a_look_that_a_process_left_behind_comes_to_its_outcome_with_more_money(patient, last):
+    """Lost while it looked; decided, it goes on as it was decided, and its outcome is read when it is due."""
+    spec = looking_spec(max_trials=2, rig=replace(looking_spec().rig, late=NIGHT))
+    left_behind(patient, last, spec)
+    more = replace(spec, problem=replace(spec.problem, budget=to_micros(500)))
+    await patient.run(more)
+    patient.world.do("time", s=3600.0)
+    await patient.run(more)
+    rows, history, _ = sound(patient, more)
+    first = State.LOST if last == "begin" else State.RECORDED
+    assert [row.state for row in rows] == [first, State.RECORDED]
+    assert rows[0].budget == spec.problem.budget < rows[1].budget
+    assert not history.awaited.size
