@@ -202,15 +202,16 @@ def _end_unmeasured(
 def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading]) -> Consumption:
     """Count a trial's use up to the last sign of life; our own counters began anew with this process."""
     begun_s, alive_s = _begun_s(journal, number), _last_sign_of_life_s(journal, number)
-    last = next(s for s in reversed(journal.read.starts()) if s.at_s <= begun_s[-1])
-    dead_s, (off_for_s, known) = sum(_dead(journal, number, alive_s)), off_s(journal.past, last.start)
+    starts = journal.read.starts()
+    last = next(s for s in reversed(starts) if s.at_s <= begun_s[-1])
+    dead_s, (gone_s, known) = sum(_dead(journal, number, alive_s)), off_s(journal.past, last.start, starts[-1].start)
     return Consumption(
         _anew(journal.read.meter_readings(number, "before")),
         _in_campaign_time(journal, after),
         alive_s - begun_s[0] - dead_s,
         _booked_ml(journal, rig, number),
-        unattended_s=max(0.0, journal.time.now_s() - alive_s) + off_for_s + dead_s,
-        guessed_s=0.0 if known else off_for_s,
+        unattended_s=max(0.0, journal.time.now_s() - alive_s) + gone_s + dead_s,
+        guessed_s=0.0 if known else gone_s,
         began_s=begun_s[0],
     )
 
@@ -246,14 +247,14 @@ def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, R
     away_s = min(max(0.0, took_s), slept_s(before, after) + sum(dead))
     booked_ml = _booked_ml(journal, rig, number)
     taken_up = _taken_up(journal, number, ended_s)
-    off_for_s, known = off_s(journal.past, min(taken_up) - 1) if taken_up else (0.0, True)
+    gone_s, known = off_s(journal.past, min(taken_up) - 1, max(taken_up)) if taken_up else (0.0, True)
     return Consumption(
         before,
         after,
         took_s - away_s,
         booked_ml,
-        unattended_s=away_s + off_for_s,
-        guessed_s=0.0 if known else off_for_s,
+        unattended_s=away_s + gone_s,
+        guessed_s=0.0 if known else gone_s,
         began_s=begun_s,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,7 +13,10 @@ from rigctl.campaign.journal import past
 from rigctl.campaign.trial import Event, State
 from tests.campaign import test_recovery
 from tests.campaign.fakes import FakeClock, make_spec
+from tests.campaign.looking import looking_spec
+from tests.campaign.records import STATES
 from tests.campaign.test_awaiting_apart import Boots
+from tests.campaign.test_looking import left_behind as looked
 
 HOURS = timedelta(hours=6)
 YEARS = timedelta(days=3650)
@@ -61,3 +65,20 @@ async def test_a_counter_that_jumped_in_a_power_cut_is_limited_whatever_the_cloc
     idle, spent = await lost(stage, monkeypatch, ahead, jump_kwh=1e6)
     assert "limited, the counter rose by 1000001.0 kWh" in idle["power"].note
     assert spent < 300_000_000
+
+
+async def test_what_a_machine_was_off_after_a_trial_was_measured_is_not_the_trials(stage):
+    """Though another process had taken it up, of the same boot, after its look: it did not sleep through any of it."""
+    stage.clock, boots, spec = lambda: FakeClock(stage.world, speedup=1.0), Boots(stage), looking_spec(max_trials=1)
+    looked(stage, "propose", spec)
+    with closing(boots.journal(stage.state, stage.clock())) as journal:
+        journal.begin(spec, "0.0")
+        journal.arm(1, {})
+        journal.run(1, STATES)
+        stage.world.do("time", s=120.0)
+        journal.measure(1, test_recovery.MEASURED, ("y",), {})
+    boots.again(HOURS)
+    await stage.run(spec, boots.journal)
+    with stage.journal() as journal:
+        assert (journal.trial(1).state, journal.trial(1).because) == (State.RECORDED, "")
+        assert journal.idle.rows() == ()

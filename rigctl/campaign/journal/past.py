@@ -229,11 +229,16 @@ class Past:
         return sum(max(0.0, until_s - max(from_s, last["at_s"])) for from_s, until_s in dead) if last else 0.0
 
 
-def off_s(past: Past, start: int) -> tuple[float, bool]:
-    """Return the rig seconds of being off since a process's last sign of life, and whether they are known."""
-    (last,) = ask(past.connection, "SELECT seen_s, seen_utc, epoch FROM starts WHERE id = ?", start)
-    away_s, known = past.away_s(last["seen_s"], last["seen_utc"], last["epoch"])
-    return away_s - max(0.0, past.time.now_s() - last["seen_s"]), known
+def off_s(past: Past, start: int, heir: int) -> tuple[float, bool]:
+    """Return the rig seconds of being off between two processes, by their numbers, and whether they are known.
+
+    The later one is of this boot, unless it is of the earlier one's: then there are none.
+    """
+    sql = "SELECT s.* FROM starts s JOIN starts h ON h.id = ? WHERE s.id = ? AND s.epoch <> h.epoch"
+    for last in ask(past.connection, sql, heir, start):
+        away_s, known = past.away_s(last["seen_s"], last["seen_utc"], last["epoch"])
+        return away_s - max(0.0, past.time.now_s() - last["seen_s"]), known
+    return 0.0, True
 
 
 def booked_ago_s(past: Past) -> dict[str, float]:
