@@ -106,7 +106,6 @@ class AlarmState:
     trial: int | None
     since: str
     """UTC."""
-    since_s: float
     last: str
     """UTC of the last time."""
     count: int = 1
@@ -247,7 +246,6 @@ def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
             text,
             event.trial,
             since=event.utc,
-            since_s=event.at_s,
             last=event.utc,
             until=over_at_once,
             mark=mark,

@@ -131,7 +131,7 @@ class TrialRun:
 
         None if a person has paused meanwhile.
         """
-        trial = waiting = await self.journal.call(lambda j: j.read.open_trial())
+        trial = await self.journal.call(lambda j: j.read.open_trial())
         started = time.monotonic()
         looking = trial is not None and trial.state is State.LOOKING
         if trial is None or looking:
@@ -149,7 +149,6 @@ class TrialRun:
                 control_set=trial.control_set,
                 setpoints=trial.setpoints,
                 origin=trial.origin,
-                resumed=waiting is not None and not looking,
                 decision_s=time.monotonic() - started,
             )
         )

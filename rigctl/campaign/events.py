@@ -56,8 +56,6 @@ class TrialProposed:
     setpoints: Mapping[str, float]
     """Engineering units."""
     origin: Origin
-    resumed: bool
-    """Decided by an earlier process that died before anything moved."""
     decision_s: float
     """Wall seconds."""
 

@@ -91,7 +91,7 @@ SEEN = {"ca": Seen(3.01, "mM", 2.0), "ph": Seen(5.93, "pH", 95.0), "growth": See
 SILENT_PUMP = Alarm(Severity.MAJOR, "ca_doser", "4 doses in a row did not move ca_probe; look at pump, stock and probe")
 STORY = (
     events.CampaignStarted("bench", 0, 0, 20_000_000, None),
-    events.TrialProposed(1, PROPOSED, ("ca", "ph"), {"ca": 3, "ph": 6}, "policy", False, 0.1),
+    events.TrialProposed(1, PROPOSED, ("ca", "ph"), {"ca": 3, "ph": 6}, "policy", 0.1),
     events.TrialStep(1, State.ARMED, 100.0, {"prepare": 220.0}),
     events.Dosed("ca_doser", 75.5, 175.5),
     events.Dosed("ca_doser", 3.4, 178.9),

@@ -60,7 +60,7 @@ PROPOSAL = Proposal(1, "explore-then-commit", "explore", 0, (0.5,), "because it 
 RESULT = CampaignResult("budget", "all spent", 3, 750_000, 20_000_000, SafeReport(("x",)), 0.01, 3, None)
 STORY = (
     CampaignStarted("bench", 0, 0, 20_000_000, None),
-    TrialProposed(1, PROPOSAL, ("ph",), {"ph": 6.0}, "policy", False, 0.02),
+    TrialProposed(1, PROPOSAL, ("ph",), {"ph": 6.0}, "policy", 0.02),
     TrialStep(1, State.RUNNING),
     TrialEnded(row(1, 1.5), 250_000, 20_000_000),
     TrialEnded(row(2, 1.2), 500_000, 20_000_000),

@@ -127,7 +127,7 @@ class Past:
     def passed_s(self, at_s: float, utc: str, epoch: str | None) -> float:
         """Return the rig seconds since an instant; by the wall clock, if that says more, where a boot lies between.
 
-        Only for limits: across a boot nothing else can say how long it was.
+        Not for money, see `away_s`: across a boot nothing else can say how long it was.
         """
         passed_s = max(0.0, self.time.now_s() - at_s)
         if epoch == self.time.epoch:

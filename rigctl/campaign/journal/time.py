@@ -15,7 +15,7 @@ Wall = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """Return the wall clock; it is shown to people, never computed with."""
+    """Return the wall clock: for people; computed with only where a boot lies between."""
     return datetime.now(UTC)
 
 
