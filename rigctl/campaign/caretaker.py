@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, Objection, objections, unavailable
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.pins import hold_pins
+from rigctl.campaign.pins import expect_pinned, hold_pins
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.upkeep import out_of_service, states_now
@@ -55,7 +55,8 @@ class Caretaker:
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self) -> None:
-        """Leave out what is out of service, before the rig is opened."""
+        """Leave out what is out of service, and say who stands where, before the rig is opened."""
+        await expect_pinned(self.rig.hands, self.journal)
         self.rig.hands.set_aside(frozenset(await self.journal.call(lambda j: out_of_service(j.read))))
 
     async def look(self, *, read: bool = False, first: bool = False) -> None:

@@ -330,10 +330,10 @@ class Session:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.decides, self.spec.problem)
         await self.care.begin()
-        await hold_pins(await self.rig.open(), self.spec.rig, self.journal, self.desk.alarm)
+        seen = await hold_pins(await self.rig.open(), self.spec.rig, self.journal, self.desk.alarm)
         held = await self.starts.begin()
         self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
-        await self._word.leave()
+        await self._word.leave(seen)
         self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)

@@ -31,6 +31,9 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
 
     async def drive() -> SafeReport:
         rig = _rig(usable, speedup, registry)
+        for device in usable:
+            if device.seen is not None:
+                rig.hands.expect(device.name, device.seen)
         try:
             return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
         finally:
@@ -38,6 +41,12 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
 
     report = asyncio.run(drive())
     return SafeReport(report.reached, {**failed, **report.failed})
+
+
+def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:
+    """Return these with who was seen where each of them stands, as far as word was left of that."""
+    seen = {device.place: device.seen for device in left}
+    return tuple(replace(device, seen=seen.get(device.place)) for device in devices)
 
 
 def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...]:

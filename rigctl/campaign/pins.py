@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.protocols import Hands
 from rigctl.errors import IdentityMismatch
-from rigctl.rig.places import stable_name
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm
@@ -20,13 +21,23 @@ from rigctl.rig.values import Alarm
 
 def pin_of(device: DeviceSpec, found: Identity) -> Pin:
     """Return what to pin of the instrument that answers as this device."""
-    return Pin(device.name, found.model, found.serial, "" if found.serial else stable_name(device.url))
+    seen = Seen.at(device.url, found)
+    return Pin(device.name, seen.model, seen.serial, seen.place)
+
+
+async def expect_pinned(hands: Hands, journal: JournalThread) -> None:
+    """Let safe values reach who was pinned only, from before the rig is opened: it goes safe also if that fails."""
+    for pin in (await journal.call(lambda j: j.read.beside.pins())).values():
+        hands.expect(pin.device, _seen(pin))
 
 
 async def hold_pins(
     found: Mapping[str, Identity], rig: RigSpec, journal: JournalThread, on_alarm: Callable[[Alarm], None]
-) -> None:
+) -> Mapping[str, Seen]:
     """Compare who answers with who was pinned; pin what is new. To be called before anything is written to the rig.
+
+    Returns:
+        Who is known to stand where, by device, those among them that were not asked now.
 
     Raises:
         IdentityMismatch: another instrument answers than the one pinned; names all of them.
@@ -49,6 +60,11 @@ async def hold_pins(
         await journal.call(lambda j: j.pins.keep(new))
     for message in _alike(p for p in pins if p.device in rig.pumps):
         on_alarm(Alarm(Severity.MINOR, "pumps", message))
+    return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
+
+
+def _seen(pin: Pin) -> Seen:
+    return Seen(pin.model, pin.serial, pin.place)
 
 
 def _alike(pumps: Iterable[Pin]) -> list[str]:

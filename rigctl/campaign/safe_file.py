@@ -11,20 +11,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
 
 from rigctl.campaign.alive import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalError, JournalUnwritable, RigctlError, reason
+from rigctl.rig.places import Seen
 from rigctl.rig.spec import RigSpec
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.thread import JournalThread
 
 FILE_NAME = "safe.json"
-VERSION = 1
+VERSION = 2
+"""2: who was seen there; a file of version 1 does not know."""
 BY_CONFIGURATION = "`rigctl safe CONFIG` goes by the configuration instead"
 
 
@@ -40,6 +43,8 @@ class Driven:
     timeout_s: float
     kind: Literal["actuator", "doser"]
     safe_state: Literal["off"] | float
+    seen: Seen | None = None
+    """Who stood there; None: it is not known."""
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -59,8 +64,11 @@ class SafeFile:
     writer: Writer
 
 
-def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
-    """Return all that a rig may drive."""
+_NOBODY: Final[Mapping[str, Seen]] = MappingProxyType({})
+
+
+def driven_by(spec: RigSpec, seen: Mapping[str, Seen] = _NOBODY) -> tuple[Driven, ...]:
+    """Return all that a rig may drive, with who is known to stand where, by device."""
     return tuple(
         Driven(
             name=name,
@@ -70,15 +78,16 @@ def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
             timeout_s=device.timeout_s,
             kind="doser" if name in spec.pumps else "actuator",
             safe_state=limits.safe_state,
+            seen=seen.get(name),
         )
         for name, limits in spec.limits.items()
         if (device := spec.devices.get(name)) is not None
     )
 
 
-def of_rig(spec: RigSpec, *, driven: bool) -> SafeFile:
+def of_rig(spec: RigSpec, seen: Mapping[str, Seen], *, driven: bool) -> SafeFile:
     """Return this process's word."""
-    return SafeFile(spec.name, driven, spec.speedup, driven_by(spec), Writer.this_process())
+    return SafeFile(spec.name, driven, spec.speedup, driven_by(spec, seen), Writer.this_process())
 
 
 def write(directory: Path, content: SafeFile) -> None:
@@ -126,13 +135,15 @@ class Word:
         self._spec = spec
         self._journal = journal
         self._left = False
+        self._seen = _NOBODY
 
-    async def leave(self) -> None:
-        """Leave word before the first command; when this returns, it is on disk.
+    async def leave(self, seen: Mapping[str, Seen]) -> None:
+        """Leave word, with who stands where, before the first command; when this returns, it is on disk.
 
         Raises:
             JournalUnwritable: it cannot be, so nothing may move.
         """
+        self._seen = seen
         await self._write(driven=True)
         self._left = True
 
@@ -146,7 +157,7 @@ class Word:
             structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
 
     async def _write(self, *, driven: bool) -> None:
-        content = of_rig(self._spec, driven=driven)
+        content = of_rig(self._spec, self._seen, driven=driven)
         await self._journal.call(lambda j: write(j.path.parent, content))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign import control, safe_file
-from rigctl.campaign.going_safe import go_safe, joined
+from rigctl.campaign.going_safe import go_safe, joined, recognisable
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.campaign.safe_file import Driven, SafeFile
@@ -170,6 +170,6 @@ def _what(
         if left is None:
             raise
         return left.devices, left.speedup, (*notes, f"by what was last driven only: {error}")
-    configured = safe_file.driven_by(loaded.rig)
-    more = left.devices if left is not None and left.driven else ()
-    return joined(configured, more), loaded.rig.speedup, tuple(notes)
+    last = () if left is None else left.devices
+    configured = recognisable(safe_file.driven_by(loaded.rig), last)
+    return joined(configured, last if left is not None and left.driven else ()), loaded.rig.speedup, tuple(notes)

@@ -13,6 +13,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
 from rigctl.rig.measuring import judged
 from rigctl.rig.opening import refuse_real_time_lapse
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Actuator, Device, Doser, Identity, Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
@@ -45,6 +46,17 @@ class Hands:
         self.wiring.aside.update(names)
         for name in names:
             self.imposer.driven.pop(name, None)
+
+    def expect(self, device: str, who: Seen) -> None:
+        """Let a safe state that is a value reach nobody but this instrument, from before the rig is opened.
+
+        One that lets go, or stops, may reach anybody: it imposes nothing, and what was left driven may be there by now.
+        """
+        if device not in self.wiring.actuators:
+            return
+        by_itself = getattr(self.spec.devices[device].options, "safe_value", None)  # so ours call a value of their own
+        if self.spec.limits[device].safe_state != "off" or by_itself is not None:
+            self.wiring.actuators[device].expected = who
 
     async def recognise(self, device: str) -> Identity:
         """Ask a device who it is, in service or not; writes nothing.

@@ -24,6 +24,7 @@ from rigctl.errors import (
 from rigctl.rig.abilities import Anonymous, Pace, Paced, said
 from rigctl.rig.bus import HURRY_S, Bus, Turn
 from rigctl.rig.link import Contact
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Deadline, Device, Hurry, Identity
 
 D = TypeVar("D", bound=Device)
@@ -47,6 +48,8 @@ class Handle(Generic[D]):
         self.bus = bus
         self.timeout_s = timeout_s
         self.identity: Identity | None = None
+        self.expected: Seen | None = None
+        """Who alone is taken for it; None: whoever answers first."""
         self.silent = False
         """Whether the last exchange with it stayed without an answer."""
         self._known_on: Contact | None = None
@@ -178,6 +181,15 @@ class Handle(Generic[D]):
         if self.identity is not None and found != self.identity:
             what = f"{found} answers where {self.identity} answered before; nothing was written"
             raise IdentityMismatch(f"{what}. Connect the right instrument", device=self.name, bus=self.bus.url)
+        got = None if self.expected is None else Seen.at(self.bus.url, found)
+        if got != self.expected:
+            raise IdentityMismatch(
+                f"{got} answers, expected {self.expected}, which is known to stand there; a value for it goes to no "
+                "other. Connect the right instrument; where it was exchanged on purpose, see to it by hand, then "
+                f"`rigctl accept-device CONFIG {self.name}`, and run again",
+                device=self.name,
+                bus=self.bus.url,
+            )
         self.identity = found
         self._known_on = contact
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
+
+from rigctl.rig.protocols import Identity
 
 STABLE = (Path("/dev/serial/by-id"), Path("/dev/serial/by-path"))
 """Names of serial ports that survive a replug, the better ones first."""
@@ -16,6 +19,23 @@ DEFAULT_PORTS: Final = MappingProxyType({"modbus_tcp": "502", "rtu_tcp": "502"})
 """Where a scheme goes if no port is given."""
 _LOCALHOST: Final = "localhost"
 _LOOPBACK: Final = frozenset({_LOCALHOST, "127.0.0.1", "::1", "::ffff:127.0.0.1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """By what an instrument is known: its model and number, or its port where it has no number. Firmware may change."""
+
+    model: str
+    serial: str
+    place: str
+    """Stable name of its port, where it has no number of its own and the port has such a name."""
+
+    @classmethod
+    def at(cls, url: str, found: Identity) -> Seen:
+        return cls(found.model, found.serial, "" if found.serial else stable_name(url))
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.serial or self.place}".rstrip()
 
 
 def taken_apart(url: str) -> tuple[str, str]:

@@ -29,6 +29,9 @@ class FakeHands:
     def set_aside(self, names):
         self.aside = frozenset(names)
 
+    def expect(self, device, who):
+        """Whoever is found is who was expected."""
+
     async def recognise(self, device):
         self._op("recognise", device)
         return self.rig.found.get(device, Identity("fake"))
