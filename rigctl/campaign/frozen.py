@@ -19,7 +19,10 @@ SENSOR: Final = "sensor"
 def judged_by_past(
     journal: Journal, spec: RigSpec, trial: int, now: Mapping[str, Measurement]
 ) -> dict[str, Measurement]:
-    """Judge what was measured in a trial: INVALID where a sensor has not moved over as many trials as its rule says."""
+    """Judge what was measured in a trial, or before it: INVALID where a sensor has not moved over so many trials.
+
+    How many its rule says.
+    """
     looked_back = max(_frozen_after(spec).values(), default=1) - 1
     trials = range(max(trial - looked_back, 1), trial)
     return _judged(spec, now, [{m.name: m for m in journal.read.measurements(n)} for n in trials])
@@ -67,11 +70,10 @@ def _is_frozen(now: Mapping[str, Measurement], name: str, before: Sequence[Mappi
     if measured.severity >= Severity.INVALID or measured.spread != 0:
         return False
     same = all(row is not None and row.value == measured.value and not row.spread for row in rows)
-    return same and any(
-        other != name and (row := trial.get(other)) is not None and row.value is not None and row.value != m.value
-        for trial in before
-        for other, m in now.items()
-    )
+    if not same:
+        return False
+    said = [(n, m.value) for n, m in now.items()] + [(n, row.value) for t in before for n, row in t.items()]
+    return any(len({v for n, v in said if n == other and v is not None}) > 1 for other, _ in said if other != name)
 
 
 def _frozen_after(spec: RigSpec) -> Mapping[str, int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, nan
 
 from rigctl.campaign.closing import look
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialLooked, TrialStep
+from rigctl.campaign.frozen import judged_by_past
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -79,9 +80,11 @@ class Looking:
         self.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
         await self.rig.prepare()
         await rest(self.clock, 0.0 if timing.look is None else timing.look.after_s)
-        found = await self.rig.measure(look=True)
+        read = await self.rig.measure(look=True)
         await all_hold(self.rig)
+        found = await self.journal.call(judged_by_past, self.spec, number, read)
         for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
+            found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
             told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
             self.desk.alarm(Alarm(Severity.MINOR, name, told))
         await self.journal.call(lambda j: j.looks.keep(number, found))

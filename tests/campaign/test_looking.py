@@ -331,3 +331,22 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
         assert why in old.because
     assert [stage.world.count(what) for what in ("prepare", "control")] == [2, 1]
     sound(stage, spec)
+
+
+async def test_a_sensor_that_is_known_to_be_frozen_decides_no_trial(stage):
+    """Two trials read the same to the last digit, and so does the third one's look: it is decided without it."""
+    spec, stuck = looking_spec(max_trials=4), Measurement(5.0, 0.0, 5)
+    measured = {"a": stuck, "b": Measurement(0.25, 0.02, 4)}  # only the outcome says that anything changes
+
+    def moves():
+        stage.rig.measured, stage.rig.seen, stage.rig.reads = {}, {}, {"a": 5.5}
+
+    result = await stage.run(spec, measured=measured, seen={"a": stuck}, reads={"a": 5.0}, fail={"roll_call": moves})
+    with stage.journal() as journal:
+        rows = journal.trials()
+    assert [row.state for row in rows] == [*[State.RECORDED] * 2, State.FAILED, State.RECORDED]
+    assert [row.looks["a"].value for row in rows] == [5.0, 5.0, None, pytest.approx(4.4)]
+    told = "trial 3: not read before the decision, so what is usual is taken: reads 5.0 to the last digit in 3 trials"
+    assert [a.source for a in stage.alarms() if a.message.startswith(told)] == ["a"]
+    assert result.ending == "trials"
+    sound(stage, spec)
