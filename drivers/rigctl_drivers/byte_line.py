@@ -71,6 +71,9 @@ class TextLine:
         self._buffer.clear()
         return not self._wire.is_open or self._wire.silence.is_over(command=command)
 
+    def quiet_for_s(self, *, pressed_on: bool) -> float:
+        return 0.0 if pressed_on else self._quiet_s
+
     def press_on(self) -> None:
         self._wire.press_on()
         self._buffer.clear()

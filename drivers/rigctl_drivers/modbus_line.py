@@ -102,6 +102,9 @@ class ModbusLine:
         self._wire.settle(deadline, command=command)
         return not self._wire.is_open or self._wire.silence.is_over(command=command)
 
+    def quiet_for_s(self, *, pressed_on: bool) -> float:  # noqa: ARG002 - a question waits all the same
+        return self._exchanger.timing.quiet_s
+
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s

@@ -156,6 +156,14 @@ class Settles(Protocol):
         """
 
 
+@runtime_checkable
+class KeepsQuiet(Protocol):
+    """A line that knows how long it stays silent after a question without an answer."""
+
+    def quiet_for_s(self, *, pressed_on: bool) -> float:
+        """Return how long the next question waits at most, wall seconds; `pressed_on`: though that was waived."""
+
+
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 

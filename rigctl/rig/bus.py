@@ -21,6 +21,7 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.abilities import KeepsQuiet
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import OVER, STANDS, Alarm
@@ -29,6 +30,9 @@ T = TypeVar("T")
 
 HURRY_S: Final = 0.3
 """What a question under way still gets, at least, once something urgent waits, wall seconds."""
+
+QUIET_S: Final = 0.5
+"""The silence that a line is taken to owe, at least, after a question was cut short."""
 
 _URGENT, _CLOSE, _NORMAL = range(3)
 
@@ -149,6 +153,8 @@ class Bus:
         self._serial = itertools.count()
         self._thread: threading.Thread | None = None
         self._running: _Running | None = None
+        self.quiet_for_s = partial(_quiet_for_s, line)
+        """How long the next question waits at most after one without an answer, wall seconds."""
         self._left: dict[str, _Job] = {}
         self._trouble = ""
         self._closed = False
@@ -376,3 +382,8 @@ class Bus:
             last.outcome.set_exception(error)
         else:
             last.outcome.set_result(None)
+
+
+def _quiet_for_s(line: Line, *, pressed_on: bool) -> float:
+    said_s = line.quiet_for_s(pressed_on=pressed_on) if isinstance(line, KeepsQuiet) else 0.0
+    return said_s if pressed_on else max(said_s, QUIET_S)

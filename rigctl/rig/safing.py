@@ -30,8 +30,6 @@ from rigctl.rig.spec import ActuatorLimits, RigSpec
 from rigctl.rig.values import SafeReport, SafeTimes
 from rigctl.rig.wiring import Wiring
 
-QUIET_S: Final = 0.5
-"""The silence a line may owe after a question was cut short."""
 PATIENCE: Final = 4.0
 """A healthy device is given so many times what it says it needs."""
 LEAST_PATIENCE_S: Final = 0.5
@@ -66,7 +64,7 @@ def time_to_safe(spec: RigSpec, wiring: Wiring) -> SafeTimes:
     for url, bus in wiring.buses.items():
         handles = [h for h in to_make_safe(wiring) if h.bus is bus]
         if handles:
-            by_bus[url] = _on_one_bus(_cut_short_s(bus, wiring), grouped(handles, spec.limits))
+            by_bus[url] = _on_one_bus(bus, _cut_short_s(bus, wiring), grouped(handles, spec.limits))
     told, confirmed = zip(*by_bus.values(), strict=True) if by_bus else ((0.0,), (0.0,))
     return SafeTimes(max(told), max(confirmed), by_bus)
 
@@ -75,16 +73,23 @@ def _cut_short_s(bus: Bus, wiring: Wiring) -> float:
     return max(h.hurried_s for h in wiring.handles.values() if h.bus is bus)
 
 
-def _on_one_bus(begin_s: float, groups: Sequence[Sequence[Handle[Any]]]) -> tuple[float, float]:
-    told_s, asked_s = begin_s, QUIET_S
+def _on_one_bus(bus: Bus, begin_s: float, groups: Sequence[Sequence[Handle[Any]]]) -> tuple[float, float]:
+    told_s, asked_s = begin_s, bus.quiet_for_s(pressed_on=False)
+    met_s, in_vain_s = 0.0, 0.0
     for group in groups:
         told_s += sum(h.pace.command_s for h in group)
         if len(group) > 1:
             told_s += together_s(group)
+        asked_s += sum(h.pace.confirm_s for h in group)
         # one of a group is recognised before it is told, all before they are asked
-        to_meet_s = [h.pace.confirm_s for h in group if not h.anonymous]
-        told_s += sum(to_meet_s[:1])
-        asked_s += sum(to_meet_s[1:]) + sum(h.pace.confirm_s for h in group)
+        if to_meet := [h for h in group if not h.anonymous]:
+            met_s += to_meet[0].pace.confirm_s
+            in_vain_s += patience_s(to_meet[0], to_meet[0].pace.confirm_s, little=in_vain_s > 0)
+            asked_s += sum(h.pace.confirm_s for h in to_meet[1:])
+    told_s += met_s
+    # recognising may have to wait for the silence, until it is over or patience is; then it is for nothing
+    if waited_s := min(bus.quiet_for_s(pressed_on=True), in_vain_s):
+        return told_s + waited_s, told_s + asked_s + met_s
     return told_s, told_s + asked_s
 
 
@@ -98,6 +103,11 @@ so that all attempts take no longer than a bus is given anyway: a unit that is b
 LITTLE_PATIENCE: Final = 2.0
 LITTLE_PATIENCE_S: Final = 0.1
 """As `PATIENCE`, once something on the bus was silent: then the next commands matter more than their answers."""
+
+
+def patience_s(handle: Handle[Any], needed_s: float, *, little: bool) -> float:
+    times, least_s = (LITTLE_PATIENCE, LITTLE_PATIENCE_S) if little else (PATIENCE, LEAST_PATIENCE_S)
+    return min(handle.timeout_s, max(times * needed_s, least_s))
 
 
 async def drive_safe(spec: RigSpec, wiring: Wiring, guard: Guard) -> SafeReport:
@@ -219,8 +229,7 @@ class _Course:
             self.left[handle.name] = self._told_only
 
     def _patience_s(self, handle: Handle[Any], needed_s: float) -> float:
-        times, least_s = (LITTLE_PATIENCE, LITTLE_PATIENCE_S) if self._silence else (PATIENCE, LEAST_PATIENCE_S)
-        return min(handle.timeout_s, max(times * needed_s, least_s))
+        return patience_s(handle, needed_s, little=self._silence)
 
     def _ask(self, turn: Turn, handle: Handle[Any]) -> None:
         handle.meet(turn, handle.timeout_s, settled=True)

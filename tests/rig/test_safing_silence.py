@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from rigctl.errors import DeviceTimeout
+from rigctl.rig.safing import LEAST_PATIENCE_S
 from tests.drivers.peers import ModbusUnit, PtyPeer, cut_lines, cut_rtu, peers
 from tests.rig.boards import rig_of
 from tests.rig.fakes import FakeDoseLog
@@ -61,7 +62,26 @@ async def test_an_output_is_switched_off_before_the_silence_is_over(request, kin
         await rig.hands.read("sensor")
     waiting = [asyncio.create_task(rig.hands.read("sensor"))] if silence == "kept" else []
     await asyncio.sleep(0.3)  # it is under way
-    await rig.safe()
+    assert (await rig.safe()).ok  # healthy as it is, it is not given up before the silence is over
     assert not is_on()
     await asyncio.gather(*waiting, return_exceptions=True)
     await rig.close()
+
+
+def reckoned(url, **more):
+    """With one relay there that nobody has met."""
+    drive, sensor = (
+        ("modbus", url, options, 0.5) for options in ({"enable": {"coil": 0}, **more}, {"read": {"at": 0}})
+    )
+    return rig_of({"drive": drive}, sensor, FakeDoseLog()).time_to_safe()
+
+
+def test_the_silence_that_a_line_may_owe_is_reckoned():
+    """Before it is asked whether it is safe; and a unit that is recognised first is waited for before it is told."""
+    short, long = (f"modbus_rtu://nowhere?quiet={quiet_s}" for quiet_s in (0.5, QUIET_S))
+    identity = {"register": "holding", "at": 9, "value": 77}
+    assert reckoned(long).told_s == reckoned(short).told_s
+    assert reckoned(long).confirmed_s >= QUIET_S
+    for url in (short, long):
+        assert reckoned(url, identity=identity).told_s >= reckoned(url).told_s + LEAST_PATIENCE_S
+    assert reckoned(long, identity=identity).told_s < QUIET_S
