@@ -124,6 +124,8 @@ class Dispenser:
         self._wall = wall or time.monotonic
         self.turns: dict[str, int] = {}
         """By pump: how many doses it has been asked for; negative from when one is sent until its end is kept."""
+        self.stood_at: Callable[[Handle[Doser], Reading], Awaitable[object]] = lambda *_: asyncio.sleep(0)
+        """Told of a pump's total before a dose of ours: what it gave by itself up to here is booked first."""
 
     async def dispense(self, pump: Handle[Doser], volume_ml: float) -> float:
         """Dispense a volume once; returns what was dispensed, mL.
@@ -238,6 +240,7 @@ class Dispenser:
         if not total.valid or not math.isfinite(total.value):
             why = f"its total volume cannot be read ({total.detail}), so no dose was sent"
             raise GarbledReply(why, device=pump.name)
+        await self.stood_at(pump, total)
         return total.value
 
     async def _send(self, dose: _Dose, permit: DosePermit) -> bool:

@@ -219,6 +219,10 @@ class Lookout:
             return
         await self._book(pump, ours, total, status.dispensed_ml if status.running else 0.0, ran=status.running)
 
+    async def book_unasked(self, pump: Handle[Doser], total: Reading) -> None:
+        """Book what a pump has given by itself since it was looked at last, by its total before a dose of ours."""
+        await self._book(pump, self.dosing().get(pump.name, 0), total, 0.0, ran=False)
+
     async def _stop(self, pump: Handle[Doser]) -> None:
         """Stop it; what cannot be stopped or asked what it dispensed is an objection all the same."""
         why = f"{pump.name} runs, though nobody asked for it"

@@ -72,6 +72,7 @@ class Rig:
             dosing=lambda: self._dispenser.turns,
             on_alarm=on_alarm,
         )
+        self._dispenser.stood_at = self._lookout.book_unasked
         self.hands = Hands(spec, self._wiring, self._imposer, self._dispenser, on_alarm)
         """What a person does to single instruments, and which of them are in service."""
         self.verify = self._imposer.verify

@@ -113,6 +113,21 @@ async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, wat
     assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
 
 
+async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(bench, watched, monkeypatch):
+    """Its button was pressed since the watch has looked last; the dose goes on with that against its caps."""
+    await watched.open()
+    await until(watched, lambda _: watched._lookout._totals)
+    await watched._lookout.close()
+    bench.pump.total_ml += 2.0
+    assert await watched.hands.dose("ca_doser", 5.0) == 5.0
+    assert bench.doses.records[:3] == [
+        ("intend", "ca_doser", pytest.approx(2.0), 100.0),
+        ("done", 1, pytest.approx(2.0)),
+        ("intend", "ca_doser", 5.0, 102.0),
+    ]
+    assert any(a.severity is Severity.MAJOR and "2.00 mL that nobody asked for" in a.message for a in bench.alarms)
+
+
 async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched):
     """A pump says it once; one that restarts between doses is about to do so in one."""
     await watched.open()
