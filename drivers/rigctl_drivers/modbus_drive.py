@@ -1,7 +1,8 @@
 """How a Modbus actuator is driven: what is written in which order, alone or with its neighbours, and how long it takes.
 
 A setpoint is in its registers before it is put in force. Each frame leaves once; where the answer to the setpoint is
-lost, the register is asked whether it holds what was sent, and the enable follows only if it does.
+lost, or the connection is after it, for a unit that restarts holds another setpoint, the register is asked whether it
+holds what was sent, and the enable follows only if it does.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import Actuator, Deadline
 from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
-from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused
+from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, KnowsConnection, Refused
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import width
 
@@ -130,6 +131,10 @@ class Drive:
                 self._send(write, deadline.within(deadline.remaining_s / 2))  # the rest is for what follows
             except (DeviceTimeout, GarbledReply) as lost:
                 self._settle(write, lost, deadline)
+            else:
+                if isinstance(self._unit.line, KnowsConnection) and not self._unit.line.is_up():
+                    what = "the connection was lost after the setpoint, which is not held any more; has it restarted?"
+                    self._settle(write, DeviceTimeout(what), deadline)
         self._send(last, deadline)
 
     def _settle(self, write: Write, lost: DeviceError, deadline: Deadline) -> None:

@@ -20,7 +20,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
 from rigctl_drivers.modbus_frames import Answer, Framing, Request
 from rigctl_drivers.modbus_protocol import fault_of
-from rigctl_drivers.wire import Wire
+from rigctl_drivers.wire import NOW, Wire
 
 
 class Echo:
@@ -114,6 +114,11 @@ class Exchanger:
         self._unanswered, self._stale = 0, False
         self._echo.forget()
         self._wire.open()
+
+    def is_up(self) -> bool:
+        """As `KnowsConnection` says; drops what has arrived unasked."""
+        self._wire.settle(NOW)
+        return self._wire.is_open
 
     def press_on(self) -> None:
         """Waive, for writes, the silence owed by now; a read still waits for its end, as a late answer could be its.

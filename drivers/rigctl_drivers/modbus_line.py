@@ -82,7 +82,7 @@ class ModbusLine:
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
-        self.open, self.press_on = exchanger.open, exchanger.press_on
+        self.open, self.press_on, self.is_up = exchanger.open, exchanger.press_on, exchanger.is_up
         self.is_lost, self.stay = wire.is_lost, wire.stay
         self._blocks: dict[Block, _Held] = {}
 

@@ -75,6 +75,14 @@ class NamesVendor(Protocol):
 
 
 @runtime_checkable
+class KnowsConnection(Protocol):
+    """A line that knows whether its connection is still the one over which it was answered last."""
+
+    def is_up(self) -> bool:
+        """Tell so; asks nobody."""
+
+
+@runtime_checkable
 class ReadsBlocks(Protocol):
     """A line that reads neighbouring registers once for all who ask at the same time."""
 

@@ -11,7 +11,7 @@ from rigctl.rig.abilities import Anonymous, Pace, Paced, SafeTogether, SaysSimul
 from rigctl.rig.protocols import ActuatorState, Deadline
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, exception, late, lost
+from tests.drivers.peers import HangUp, ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, exception, late, lost
 
 WRITE = {"at": 10, "type": "uint16"}
 VALVE = {"write": WRITE, "enable": {"coil": 3}}
@@ -74,6 +74,25 @@ def test_1_a_lost_answer_to_the_coil_is_left_to_the_read_back(rtu, unit):
         made.apply(7.0, Deadline.after(1.0))
     assert functions(unit) == [6, 5]
     assert made.read_back(patient()) == ActuatorState(True, 7.0)
+
+
+@pytest.mark.parametrize("setpoint", [99, 7])
+def test_a_setpoint_is_not_put_in_force_by_a_unit_that_restarted_before(peer, line, unit, setpoint):
+    """It hangs up once it has the setpoint; put in force is what it holds then only if that is what was sent."""
+
+    def answer(request):
+        yield from unit.tcp(request)
+        if unit.pdus[-1][0] == 6:
+            unit.words[(3, 10)] = setpoint
+            raise HangUp
+
+    made = device(line(f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, answer).port}"), **VALVE)
+    if setpoint == 7:
+        made.apply(7.0, patient())
+    else:
+        with pytest.raises(DeviceTimeout, match="has it restarted"):
+            made.apply(7.0, patient())
+    assert functions(unit) == [6, 3, *[5] * (setpoint == 7)]
 
 
 # enabled by a register ---------------------------------------------------------------------------------------------
