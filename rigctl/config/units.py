@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.wording import quantity_meant, shown, write
+from rigctl.config.wording import bracketed, quantity_meant, shown, write
 from rigctl.core.money import Micros, to_micros
 from rigctl.plugins import nearest
 
@@ -160,7 +160,7 @@ class Units:
             raise ValueError(f'got "{value}", must be {self._in_currency(kind)}{quantity_meant(value)}')
         if self.currency is not None and code != self.currency:
             must = f"must be in the rig's currency {self.currency}"
-            raise ValueError(f'got "{value}", {must}{write(value.replace(code, self.currency))}')
+            raise ValueError(f'got "{value}", {must}{write(bracketed(value.replace(code, self.currency)))}')
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
         if amount.adjusted() >= LARGEST_SUM:
@@ -173,6 +173,9 @@ class Units:
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
             if none:  # as degrees Celsius and Fahrenheit: one is no fixed number of the other
                 raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {per} has another zero')
+            if bracketed(value) != value:
+                must = "must have brackets around what it is per"
+                raise ValueError(f'got "{value}", {must}{write(bracketed(value))}')
             amount *= one
         return _short(amount)
 

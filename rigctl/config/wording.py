@@ -122,7 +122,14 @@ def quantity_meant(text: str) -> str:
     for sign, code in signs.items():
         plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
-    return write(plain.strip()) if plain != text else ""
+    return write(bracketed(plain.strip())) if plain != text else ""
+
+
+def bracketed(price: str) -> str:
+    """Put brackets around what a price is per, where that has a division of its own: EUR/(cm2/day), not EUR/cm2/day."""
+    found = re.fullmatch(r"(.*[A-Z]{3}\s*/)\s*(.*)", price)
+    # the sign is of a power: cm2 day^-1
+    return f"{found[1]}({found[2]})" if found is not None and re.search(r"[/-]| per ", _masked(found[2])) else price
 
 
 def _with_a_point(number: str) -> str:

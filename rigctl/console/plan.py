@@ -122,7 +122,7 @@ def _stacked(heads: Sequence[str], row: Sequence[str]) -> list[str]:
 
 def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
-    out += _referring(loaded)
+    out += [*_worth(loaded), *_referring(loaded)]
     if not told.meters:
         return [*out, "What a trial costs is not known beforehand: known_costs can say."]
     out.append(_cost(told, loaded.currency))
@@ -145,12 +145,16 @@ def _looking(loaded: LoadedConfig) -> list[str]:
     if look is None:
         return []
     first = "The rig is prepared and its variables are read before each decision"
-    told = [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
-    if loaded.worth is not None:
-        one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
-        worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
-        told.append(f"`recommend` says in money what looking earns: one {one} is worth {worth}.")
-    return told
+    return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+
+
+def _worth(loaded: LoadedConfig) -> list[str]:
+    """Say what was understood of the outcome's worth; at a bench by hand people may look without being told to."""
+    if loaded.worth is None or (loaded.wired and loaded.rig.timing.look is None):
+        return []
+    one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
+    return [f"`recommend` says in money what looking earns: one {one} is worth {worth}."]
 
 
 def _referring(loaded: LoadedConfig) -> list[str]:

@@ -180,7 +180,9 @@ def test_the_reference_is_planned(reference, said):
 
 
 def test_what_the_outcome_is_worth_is_said_where_trials_look_first():
-    """Nothing else of a trial depends on it."""
+    """Nothing else of a trial depends on it; at a bench by hand people may look without being told to."""
     text = (ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8")
     told = shown(load_text(text, ROOT / "config/greenhouse.yaml"), 200)
     assert "`recommend` says in money what looking earns: one cm2/day is worth 0.3 EUR." in told
+    by_hand = rig(("unit: cm,", "unit: cm, worth: 3 EUR/m,"), name="bench")
+    assert "one cm is worth 0.03 EUR." in shown(by_hand)
