@@ -47,13 +47,6 @@ def build_late(context: Context) -> LateSpec | None:
         hold=first.then == "hold",
         pending=first.pending,
         wait_at_end=first.at_end == "wait",
-        plausible={
-            section.name: bounds
-            for path, section in context.outcomes
-            if section.name in names
-            and section.plausible is not None
-            and (bounds := context.pair((*path, "plausible"), section.plausible, section.unit)) is not None
-        },
     )
 
 

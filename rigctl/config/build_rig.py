@@ -185,13 +185,22 @@ def _references(context: Context, wired: bool) -> None:
             served.setdefault(actuator, name)
 
 
+def build_plausible(context: Context) -> dict[str, tuple[float, float]]:
+    """Return what each variable and outcome may be, by name, whoever says it."""
+    return {
+        name: bounds
+        for path, name, section in context.measured
+        if section.plausible is not None
+        and (bounds := context.pair((*path, "plausible"), section.plausible, section.unit)) is not None
+    }
+
+
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:
     """Return what each sensor may read; a variable's must hold its whole range, or its setpoints would be INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
-    for path, _, section in context.measured:
-        if section.plausible is None:
-            continue
-        bounds = context.pair((*path, "plausible"), section.plausible, section.unit)
+    known = build_plausible(context)
+    for path, name, section in context.measured:
+        bounds = known.get(name)
         if bounds is None:
             continue
         if section.sensor is not None:

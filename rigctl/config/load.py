@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.config.build_calendar import with_windows
 from rigctl.config.build_problem import build_problem, build_today, build_worth
-from rigctl.config.build_rig import build_rig
+from rigctl.config.build_rig import build_plausible, build_rig
 from rigctl.config.build_telling import build_telling
 from rigctl.config.document import Document, parse
 from rigctl.config.file import read
@@ -69,6 +69,8 @@ class LoadedConfig:
     """Who is told what."""
     today: Mapping[str, float] | None = None
     """Setpoints of today's practice, engineering units; None where it is not said."""
+    plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """What variables and outcomes can be, by name, as far as it is said."""
     worth: float | None = None
     """What one unit of outcome is worth, currency units; None where it is not said."""
     warnings: tuple[str, ...] = ()
@@ -145,6 +147,7 @@ def load_text(
         document=document,
         telling=telling,
         today=today,
+        plausible=build_plausible(context),
         worth=worth,
         warnings=findings.warnings,
     )

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control, corrections
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.codec import plain
 from rigctl.config.findings import unknown
+from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, own_journal
-from rigctl.console.by_hand import by_name
+from rigctl.console.by_hand import ManualRow, by_name
+from rigctl.console.doubts import doubts
+from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros, to_micros
 from rigctl.errors import UsageError
 
@@ -50,12 +55,8 @@ def void(directory: Path, trial: int, why: str, *, undo: bool = False) -> Mappin
     return {"trial": trial, "outcome": _here(directory, lambda journal: work(journal, trial, this_person(), why))}
 
 
-def amend(directory: Path, trial: int, change: Change, why: str, config: Path | None = None) -> Mapping[str, Any]:
-    """Correct what was recorded of a trial, told by a configuration; return what came of it. Raises as `void`."""
-    with open_campaign(config, directory) as campaign:
-        names = campaign.loaded.problem.space.names, campaign.loaded.rig.outcome_names
-        becomes = amendment(change, *names, campaign.loaded.currency)
-
+def amend(directory: Path, trial: int, becomes: Amendment, why: str) -> Mapping[str, Any]:
+    """Correct what was recorded of a trial; return what came of it. Raises as `void`."""
     if campaign_here(directory) is not None:
         answer = control.ask(directory, "amend", trial=trial, who=this_person(), why=why, becomes=plain(becomes))
         return {"trial": trial, "outcome": answer["outcome"]}
@@ -64,6 +65,25 @@ def amend(directory: Path, trial: int, change: Change, why: str, config: Path | 
         return corrections.amend(journal, trial, becomes, this_person(), why)
 
     return {"trial": trial, "outcome": _here(directory, work)}
+
+
+def asked(
+    directory: Path, trial: int, change: Change, config: Path | None, sure: Callable[[Sequence[str]], None]
+) -> Amendment:
+    """Return what is to be amended, told by a configuration.
+
+    `sure` is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+
+    Raises:
+        UsageError: something does not hold, or there is no such trial.
+    """
+    with open_campaign(config, directory) as campaign:
+        loaded, reader = campaign.loaded, campaign.reader
+        becomes = amendment(change, loaded.problem.space.names, loaded.rig.outcome_names, loaded.currency)
+        found = _doubts(loaded, reader, reader.trial(trial), becomes)
+    if found:
+        sure(found)
+    return becomes
 
 
 def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
@@ -88,6 +108,17 @@ def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, .
     if not (values or measured or amount is not None or change.note is not None):
         raise UsageError("amend: give --outcome, --failed, --values, --cost or --note")
     return Amendment(values, measured, amount, change.note)
+
+
+def _doubts(loaded: LoadedConfig, reader: Reader, row: TrialRow, becomes: Amendment) -> Sequence[str]:
+    """Return what looks mistyped of what is amended, held against all other trials."""
+    known = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    others = History.of(o for o in known.observations if o.trial != row.trial)
+    first, *further = (becomes.outcomes.get(name) for name in loaded.rig.outcome_names)
+    values = {name: value for name, value in becomes.values.items() if value is not None}
+    told = tuple(math.nan if value is None else value for value in further)  # each has its place
+    mine = ManualRow(row.control_set, values, first, becomes.amount or 0, further=told)
+    return doubts(loaded, others, [mine], datetime.now(UTC))
 
 
 def _number(where: str, given: str) -> float:

@@ -5,6 +5,7 @@ A doubt is no mistake: whoever knows better says so, and it is recorded as it wa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ a handful of trials at like settings lie close together, and the next suggestion
 ENOUGH = 8
 COSTS_FAR = 100.0
 """A cost may be so many times the usual one, or so small a part of it."""
+ANYTHING = (-math.inf, math.inf)
 LIKELY = 0.999
 """Share of what a variable left alone is declared to do that raises no doubt."""
 
@@ -84,8 +86,8 @@ def _out_of_range(loaded: LoadedConfig, row: ManualRow) -> list[str]:
     found = []
     for variable in loaded.problem.space.variables:
         value, low, high = row.values.get(variable.name), *_usual(variable)
-        margin = MARGIN * (high - low)
-        if value is not None and not low - margin <= value <= high + margin:
+        margin, (least, most) = MARGIN * (high - low), loaded.plausible.get(variable.name, ANYTHING)
+        if value is not None and not max(low - margin, least) <= value <= min(high + margin, most):
             found.append(_beyond(variable, value, low, high, variable.name))
         value, slip = row.setpoints.get(variable.name), SLIP * (variable.high - variable.low)
         if value is not None and not variable.low - slip <= value <= variable.high + slip:
@@ -122,6 +124,9 @@ def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[st
         value, floor, seen = _outcome(row, k), floors[k], usual.outcomes[k]
         if value is None:
             continue
+        least, most = loaded.plausible.get(name, ANYTHING)
+        if value < least or value > most:
+            found.append(f"{name}: {value:g} is outside the plausible {least:g} to {most:g}")
         if floor is not None and (value < floor if maximise[k] else value > floor):
             found.append(f"{name}: {value:g} is worse than the floor of {floor:g} that the configuration declares")
         if len(seen) <= FEWEST:  # itself is among them

@@ -160,6 +160,7 @@ def amend(
     note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None,
     why: Why = "",
     state: State = None,
+    force: Force = False,
     json: AsJson = False,
 ) -> None:
     """Correct what was recorded of a trial; what it was before stays visible."""
@@ -167,7 +168,8 @@ def amend(
 
     config, directory, trial = _trial("amend", which, state)
     change = correcting.Change(outcome, failed, values, cost, note)
-    tell(correcting.amend(directory, trial, change, why, config), json)
+    becomes = correcting.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
+    tell(correcting.amend(directory, trial, becomes, why), json)
 
 
 def _maps(given: Sequence[str]) -> dict[str, str]:

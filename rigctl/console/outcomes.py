@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -245,12 +244,7 @@ def _doubts(
     loaded: LoadedConfig, reader: Reader, row: TrialRow, outcomes: Mapping[str, float], said: Said
 ) -> Iterator[str]:
     """Say what looks mistyped: it is not plausible, far from all others, or far from what was expected."""
-    late = loaded.rig.late
     where = f"{said.where}: " if said.where else ""
-    for name, value in outcomes.items():
-        low, high = (-math.inf, math.inf) if late is None else late.plausible.get(name, (-math.inf, math.inf))
-        if not low <= value <= high:
-            yield f"{where}trial {row.trial}: {name}: {value:g} is outside the plausible {low:g} to {high:g}"
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
     first, *further = loaded.rig.outcome_names
     told = tuple(outcomes[name] for name in further if name in outcomes)

@@ -26,9 +26,9 @@ def test_what_is_said_of_a_late_outcome():
     by_hand = loaded_to_run(late("by: hand")).rig
     assert (by_hand.late, by_hand.outcome_sensor) == (LateSpec(("growth",), "hand", 7 * 86_400.0), "")
     more = "by: hand, within: 3 d, then: hold, pending: 4, at_end: end, plausible: [0, 5]"
-    assert loaded_to_run(late(more)).rig.late == LateSpec(
-        ("growth",), "hand", 3 * 86_400.0, 0.0, True, 4, False, {"growth": (0.0, 5.0)}
-    )
+    held = loaded_to_run(late(more))
+    assert held.rig.late == LateSpec(("growth",), "hand", 3 * 86_400.0, 0.0, True, 4, False)
+    assert held.plausible == {"ph": (3.0, 10.0), "growth": (0.0, 5.0)}
     assert loaded_to_run(late("sensor: camera, after: 20 h")).rig.late == LateSpec(
         ("growth",), "sensor", 144_000.0, 72_000.0
     )
