@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rigctl.campaign import events
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.patience import standing
 from rigctl.campaign.trial import State
 from rigctl.campaign.under_way import UnderWay
@@ -141,7 +142,7 @@ def _now(board: Board) -> Mapping[str, str]:
         "readings": readings_words(board.readings),
         "doses": _doses(board, trial),
         "why": trial.reason,
-        "best so far": _best(board),
+        "best so far": _best(board) if board.batches is None else "",
         "trade-off": _front(board) if labels.further else "",
         "left": _left(board),
     }
@@ -205,7 +206,7 @@ def _doses(board: Board, trial: UnderWay) -> str:
 
 
 def _since(board: Board) -> str:
-    return f", since trial {board.before}" if board.before else ""
+    return f", since trial {board.before + 1}" if board.before else ""
 
 
 def _front(board: Board) -> str:
@@ -223,6 +224,17 @@ def _best(board: Board) -> str:
         return "none yet"
     value = f"{labels.outcome} {number(best.outcome)} {labels.outcomes[labels.outcome]}".rstrip()
     return f"{value} (trial {best.trial}, {'+'.join(best.control_set)}{_since(board)})"
+
+
+def _compared(board: Board, row: TrialRow) -> str:
+    """Say what an outcome is to be held against: of a batch what was expected; the best is the luckiest one."""
+    if board.batches is None:
+        return f"; best: {_best(board)}"
+    reports = row.proposal.sets if row.proposal is not None else ()
+    if not reports or reports[0].mean is None:
+        return ""
+    name = board.labels.outcome
+    return f"; expected: {settings({name: reports[0].mean}, board.labels.outcomes)}"
 
 
 def _money_bar(board: Board, width: int) -> RenderableType:
@@ -322,7 +334,7 @@ def _came_line(board: Board, event: events.OutcomeCame) -> str:
     if row.state is not State.RECORDED:
         outcome = f"given up: {row.because}"
     left = counted(event.awaited, "outcome") if event.awaited else "no outcome"
-    return f"trial {row.trial} {row.state.value.lower()}: {outcome}; {left} still awaited; best: {_best(board)}"
+    return f"trial {row.trial} {row.state.value.lower()}: {outcome}; {left} still awaited{_compared(board, row)}"
 
 
 def _ended_line(board: Board, event: events.TrialEnded) -> str:
@@ -332,6 +344,5 @@ def _ended_line(board: Board, event: events.TrialEnded) -> str:
         outcome = row.because or ("its outcome comes later" if row.state is State.AWAITING else "no outcome")
     about = " (estimated)" if row.estimated else ""
     cost = f"cost {to_units(row.cost):.4f} {labels.currency}{about}"
-    return (
-        f"trial {row.trial} {row.state.value.lower()}: {outcome}; {cost}; spent {_spent(board)}; best: {_best(board)}"
-    )
+    ended = f"trial {row.trial} {row.state.value.lower()}: {outcome}"
+    return f"{ended}; {cost}; spent {_spent(board)}{_compared(board, row)}"

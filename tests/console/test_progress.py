@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from rigctl.campaign.events import (
     AlarmRaised,
+    Batches,
     CampaignEnded,
     CampaignEvent,
     CampaignResult,
@@ -23,7 +25,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import load_text
 from rigctl.console.progress import watching
-from rigctl.core.policy import Proposal
+from rigctl.core.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
 from tests.console.conftest import BENCH
@@ -116,8 +118,21 @@ def test_after_resuming_the_best_is_that_of_this_run():
     """Outcomes of earlier runs are not known to the display, so it does not call the best of the others the best."""
     story = (CampaignStarted("bench", 12, 0, 20_000_000, None), *STORY[1:3], TrialEnded(row(13, 1.5), 1, 20_000_000))
     for terminal in (False, True):
-        assert "growth 1.5 cm2/day (trial 13, ph, since trial 12)" in told(terminal, story=story)
+        assert "growth 1.5 cm2/day (trial 13, ph, since trial 13)" in told(terminal, story=story)
     assert "since trial" not in told(terminal=True)
+
+
+def test_a_batch_is_held_against_what_was_expected_of_it():
+    """The best of production is the luckiest batch; nothing is said where nothing was expected."""
+    report = SetReport(("ph",), {"ph": 6.0}, 1.6, 0.15, 1.3, 1.9, 0.2, 0.1, 9, True)
+    begun = CampaignStarted("bench", 12, 0, 20_000_000, None, Batches(0, 0))
+    plain = row(13, 2.5)
+    expected = replace(plain, proposal=replace(PROPOSAL, sets=(report,)))
+    story = [begun, *(TrialEnded(r, 1, 20_000_000, Batches(1, 1)) for r in (plain, expected))]
+    _, first, second = told(terminal=False, story=story).splitlines()
+    assert first.endswith("beside 0.00 of 20.00 EUR")
+    assert second == f"{first}; expected: growth = 1.6 cm2/day"
+    assert "best so far" not in told(terminal=True, story=[*story[:1], STORY[1], *story[1:]])
 
 
 def test_several_outcomes_have_a_front_beside_the_best():
