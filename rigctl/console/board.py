@@ -33,6 +33,10 @@ class Labels:
     """Units of all outcomes by name, the first one first."""
     signs: tuple[float, ...]
     """In that order: 1 where more is better, -1 where less is."""
+    wired: bool = True
+    """Whether instruments meter what trials cost; else a person tells it."""
+    costs_told: bool = False
+    """Whether the configuration says it."""
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
@@ -45,6 +49,8 @@ class Labels:
             units=_shown({v.name: v.unit for v in problem.space.variables}),
             outcomes=_shown(outcomes),
             signs=tuple(1.0 if more else -1.0 for more in better),
+            wired=loaded.wired,
+            costs_told=problem.costs_told,
         )
 
     @property

@@ -140,10 +140,11 @@ def _now(recommendation: Recommendation) -> str:
 
 def _fields(option: Option, labels: Labels) -> dict[str, str]:
     interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
-    cost = "unknown, for no trial of it was metered"
+    known, nobody = ("metered in", "no trial of it was metered") if labels.wired else ("told of", "it was never told")
+    cost = f"unknown, for {nobody}"
     if option.cost_per_trial is not None:
-        paid = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial"
-        cost = f"{paid}, metered in {counted(option.trials, 'trial')}"
+        by = "as the configuration says" if labels.costs_told else f"{known} {counted(option.trials, 'trial')}"
+        cost = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial, {by}"
     return {
         "at": settings(option.setpoints, labels.units),
         "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
+from tests.config.conftest import SMALL
 from tests.console.conftest import BENCH, ROOT
 from tests.console.test_progress import row
 from tests.profiles import slow_beyond
@@ -147,7 +149,9 @@ def test_the_end_of_a_demo(width):
     result = CampaignResult(
         "budget", "all of it is spent", 12, 19_500_000, 20_000_000, SafeReport(("x",)), 0.01, 11, None
     )
-    run.show(Ended(result, recommendation(), 19_500_000), loaded(), console, "simulator's truth: growth 12.7")
+    bench = loaded()
+    wired = replace(bench, rig=replace(bench.rig, devices=load_text(SMALL, Path("rig.yaml")).rig.devices))
+    run.show(Ended(result, recommendation(), 19_500_000), wired, console, "simulator's truth: growth 12.7")
     for names in CONTROL_SETS:
         assert "+".join(names) in said(console).replace("+\n    ", "+")
     assert max(map(len, said(console).split("\n"))) <= width

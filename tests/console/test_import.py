@@ -47,7 +47,7 @@ def test_what_no_trial_of_it_cost_is_not_called_metered(dough):
     put(dough, text([[cell for n, cell in enumerate(row) if n != 3] for row in TABLE]).encode())
     dough.rigctl("import", "dough.yaml", "old.csv", "--force")
     said = " ".join(dough.rigctl("recommend", "dough.yaml").out.split())
-    assert "cost unknown, for no trial of it was metered" in said
+    assert "cost unknown, for it was never told" in said
     assert "metered in" not in said
 
 
