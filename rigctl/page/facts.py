@@ -286,7 +286,10 @@ def _money(
     if not (costs and going_on):
         return Money(budget, spent, idle, parts, fmean(costs) if costs else None, operated=operated)
     rest = max(0.0, budget - spent)
-    most = None if loaded is None or loaded.max_trials is None else max(0, loaded.max_trials - len(rows))
+    most = None
+    if loaded is not None and loaded.max_trials is not None:
+        done = sum(not row.imported for row in rows) - campaign.batches - reader.beside.cancelled()
+        most = max(0, loaded.max_trials - done)
     few, expected, many = (
         min(floor(rest / price), floor(rest / price) if most is None else most)
         for price in (max(costs), fmean(costs), min(costs))

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from statistics import mean
+from types import SimpleNamespace
 
 import pytest
 from scipy import stats
@@ -13,9 +14,9 @@ from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import History
-from rigctl.page.facts import gather, price_interval
+from rigctl.page.facts import _money, gather, price_interval
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, Measurement
 from tests.campaign.fakes import INVALID, make_spec
@@ -304,6 +305,17 @@ def test_a_forecast_is_by_the_last_trials(journal, tmp_path):
     money = looked(tmp_path, {"phase": "running"}).money
     assert money.per_trial == pytest.approx(0.08)
     assert money.trials_left == (int((money.budget - money.spent) / 0.08 + 1e-9),) * 2
+
+
+def test_a_trial_cancelled_before_anything_moved_is_none_of_those_to_be_done(journal, tmp_path):
+    """As the campaign counts them: of four, one was done."""
+    record_trial(journal, 1)
+    STEPS[Event.PROPOSE](journal, 2)
+    journal.finish(2, State.PROPOSED, Event.ABANDON, (), detail="cancelled")
+    with open_reader(tmp_path) as reader:
+        facts = gather(reader, None, {"phase": "running"}, NOON)
+        money = _money(reader, reader.campaign(), facts.course, SimpleNamespace(max_trials=4), going_on=True)
+    assert money.trials_left == (3, 3)
 
 
 def test_a_decision_before_any_outcome_has_no_numbers(journal, tmp_path):
