@@ -128,7 +128,7 @@ class Imposer:
     async def impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, in steps where it may not jump, or release (None).
 
-        If an answer is lost, nothing is sent again: the read-back decides.
+        No step is taken from where it is no more. If an answer is lost, nothing is sent again: the read-back decides.
         """
         stood, slew = self.driven.pop(actuator.name, None), self.spec.limits[actuator.name].slew
         if value is None or slew is None:
@@ -139,7 +139,11 @@ class Imposer:
             self.guard.stands_at(actuator.name, start)
         for pause_s, setpoint in ramp(start, value, slew):
             await self.rest(pause_s)
+            self.driven.pop(actuator.name, None)
+            if stood is not None:  # where it was sent; if it has restarted since, the next step would be a jump
+                await self.confirm(actuator, stood, within=abs(setpoint - stood) / 2)
             await self._tell(actuator, setpoint)
+            stood = setpoint
 
     async def _tell(self, actuator: Handle[Actuator], value: float | None) -> None:
         self.driven.pop(actuator.name, None)
@@ -160,20 +164,23 @@ class Imposer:
         if value is not None:
             self.driven[actuator.name] = value
 
-    async def confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+    async def confirm(self, actuator: Handle[Actuator], value: float | None, within: float = 0.0) -> None:
         """Raise `ReadBackMismatch` unless the instrument says that it holds `value`, or is released (None)."""
-        denied = await self.denial(actuator, value)
+        denied = await self.denial(actuator, value, within)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
             self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message))
             raise ReadBackMismatch(message)
 
-    async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
-        """Return what the instrument says instead of holding `value`, or being released (None); empty if it does."""
+    async def denial(self, actuator: Handle[Actuator], value: float | None, within: float = 0.0) -> str:
+        """Return what the instrument says instead of holding `value`, or being released (None); empty if it does.
+
+        A value between two counts of a coarse register may be as far off as `within`, whatever is tolerated.
+        """
         state = await actuator.ask(actuator.device.read_back, "read back")
         # treatments and prepared actuators are switches: they hold what was sent
         own = (v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator.name)
-        if holds(state, value, next(own, 1e-6)):
+        if holds(state, value, max(next(own, 1e-6), within)):
             return ""
         unit = actuator.device.unit
         wanted = "released" if value is None else f"{value:g} {unit}".rstrip()

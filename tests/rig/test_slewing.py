@@ -132,3 +132,29 @@ async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed):
     with pytest.raises(GuardRefused, match=r"got a step of 3 after 0\S* s"):
         await guard.apply(valve, 28.0)
     assert bench.valve.applied == [31.0]
+
+
+async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed):
+    """It restarted between two steps and has let go, or another hand is at it: the next step would be a jump."""
+    apply = bench.valve.apply
+
+    def then_restart(value, deadline):
+        apply(value, deadline)
+        if len(bench.valve.applied) == 5:
+            bench.valve.state = ActuatorState(controlled=False, setpoint=None)
+
+    bench.valve.apply = then_restart
+    with pytest.raises(ReadBackMismatch, match=r"b_valve reads back released, wanted 31\S* uM"):
+        await slewed.control({"b": 40.0})
+    assert len(bench.valve.applied) == 5
+    assert slewed.driven == {}
+
+
+async def test_a_ramp_does_not_begin_where_the_instrument_is_no_more(bench, slewed):
+    """The same between two trials, of which the second goes on from the first one's setpoint."""
+    await slewed.control({"b": 40.0})
+    sent = len(bench.valve.applied)
+    bench.valve.state = ActuatorState(controlled=False, setpoint=None)
+    with pytest.raises(ReadBackMismatch, match="b_valve reads back released, wanted 40 uM"):
+        await slewed.control({"b": 30.0})
+    assert len(bench.valve.applied) == sent
