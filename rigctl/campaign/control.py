@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.lock import holder
-from rigctl.campaign.people import person
+from rigctl.campaign.people import barred, person
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.printable import one_line
 
@@ -100,6 +100,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
                 text = answers.readline()
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
         raise UsageError(f"{directory}: no campaign is running here") from error
+    except PermissionError as error:  # whoever runs it is well; it is not this person's
+        raise RigctlError(f"{verb}: {barred(directory, error)}") from error
     except OSError as error:
         pid = holder(directory)
         raise RigctlError(

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rigctl.errors import reason
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import ActRow
@@ -24,6 +28,19 @@ def this_person(environment: Mapping[str, str] = os.environ) -> str:
     """Return who runs this command; behind `sudo` the person, not root."""
     me, asked = person(os.getuid()), environment.get("SUDO_USER")
     return f"{asked} as {me}" if asked else me
+
+
+def barred(path: Path, error: OSError) -> str:
+    """Say that this person may not use a file, whose it or the nearest folder that can be seen is, and what to do."""
+    place, owner = path, os.geteuid()
+    for place in (path, *path.parents):
+        with suppress(OSError):
+            owner = place.stat().st_uid
+            break
+    if owner == os.geteuid():
+        return f"{path}: {reason(error)}; make {place} one that you may read and write"
+    mine = f"{place} belongs to {person(owner)}, and this is {person(os.geteuid())}"
+    return f"{path}: {reason(error)}: {mine}; run it as the owner (`sudo -u '#{owner}' rigctl ...`)"
 
 
 def paused_words(who: str, why: str) -> str:

@@ -99,6 +99,10 @@ def _as_refusal(ctx: Any, error: Exception) -> RigctlError | None:
         return None if ctx.params.get("debug") else error
     # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
     told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
+    if not told and isinstance(error, PermissionError) and error.filename and not ctx.params.get("debug"):
+        from rigctl.campaign.people import barred  # noqa: PLC0415  # only where somebody is barred
+
+        return RigctlError(barred(Path(os.fsdecode(error.filename)), error))
     return UsageError(told) if told else None
 
 

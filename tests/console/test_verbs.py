@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -171,3 +172,25 @@ def test_no_room_for_what_is_printed_is_told_in_a_line(words):
         found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     told = "rigctl: standard output: cannot be written: No space left on device; what is there is not whole\n"
     assert (found.returncode, found.stderr) == (1, told)
+
+
+def test_what_belongs_to_somebody_else_is_told_with_its_owner(ingested, monkeypatch):
+    """In one line, of every verb; and nobody is told to kill a campaign that is well because it is not theirs."""
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "Permission denied", "state/bench/journal.sqlite")
+
+    owner = os.geteuid()
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    monkeypatch.setattr("socket.socket.connect", refused)
+    asked = ingested.rigctl("pause", "bench.yaml", code=1).err
+    assert asked.startswith("rigctl: pause: state/bench: Permission denied: state/bench belongs to ")
+    assert f"run it as the owner (`sudo -u '#{owner}' rigctl ...`)" in asked
+    assert "kill" not in asked
+    monkeypatch.setattr("rigctl.console.journals.back_up", refused)
+    told = ingested.rigctl("backup", "bench.yaml", code=1).err
+    journal = "state/bench/journal.sqlite"
+    assert told.startswith(f"rigctl: {journal}: Permission denied: {journal} belongs to ")
+    monkeypatch.setattr("os.geteuid", lambda: owner)
+    mine = f"rigctl: {journal}: Permission denied; make {journal} one that you may read"
+    assert ingested.rigctl("backup", "bench.yaml", code=1).err.startswith(mine)
