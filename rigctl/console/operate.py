@@ -15,7 +15,7 @@ from rigctl.campaign.operating import Production, for_production, production
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running
-from rigctl.console.assemble import has_journal, state_directory
+from rigctl.console.assemble import has_journal, require_devices, state_directory
 from rigctl.console.board import Labels
 from rigctl.console.by_hand import by_name
 from rigctl.console.output import lines, number, told
@@ -67,11 +67,12 @@ def prepared(
     Seed and budget are the campaign's, if there is one.
 
     Raises:
-        UsageError: there is nothing to run yet, or something of the wish cannot be.
+        UsageError: there is nothing to drive, or to run yet, or something of the wish cannot be.
         ConfigError: the configuration does not hold.
         JournalError: the journal cannot be read.
     """
     loaded = load(config, Overrides(buses), to_run=True)
+    require_devices(loaded)
     directory = state_directory(state, loaded.name)
     known = trials = awaited = 0
     if has_journal(directory):

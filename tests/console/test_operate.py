@@ -84,6 +84,13 @@ def test_what_cannot_be_operated_is_refused_before_anything_is_touched(tmp_path,
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.parametrize("wish", [Wish(), Wish(full=True)])
+def test_a_bench_without_wires_is_not_sent_to_run(ingested, wish):
+    """Nor asked for a look that it cannot have: there is nothing to drive."""
+    with pytest.raises(UsageError, match="declares no devices, so there is nothing to drive; use `rigctl suggest`"):
+        prepared(Path("bench.yaml"), None, {}, wish)
+
+
 def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path):
     """As a start that was refused leaves one; a setting that was told can be run."""
     Journal(tmp_path, SetClock(), "boot-1").close()
