@@ -36,7 +36,7 @@ NAMES: Mapping[str, str] = {
     "pareto_trials": "trials that no other beats in every outcome",
     "hypervolume": "hypervolume, measured",
 }
-IF_ANY = ("paused", "standing", "doses", "readings", "acts")
+IF_ANY = ("paused", "standing", "why", "doses", "readings", "acts")
 """Is shown where there is something to say."""
 NOT_SAID = "not said: killed, or only starting now; `rigctl run` makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
@@ -50,8 +50,9 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         under_way, speedup = UnderWay.from_json(trial), status["speedup"]
         step = progress.step_words(under_way, 0.0, speedup)
         units = {name: seen["unit"] for name, seen in status.get("readings", {}).items()}
-        chosen = f"control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints, units)}"
-        words["trial"] = f"{under_way.trial} {under_way.phase}: {chosen}; {step}"
+        chosen = f": control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints, units)}"
+        chosen = chosen if under_way.control_set else ""  # while it looks nothing is chosen
+        words["trial"] = f"{under_way.trial} {under_way.phase}{chosen}; {step}"
         doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())
         words["doses"] = "; ".join(doses) or None
         words["why"] = under_way.reason

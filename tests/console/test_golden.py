@@ -226,6 +226,9 @@ def test_a_status_puts_the_trial_under_way_in_words():
     assert words["trial"] == "1 explore: control ca+ph at ca = 3 mM, ph = 6; settling, 1 min 58 s left"
     assert words["doses"] == "ca_doser 2, 78.9 mL"
     assert words["readings"] == "ca 3.01 mM"
+    nothing = {"state": "LOOKING", "phase": "looking", "control_set": [], "setpoints": {}, "reason": "", "left_s": {}}
+    looking = watch.for_people({**answer, "trial": {**answer["trial"], **nothing}})
+    assert (looking["trial"], "why" in looking) == ("1 looking; deciding", False)
 
 
 def test_completion_is_offered():
