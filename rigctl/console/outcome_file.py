@@ -83,7 +83,8 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Giv
             if name in outcomes and name in cells:
                 behind = cells.get("unit", "") if name == outcomes[0] else ""
                 try:
-                    values[name] = " ".join(filter(None, (as_point(cell), behind or unit)))
+                    amount, own = as_point(cell)
+                    values[name] = " ".join(filter(None, (amount, own or behind or unit)))
                 except ValueError as error:
                     mistakes.append(Mistake(where, f"trial {number}: {name}: {error}"))
         further = {name: values[name] for name in outcomes[1:] if name in values}
@@ -112,8 +113,11 @@ class _Targets:
 
 def _pointed(
     path: Path, sheet: Sheet, names: Sequence[str], outcomes: Sequence[str], given: Decimals | None
-) -> Callable[[str], str]:
-    """Return what writes a quantity of this table with a decimal point, or raises `ValueError` where it is unclear."""
+) -> Callable[[str], tuple[str, str]]:
+    """Return what takes a quantity of this table apart, its number with a decimal point, and the unit beside it.
+
+    That raises `ValueError` where the number is unclear.
+    """
     numbers = [
         found["number"]
         for _, row in sheet.rows
@@ -125,13 +129,13 @@ def _pointed(
     except ValueError as error:
         raise UsageError(f"{path}: {error}; say which with --decimal comma or --decimal point") from error
 
-    def as_point(cell: str) -> str:
+    def as_point(cell: str) -> tuple[str, str]:
         found = _QUANTITY.fullmatch(cell)
         if found is None:
-            return cell
+            return cell, ""
         number = found["number"]
         # where commas are between columns a point is what it seems
         mark = decimals or ("point" if sheet.separator == "," and "," not in number else None)
-        return f"{parsed(number, mark)!r} {found['unit']}".rstrip()
+        return f"{parsed(number, mark)!r}", found["unit"]
 
     return as_point

@@ -203,6 +203,7 @@ SHEETS = {
     "Excel on the continent": "Trial;Growth [m2/day];Unit;Taste;Datum\r\n2;0,00015;;3,5;1.12.2026\r\n",
     "tabs": "trial\tgrowth\ttaste\n2\t1.5\t3.5\n",
     "unit of the cell": 'trial,growth,taste\n2,"1,5 cm2/day","3,5"\n',
+    "unit of the cell, not of the header": 'trial,growth [m2/day],unit,taste\n2,"1,5 cm2/day",m2/day,"3,5"\n',
     "a title above": "Lab 17;;\ntrial;growth;taste\n2;1,5;3,5\n",
 }
 
