@@ -225,8 +225,6 @@ class LateSpec:
     """Trials at most whose outcomes are awaited when another one begins."""
     wait_at_end: bool = True
     """Whether a campaign that is over waits for them before it ends."""
-    plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By outcome: what a person says beyond it is asked about."""
 
     @property
     def due_s(self) -> float:
