@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign, values
+from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.noticing import noticed
 from rigctl.core.gp.record import Record
+from rigctl.core.gp.terms import Term
 from rigctl.core.marginals.drift import Scan, scan
 from rigctl.core.natural import left_alone
 from rigctl.core.operating.memory import Drift, Memory
@@ -64,20 +66,33 @@ def _looked(history: History, column: int) -> tuple[NDArray[np.int64], FloatArra
 
 
 def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory) -> Iterator[Drift]:
-    h = fitted.hyperparameters
+    """Find changes by the terms of a model that goes on learning, or by the errors of one that does not.
+
+    The latter is a model with fixed hyper-parameters. And one that knew of a drift when what is run was made: all that
+    follows passes for that drift, while what is run stays where it was.
+    """
+    h, learned = fitted.hyperparameters, problem.model.hyperparameters == "learned"
     for term in h.ageing:
         yield Drift(RESPONSE, term.noticed, told(term, sign(problem)))
-    if problem.model.hyperparameters == "learned":
-        return
-    # a model that is not learned knows no terms; its errors of prediction are watched until one gives a change away
-    before = [d for d in memory.drifts if d.source == RESPONSE]
+    standing = any(term.noticed > memory.since for term in h.ageing)
+    terms: tuple[Term, ...] = ()
+    if learned:
+        h = Hyperparameters.remembered(memory.model) or h
+        terms = h.ageing
+        if all(term.kind == "step" for term in terms):
+            return
+    before = [d for d in memory.drifts if d.source == RESPONSE and (d.by_errors or not learned)]
     yield from before
-    if any(d in memory.standing for d in before):
+    if standing or any(d in memory.standing for d in before):
         return
-    times = np.maximum.accumulate(np.array([o.trial for o in history.complete], dtype=float))
-    record = Record(history.x, values(problem, history), times, float(len(history)), history.noise)
-    found = noticed(record, h, (), every=False)
+    times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
+    times = np.maximum.accumulate(times)
+    stopped = min(now, float(memory.since)) if learned else now  # what has drifted by then is taken to stay
+    record = Record(history.x, values(problem, history), np.minimum(times, stopped), stopped, history.noise)
+    found = noticed(record, h, terms, every=False)
     # what had begun by then is the same change: made anew, the rule takes it in, and the model goes on erring
-    if found is not None and times[found.begins] > max((d.noticed for d in before), default=0):
+    taken_in = max((d.noticed for d in before), default=memory.since if learned else 0)
+    if found is not None and times[found.begins] > taken_in:
         began, at = int(times[found.begins]), int(times[found.noticed])
-        yield Drift(RESPONSE, at, f"the response has changed at trial {began} (noticed at trial {at})")
+        changed = f"the response has changed at trial {began} (noticed at trial {at})"
+        yield Drift(RESPONSE, at, changed, by_errors=True)

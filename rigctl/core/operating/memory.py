@@ -37,6 +37,8 @@ class Drift:
     """In a sentence, without the last full stop; as it was told first."""
     batch: int = 0
     """The batch at whose decision that was: what is run was made before it was known, or anew since."""
+    by_errors: bool = False
+    """Whether the errors of what was expected gave it away, and not a term of the model that goes on learning."""
 
 
 @dataclass(frozen=True, slots=True)

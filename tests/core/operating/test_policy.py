@@ -303,6 +303,35 @@ def test_a_response_that_steps_is_noticed_and_one_that_does_not_is_not(model):
         assert all(35 <= noticed <= 44 for _, noticed in found)
 
 
+class Ageing(World):
+    """Sinks from the 26th trial on, by 0.02 a trial, until the 45th, or goes on; after the 60th as `onwards` says."""
+
+    def __init__(self, seed, until, onwards):
+        super().__init__(hill, seed)
+        self.until, self.onwards = until, onwards
+
+    def trial(self, number, control_set, setting):
+        seen = super().trial(number, control_set, setting)
+        sunk = 0.02 * min(max(number - 25, 0), self.until - 25)
+        return replace(seen, y=seen.y - sunk + self.onwards(number - 60) * (number > 60))
+
+
+@pytest.mark.parametrize(
+    ("until", "onwards", "changes"),
+    [(60, lambda n: -0.02 * n, True), (60, lambda n: 0.02 * min(n, 35), True), (45, lambda _: 0.0, False)],
+    ids=["it goes on", "it comes back", "it had ended"],
+)
+def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(until, onwards, changes):
+    """The model takes what follows for that drift; but what is run, and what is expected of it, stays."""
+    world = Ageing(5, until, onwards)
+    known = campaign(world, 60)
+    problem = replace(SEEING, model=ModelOptions())
+    assert {t.kind for t in fit_history(problem, known).hyperparameters.ageing} - {"step"}
+    done = operated(world, known, 20, problem=problem)
+    told = [{d.source for d in remembered(made.state).standing} for made in done.decisions]
+    assert any(told) == changes
+
+
 def test_a_supply_that_moves_is_noticed_once_by_what_is_read():
     """Of both variables, also the one that every batch controls; a supply that stays is quiet."""
     for shift in (0.45, 0.0):
