@@ -20,8 +20,13 @@ settings.register_profile("ci", ANY_SPEED, max_examples=100, stateful_step_count
 settings.register_profile("nightly", ANY_SPEED, max_examples=2000, stateful_step_count=50, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-# A shell starts what it puts in the background with these two ignored, and rigctl leaves ignored what it finds ignored.
-for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+# A shell starts what it puts in the background with two of these ignored, nohup with the third, and rigctl leaves
+# ignored what it finds ignored.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
