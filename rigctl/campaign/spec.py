@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from types import MappingProxyType
@@ -182,9 +183,13 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
+READ_BY: Final = re.compile(r"control_sets|variables\.names|.+\.unit|variables\.[^.]+\.(low|high|step)")
+"""A proposal is kept as the number of its control set and a point of the unit cube: by others it would be another."""
+
+
 def check_readable(before: Mapping[str, str], spec: CampaignSpec) -> None:
-    """Refuse to read results as those of other variables, or in other units; raises as `check_resumable`."""
-    meant = {k: v for k, v in before.items() if k == "variables.names" or k.endswith(".unit")}
+    """Refuse to read results as those of other control sets, ranges or units; raises as `check_resumable`."""
+    meant = {k: v for k, v in before.items() if READ_BY.fullmatch(k)}
     check_resumable(meant, spec, spec.problem.budget)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.operating import Production, for_production, production
+from rigctl.campaign.spec import check_readable
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running
@@ -82,6 +83,7 @@ def prepared(
                 campaign = reader.campaign()
             if campaign is not None:
                 loaded = configured(campaign, directory, buses, config, to_run=True)
+                check_readable(campaign.identity, campaign_spec(loaded))
                 trials, known, awaited = _counts(loaded, reader)
     fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
     if fixed and (learn is not None or wish.anew or wish.full):

@@ -131,3 +131,9 @@ def test_a_terminal_shows_production_beside_the_budget(loaded):
     status = Status("greenhouse", "EUR", FakeClock(None))
     status.follow(begun)
     assert status._facts["operating"] == {"batches": 4, "spent": 5.04}
+
+
+def test_another_campaigns_directory_is_refused(ingested):
+    """In words, as everywhere; its control sets are not those of this rig."""
+    answer = ingested.rigctl("operate", str(GREENHOUSE), "--state", "state/bench", code=2)
+    assert "the configuration is not the one that the campaign in this state directory was started with" in answer.err

@@ -180,3 +180,18 @@ def test_bench_latency_has_a_row_per_kind_of_bounds_and_size(bench):
     assert [(r["bounds"], r["n"]) for r in rows] == [("integrated", 10), ("pointwise", 10)]
     assert all(r["median_s"] > 0 and r["refit_s"] > 0 and r["sets"] == 7 for r in rows)
     assert "bounds integrated" in bench.rigctl("bench", "latency", "--size", "10", "--repeats", "1").out
+
+
+@pytest.mark.parametrize("verb", ["recommend", "report", "explain", "replay", "amend"])
+@pytest.mark.parametrize(
+    ("was", "becomes", "told"),
+    [
+        ("control_sets: all", "control_sets: [[ph, ca], [ph]]", 'control_sets: was ["ph", "ca", "ph+ca"], is ['),
+        ("range: [0, 7.7]", "range: [0, 77]", "variables.ca.high: was 7.7, is 77.0"),
+    ],
+)
+def test_trials_are_not_read_by_other_control_sets_or_ranges(ingested, verb, was, becomes, told):
+    """What was chosen is kept as a control set's number and a point of the unit cube: by others it is another."""
+    ingested.write("bench.yaml", BENCH.replace(was, becomes))
+    more = ("2", "--outcome", "0.8", "--why", "typo") if verb == "amend" else ()
+    assert told in ingested.rigctl(verb, "bench.yaml", *more, code=2).err
