@@ -139,3 +139,17 @@ def find_state(config: Path | None, state: Path | None) -> Path:
         return found[0]
     there = ", ".join(map(str, found)) or f"none under {STATES.resolve()}"
     raise UsageError(f"which campaign? give a configuration or --state DIR; found: {there}")
+
+
+def find_own_state(config: Path | None, state: Path | None) -> Path:
+    """Return the directory that a person records something in; raises UsageError if it is another rig's, too."""
+    directory = find_state(config, state)
+    if config is not None and state is not None and has_journal(directory):
+        with open_reader(directory) as reader:
+            theirs, ours = reader.campaign().rig, load(config).name
+        if theirs != ours:
+            raise UsageError(
+                f'{directory}: holds the campaign of rig "{theirs}", but {config} describes rig "{ours}"; nothing was '
+                "recorded. Leave --state or the configuration out, or give the one that belongs to the other"
+            )
+    return directory

@@ -222,9 +222,9 @@ def safe(
 def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Let a tripped rig run again, once the cause is found."""
     from rigctl.console import trip
-    from rigctl.console.assemble import find_state
+    from rigctl.console.assemble import find_own_state
 
-    found = trip.reset(find_state(config, state))
+    found = trip.reset(find_own_state(config, state))
     tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
 
 
@@ -238,12 +238,12 @@ def accept_device(
 ) -> None:
     """Expect the instrument that answers as this device now, once a person has looked at it."""
     from rigctl.console import trip
-    from rigctl.console.assemble import find_state, loaded_here
+    from rigctl.console.assemble import find_own_state, loaded_here
 
     if len(which) > 2:
         raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
     config = Path(which[0]) if len(which) > 1 else None
-    directory = find_state(config, state)
+    directory = find_own_state(config, state)
     tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
 
 

@@ -197,10 +197,10 @@ def _tab(given: str | None) -> str | None:
 
 
 def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path | None, Path, int]:
-    from rigctl.console.assemble import find_state
+    from rigctl.console.assemble import find_own_state
 
     config, trial = numbered(verb, which, "TRIAL")
-    return config, find_state(config, state), trial
+    return config, find_own_state(config, state), trial
 
 
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:

@@ -186,10 +186,10 @@ def _split(verb: str, which: Sequence[str]) -> tuple[Path | None, str]:
 
 def _tell(verb: str, which: Sequence[str], state: Path | None, json: bool, **said: Any) -> None:
     from rigctl.console import hands
-    from rigctl.console.assemble import find_state
+    from rigctl.console.assemble import find_own_state
 
     config, device = _split(verb, which)
-    tell(hands.tend(find_state(config, state), config, verb, device, **said), json)
+    tell(hands.tend(find_own_state(config, state), config, verb, device, **said), json)
 
 
 def _by_hand(

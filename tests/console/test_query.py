@@ -195,3 +195,21 @@ def test_trials_are_not_read_by_other_control_sets_or_ranges(ingested, verb, was
     ingested.write("bench.yaml", BENCH.replace(was, becomes))
     more = ("2", "--outcome", "0.8", "--why", "typo") if verb == "amend" else ()
     assert told in ingested.rigctl(verb, "bench.yaml", *more, code=2).err
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("void", "1", "--why", "tap was open"),
+        ("amend", "1", "--note", "warm"),
+        ("out-of-service", "pump"),
+        ("reset-trip",),
+        ("accept-device", "pump"),
+    ],
+)
+def test_nothing_is_recorded_in_another_rigs_campaign(ingested, said):
+    """A directory and a configuration that do not belong together: of two tanks that are alike, say."""
+    verb, *rest = said
+    ingested.write("other.yaml", BENCH.replace("rig: bench", "rig: other"))
+    answer = ingested.rigctl(verb, "other.yaml", *rest, "--state", "state/bench", code=2)
+    assert 'state/bench: holds the campaign of rig "bench", but other.yaml describes rig "other"' in answer.err
