@@ -116,7 +116,7 @@ class Runner:
                     return history, None
                 row = await self._one_trial(history)
         except Finished as finished:
-            history, ended = await _known(history, self), _ending_of(finished)
+            history, ended = await _known(history, self), _ending_of(finished, self.spec.currency)
             if await self.trials.waits_for_instruments(history):
                 return history, None
         if ended is not None:
@@ -354,9 +354,10 @@ def _ended(runner: Runner, history: History) -> tuple[Ending, str] | None:
     return over(spec, history, trials.idle, trials.care.over, runner.before + trials.cancelled)
 
 
-def _ending_of(finished: Finished) -> tuple[Ending, str]:
-    spent = isinstance(finished, BudgetSpent)
-    return ("budget", str(finished)) if spent else ("finished", f"the policy's stopping rule fired: {finished}")
+def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
+    if isinstance(finished, BudgetSpent):
+        return "budget", f"{finished} (amounts in {currency})"
+    return "finished", f"the policy's stopping rule fired: {finished}"
 
 
 async def _caught_up(runner: Runner, history: History) -> History:

@@ -204,7 +204,7 @@ async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_i
     spec = looking_spec(budget=0.6, max_trials=None, policy=Seeing(cost=0.1))
     result = await stage.run(spec)
     assert (result.ending, result.trials, stage.world.count("prepare")) == ("budget", 2, 2)
-    assert re.fullmatch(r"0\.\d+ left; the cheapest, .+, may cost 0\.\d+", result.reason)
+    assert re.fullmatch(r"0\.\d+ left; the cheapest, .+, may cost 0\.\d+ \(amounts in EUR\)", result.reason)
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.RECORDED] * 2
     sound(stage, spec)
@@ -229,7 +229,7 @@ async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_readi
     """It is asked at readings to come; where one of them would let it go on, only the look can tell."""
     spec = looking_spec(budget=0.93, max_trials=None, policy=Choosy(cost=0.1, useful_from=useful_from))
     result = await stage.run(spec)
-    assert (result.ending, result.reason) == ("budget", "the only useful one is too dear")
+    assert (result.ending, result.reason) == ("budget", "the only useful one is too dear (amounts in EUR)")
     assert (result.trials, stage.world.count("prepare")) == (looks, looks)
     sound(stage, spec)
 

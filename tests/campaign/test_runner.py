@@ -86,7 +86,7 @@ async def test_a_trial_that_costs_exactly_what_is_left_runs(stage):
 async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage):
     """BudgetSpent ends it with the policy's reason."""
     result = await stage.run(make_spec(budget=1, policy=TenLines(cost=0.9), max_trials=None))
-    assert (result.ending, result.reason) == ("budget", "less than 0.9 left")
+    assert (result.ending, result.reason) == ("budget", "less than 0.9 left (amounts in EUR)")
 
 
 async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage):
