@@ -19,11 +19,12 @@ from rigctl.campaign.journal.rows import ByHand
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
+from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.spreadsheet import unread
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.experiment.space import Space
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.money import Micros, to_micros
 from rigctl.core.policy import Finished
 from rigctl.errors import ConfigError, Mistake, UsageError
@@ -163,6 +164,23 @@ def by_name(option: str, given: str) -> Mapping[str, str]:
     return found
 
 
+def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[Variable, str, float]]:
+    """Yield each variable of `ph=6.1,ca=3.3 mM`, what is said of it, and that as a number in its own unit.
+
+    Raises:
+        UsageError: a name is no variable, or a value no quantity that converts to its variable's unit.
+    """
+    variables, units = {v.name: v for v in loaded.problem.space.variables}, Units(loaded.currency)
+    for name, text in by_name(option, given).items():
+        if name not in variables:
+            raise UsageError(f"{option}: {unknown(name, list(variables), 'a variable: ')}")
+        v = variables[name]
+        try:
+            yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if v.unit != "1" else "a number")
+        except ValueError as error:
+            raise UsageError(f"{option}: {name}: {error}") from None
+
+
 def iso_date(written: str) -> str:
     """Return a date written as 24.12.2026 in ISO 8601; any other as it is written."""
     found = GERMAN_DATE.fullmatch(written)
@@ -271,7 +289,7 @@ class RowReader:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self._add(where, name, f'got "{given}", must be a finite number{number_meant(given)}')
+            self._add(where, name, f'got "{given}", must be a finite number, without its unit{number_meant(given)}')
         return value
 
     def _cost(self, where: str, name: str, given: object) -> Micros:

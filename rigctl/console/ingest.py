@@ -73,7 +73,7 @@ def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     """
     reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
     measured = by_name("--values", said.values)
-    cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency))
+    cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency).strip())
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
     (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
     return replace(row, where="")

@@ -13,12 +13,11 @@ from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.operating import Production, for_production, production
 from rigctl.campaign.spec import check_readable
-from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running
 from rigctl.console.assemble import has_journal, require_devices, state_directory
 from rigctl.console.board import Labels
-from rigctl.console.by_hand import by_name
+from rigctl.console.by_hand import quantities
 from rigctl.console.output import lines, number, told
 from rigctl.console.safe import safe_json
 from rigctl.console.tables import INDENT, wrapped
@@ -148,22 +147,15 @@ def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float
     if not given.strip():  # what a script fills in and has not: without it something else is run
         raise UsageError(f'--set: got "{given}", must be NAME=X,...; leave --set out to run what was found to be best')
     space = loaded.problem.space
-    variables = {v.name: v for v in space.variables}
     found: dict[str, float] = {}
-    for name, text in by_name("--set", given).items():
-        if name not in variables:
-            raise UsageError(f"--set: {unknown(name, list(variables), 'a variable: ')}")
-        v = variables[name]
+    for v, text, value in quantities(loaded, "--set", given):
         unit = "" if v.unit == "1" else f" {v.unit}"
-        try:
-            value = float(text.removesuffix(v.unit))
-        except ValueError:
-            value = math.nan
         if not v.low <= value <= v.high:
-            raise UsageError(f'--set: {name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
+            raise UsageError(f'--set: {v.name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
         if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
-            raise UsageError(f'--set: {name}: got "{text}", must be in steps of {v.step:g}{unit} from {v.low:g}{unit}')
-        found[name] = value
+            must = f"must be in steps of {v.step:g}{unit} from {v.low:g}{unit}"
+            raise UsageError(f'--set: {v.name}: got "{text}", {must}')
+        found[v.name] = value
     try:
         index = space.index_of(tuple(found))
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,9 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.upkeep import by_wall, states
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
-from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import has_journal, own_journal
-from rigctl.console.by_hand import by_name, memory, observation, read_rows
+from rigctl.console.by_hand import memory, observation, quantities, read_rows
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
@@ -106,23 +104,13 @@ def readings(loaded: LoadedConfig, given: str | None) -> Mapping[str, Looked]:
         return {}
     if not given.strip():
         raise UsageError(f'--now: got "{given}", must be NAME=X,...; leave --now out where nothing was read')
-    variables = {v.name: v for v in loaded.problem.space.variables}
     found = {}
-    for name, text in by_name("--now", given).items():
-        if name not in variables:
-            raise UsageError(f"--now: {unknown(name, list(variables), 'a variable: ')}")
-        v = variables[name]
-        try:
-            value = float(text.removesuffix(v.unit))
-        except ValueError:
-            value = math.nan
+    for v, _, value in quantities(loaded, "--now", given):
         unit = "" if v.unit == "1" else f" {v.unit}"
-        if not math.isfinite(value):
-            raise UsageError(f'--now: {name}: got "{text}", must be a number in {v.unit}')
         if not 2 * v.low - v.high <= value <= 2 * v.high - v.low:
             told = f"got {value:g}{unit}, far outside its range of {v.low:g} to {v.high:g}{unit}"
-            raise UsageError(f"--now: {name}: {told}; look at the reading and its unit, or leave it out")
-        found[name] = Looked(value)
+            raise UsageError(f"--now: {v.name}: {told}; look at the reading and its unit, or leave it out")
+        found[v.name] = Looked(value)
     return found
 
 

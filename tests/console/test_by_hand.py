@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
+from rigctl.config.load import load
 from rigctl.console import hand_cli
+from rigctl.console.operate import setpoints
+from rigctl.console.suggest import readings
 from tests.console.conftest import BENCH, TRIALS
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
@@ -105,6 +109,14 @@ def test_a_reading_that_cannot_be_is_refused_in_plain_words(bench, given, told):
     """Nothing is suggested, and nothing is kept."""
     answer = bench.rigctl("suggest", "bench.yaml", "--now", given, code=2)
     assert told in answer.err
+
+
+def test_what_is_said_of_a_variable_without_a_unit_is_taken_whole(bench):
+    """The unit of a ratio is written 1; a number may end in one. Others are converted."""
+    bench.write("ratio.yaml", BENCH.replace("unit: pH, range: [5.2, 6.8]", 'unit: "1", range: [0, 100]'))
+    loaded = load(bench.folder / "ratio.yaml")
+    assert setpoints(loaded, "ph=61") == (("ph", 61.0),)
+    assert readings(loaded, "ph=61,ca=3300 uM") == {"ph": Looked(61.0), "ca": Looked(3.3)}
 
 
 def test_a_trial_that_was_not_as_suggested_says_so(bench):

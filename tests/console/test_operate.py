@@ -45,6 +45,7 @@ def test_a_share_that_cannot_be_is_refused_with_what_may_be(text):
 def test_setpoints_are_taken_in_any_order_and_with_their_units(loaded):
     """In the order of the control set."""
     assert setpoints(loaded, "k=5, nh4=2mM") == (("nh4", 2.0), ("k", 5.0))
+    assert setpoints(loaded, "k=5000 uM, nh4=2") == (("nh4", 2.0), ("k", 5.0))
     assert setpoints(loaded, None) == ()
 
 
@@ -54,7 +55,9 @@ def test_setpoints_are_taken_in_any_order_and_with_their_units(loaded):
         ("nh4=2,kk=5", r"--set: .*kk.*k"),
         ("", r'--set: got "", must be NAME=X,...; leave --set out'),
         ("nh4=9,k=5", r'--set: nh4: got "9", must be from 0.1 to 4 mM'),
-        ("nh4=two,k=5", r'--set: nh4: got "two", must be from 0.1 to 4 mM'),
+        ("nh4=two,k=5", r'--set: nh4: got "two", must be a number in mM'),
+        ("nh4=2 mg,k=5", r'--set: nh4: got "2 mg", must be a number in mM; mg cannot be converted to mM'),
+        ("nh4=2 M,k=5", r'--set: nh4: got "2 M", must be from 0.1 to 4 mM'),
         ("nh4=2", r"--set: got nh4, must be one of the control sets: ca\+b, nh4\+k"),
         ("nh4", r'--set: got "nh4", must be name=value'),
     ],
