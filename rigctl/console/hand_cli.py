@@ -122,14 +122,19 @@ def import_(
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
     answer = dict(importing.to_json(loaded, plan))
-    if not dry_run:
+    if dry_run:
+        answer["doubts"] = importing.doubted(loaded, directory, plan)
+    else:
         sure = made_sure(force=force, ask=not json)
         answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
     if json:
         print_json(answer)
-    elif not dry_run:
-        first, *_, last = answer["trials"] * 2
-        tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
+    elif dry_run:
+        typer.echo(printable("".join(f"looks mistyped: {doubt}\n" for doubt in answer["doubts"])), nl=False)
+    else:
+        first, *more = answer["trials"]
+        imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
+        tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
         typer.echo(next_steps.after_ingest(loaded, state, spent=False))
 
 

@@ -81,7 +81,8 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
         last = [Mistake(str(path), f"and {more} more")] if more > 0 else []
         raise ConfigError([*reader.mistakes[:MOST_MISTAKES], *last])
     if not rows:
-        raise UsageError(f"{path}: has no trial of which anything can be learned; {'; '.join(reader.left_out)}")
+        why = "; ".join(reader.left_out) or f"line {sheet.header_line} is its header, and no row follows"
+        raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return Plan(path, digest, sheet, found, decimals or "point", rows, tuple(reader.left_out))
 
@@ -222,6 +223,11 @@ def _money(cost: float) -> Micros:
     return to_micros(Decimal(repr(cost)).quantize(Decimal(1) / MICROS_PER_UNIT))
 
 
+def doubted(loaded: LoadedConfig, directory: Path, plan: Plan) -> tuple[str, ...]:
+    """Return what looks mistyped, beside what has been recorded so far."""
+    return doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
+
+
 def record(
     loaded: LoadedConfig,
     directory: Path,
@@ -246,8 +252,7 @@ def record(
         Locked: a campaign is running here.
         JournalError: the journal cannot be used.
     """
-    asked = doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
-    if asked:
+    if asked := doubted(loaded, directory, plan):
         sure(asked)
     with own_journal(directory, loaded.rig.speedup) as journal:
         for done in journal.read.people.imports().values():

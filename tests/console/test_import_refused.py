@@ -52,6 +52,7 @@ def test_columns_that_do_not_fit_are_named_with_a_remedy(dough, header, what):
         (b"PK\x03\x04...", "an .xlsx or .ods spreadsheet, must be text; save it as CSV"),
         (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
         (b"", "is empty"),
+        (b"hydration,proof,rise,cost,controlled\n", "can be learned; line 1 is its header, and no row follows"),
         (b"a;b\n1;2\n", "no column is hydration, proof, rise"),
     ],
 )
@@ -60,3 +61,12 @@ def test_what_is_no_table_is_refused_with_advice(dough, data, what):
     put(dough, data)
     assert what in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
     assert "cannot be read" in dough.rigctl("import", "dough.yaml", "none.csv", code=2).err
+
+
+def test_a_dry_run_tells_what_looks_mistyped(dough):
+    """It is what one looks at before anything is recorded; the import itself asks."""
+    put(dough, text([TABLE[0], ["630", *TABLE[1][1:]]]).encode())
+    dry = dough.rigctl("import", "dough.yaml", "old.csv", "--dry-run")
+    assert "looks mistyped: old.csv:2: hydration: 630 % is 545 % above its range of 60 to 85; was 63 meant?" in dry.out
+    assert dough.rigctl("import", "dough.yaml", "old.csv", "--dry-run", "--json").json["doubts"]
+    assert "imported: trial 1\n" in dough.rigctl("import", "dough.yaml", "old.csv", "--force").out
