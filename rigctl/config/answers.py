@@ -15,6 +15,7 @@ from rigctl.config.build_problem import COLUMNS
 from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
 from rigctl.config.fields import NAME
 from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, SCALES, VOLUME, Units
+from rigctl.config.wording import name_meant
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
 _SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")
@@ -35,7 +36,7 @@ def name_of(text: str) -> str:
     """Return a name for a rig, variable, outcome or device."""
     text = text.strip()
     if not re.fullmatch(NAME, text):
-        raise ValueError(f'got "{text}", must begin with a letter and go on with letters, digits, _ or -, such as ph')
+        raise ValueError(f'got "{text}", {name_meant(text)}')
     return text
 
 

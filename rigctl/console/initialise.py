@@ -199,8 +199,8 @@ def _flags(said: Said, file: Path, devices: Sequence[Device], *, places: bool = 
 
 def _code_of(budget: str | None) -> str | None:
     """Return the currency that an amount carries."""
-    word = (budget or "").split()[-1:]
-    return word[0] if word and word[0].isalpha() else None
+    words = (budget or "").split()
+    return words[-1] if len(words) > 1 and words[-1].isalpha() else None
 
 
 def _name_from(file: Path) -> str:

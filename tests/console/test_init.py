@@ -84,7 +84,8 @@ def test_every_wrong_flag_is_told_at_once(bench):
         ("ph pH 5,0 7", "with a point and no comma"),
         ("cost pH 5 7", "a column of every history"),
         ("growth pH 5 7", "in use already"),
-        ("p+h pH 5 7", "must begin with a letter"),
+        ("p+h pH 5 7", 'must begin with a letter of a to z and go on with such letters, digits, _ or -; write "p-h"'),
+        ("давление kPa 5 7", "must begin with a letter of a to z"),
         ("ph pH 5 7 step=0.3", "a whole number of times"),
         ("ph pH 5 7 step=-1", "a whole number of times"),
         ("ph pH 5 7 natural=6+-0", "must be more than nothing"),
@@ -100,6 +101,13 @@ def test_a_wrong_variable_is_explained(bench, variable, told):
     said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, "--variable", variable, "--budget", "9", code=2).err
     assert told in said
     assert not (bench.folder / "new.yaml").exists()
+
+
+def test_a_budget_that_is_no_money_is_told_once(bench):
+    """A word alone is no currency: nobody has said one."""
+    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, "--budget", "lots", code=2).err
+    assert '--budget: got "lots", must be an amount of money' in said
+    assert "--currency" not in said
 
 
 def test_a_file_that_is_there_is_kept(bench):
