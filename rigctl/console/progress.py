@@ -189,7 +189,8 @@ def readings_words(readings: Mapping[str, Seen]) -> str:
         if seen.value is None:
             told += [f"{name} no reading"] if seen.stale_after_s is not None else []
             continue
-        age = f" ({duration(seen.age_s)} ago)" if seen.age_s > STALE_S else ""
+        since = ", none since" if seen.detail else ""
+        age = f" ({duration(seen.age_s)} ago{since})" if since or seen.age_s > STALE_S else ""
         unit = "" if seen.unit == "1" else seen.unit
         told.append(f"{name} {number(seen.value)} {unit}".rstrip() + age)
     return ", ".join(told)

@@ -24,10 +24,10 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import load_text
-from rigctl.console.progress import watching
+from rigctl.console.progress import readings_words, watching
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.console.conftest import BENCH
 
 
@@ -156,3 +156,9 @@ def test_names_with_brackets_are_shown_as_they_are():
     with watching(load_text(BENCH, Path("bench.yaml")), console) as listener:
         listener(AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'")))
     assert "[red] reply [/x] '*ER'" in stream.getvalue()
+
+
+def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is():
+    """A probe that came off four seconds ago does not stand at its last reading."""
+    seen = {"ph": Seen(5.55, "pH", 4.0, detail="the circuit reports nan"), "ca": Seen(3.0, "mM", 4.0)}
+    assert readings_words(seen) == "ph 5.55 pH (4 s ago, none since), ca 3 mM"
