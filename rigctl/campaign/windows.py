@@ -1,4 +1,4 @@
-"""Which devices hours and the caps of the campaign keep from being used now, and until when."""
+"""Which devices must not be used now, because of permitted hours or the campaign's caps, and until when."""
 
 from __future__ import annotations
 

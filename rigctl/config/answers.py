@@ -1,4 +1,4 @@
-"""What a person says of a new rig, read: from a flag or from an answer to a question, by the same words.
+"""Reads what a person says of a new rig: flags and answers to questions, in the same words.
 
 Every reader raises ValueError saying what was got and what is allowed.
 """

@@ -1,4 +1,4 @@
-"""What of a decision's circumstances can be turned, one quantity at a time, with all else as it was.
+"""The quantities behind a decision that can be changed, one at a time, while all others stay as they were.
 
 Where costs are turned, those of past trials are, and as much money is left as before.
 """

@@ -1,4 +1,4 @@
-"""Of what people are told, and when (pure): grouped, without repetitions, and not too often.
+"""Decides what people are told, and when (pure): grouped, without repetitions, and not too often.
 
 The first alarm waits a moment for others, and all are one message. After a few messages the next ones wait for longer,
 however much there is to be told. An alarm that people know to stand is told again after an hour at the earliest, with

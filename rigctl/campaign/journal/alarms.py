@@ -1,4 +1,4 @@
-"""What `rigctl.campaign.alarms` makes alarms of: what was raised, what people did about it, which processes began."""
+"""Reads what alarms are made of (`rigctl.campaign.alarms`): what was raised, what people did, which processes began."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal's rows as they stand in their tables, and how one that cannot be so is told."""
+"""A journal's rows as its tables hold them, and how a row that cannot be right is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many trials, stood for by a few of their inputs: the sparse variational posterior (Titsias 2009).
+"""Represents many trials by a few of their inputs: the sparse variational posterior (Titsias 2009).
 
 With inducing inputs U chosen among the data, Q = Kfu Kuu^-1 Kuf the covariance they explain, and S = V V' / lam where
 Kuu = R R', V = R^-1 Kuf, the posterior at w = k_u(x) is (Titsias 2009, eq. 6)
