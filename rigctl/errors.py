@@ -55,6 +55,11 @@ class RigctlError(Exception):
         self.args = (printable(f"{self.args[0] if self.args else ''}{more}"), *self.args[1:])
 
 
+def in_words(error: BaseException) -> str:
+    """Say what went wrong; of an error that is not rigctl's own its kind, too, for the text may be a bare key."""
+    return str(error) if isinstance(error, RigctlError) else f"{type(error).__name__}: {error}"
+
+
 class UsageError(RigctlError):
     """A command was called wrongly."""
 

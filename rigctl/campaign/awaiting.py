@@ -29,7 +29,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted
+from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
@@ -239,7 +239,7 @@ class Awaiting:
         try:
             measured = await self.rig.measure(late=True)
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake, too, costs this reading, not the campaign
-            wrong = f"{type(error).__name__}: {error}"
+            wrong = in_words(error)
             detail = "" if isinstance(error, RigctlError) else "".join(traceback.format_exception(error))
         else:
             detail = ""

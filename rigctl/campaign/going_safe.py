@@ -1,4 +1,4 @@
-"""Drives a rig to its safe state by what was left word of: no journal, no configuration, no lock."""
+"""Drives a rig to its safe state by `safe.json` alone: without journal, configuration or lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.safe_file import Driven
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, in_words
 from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -25,7 +25,7 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
         try:
             _rig([device], speedup, registry)
         except (RigctlError, ValueError) as error:  # its driver is gone, or reads its options no more
-            failed[device.name] = f"{type(error).__name__}: {error}"
+            failed[device.name] = in_words(error)
         else:
             usable.append(device)
 

@@ -18,7 +18,7 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.upkeep import to_json
-from rigctl.errors import RigctlError, UsageError
+from rigctl.errors import RigctlError, UsageError, in_words
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -131,7 +131,7 @@ class Manual:
             self._keep(who, what, why, text)
             raise
         except Exception as error:
-            text = f"failed: {error if isinstance(error, RigctlError) else f'{type(error).__name__}: {error}'}"
+            text = f"failed: {in_words(error)}"
             report = await self.rig.safe()
             text += "; everything is safe" if report.ok else f"; NOT CONFIRMED SAFE: {', '.join(report.failed)}"
             self._keep(who, what, why, text)

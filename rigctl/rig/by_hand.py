@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from rigctl.errors import DeviceError, DeviceFault, UsageError
+from rigctl.errors import DeviceError, DeviceFault, UsageError, in_words
 from rigctl.rig.abilities import Calibratable, Calibrated, Calibration
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
@@ -80,7 +80,7 @@ class Hands:
                 except DeviceError as error:
                     self.on_alarm(Alarm(Severity.MINOR, name, f"its calibration is not known: {error}"))
                 except Exception as error:  # noqa: BLE001 - a driver's mistake must not end the campaign
-                    told = f"its calibration is not known: {type(error).__name__}: {error}"
+                    told = f"its calibration is not known: {in_words(error)}"
                     self.on_alarm(Alarm(Severity.MINOR, name, told))
         return found
 

@@ -23,6 +23,7 @@ from rigctl.errors import (
     IdentityMismatch,
     ReadBackMismatch,
     Tripped,
+    in_words,
 )
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
@@ -214,7 +215,7 @@ class Dispenser:
                 status = await self._halt(pump)
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: no trial can be closed before this is
-            await self._unknown(dose, f"the pump cannot be asked: {type(error).__name__}: {error}")
+            await self._unknown(dose, f"the pump cannot be asked: {in_words(error)}")
             return
         if status.running:
             await self._unknown(dose, "it still runs and does not stop")

@@ -13,6 +13,7 @@ from rigctl.errors import (
     GuardRefused,
     IdentityMismatch,
     ReadBackMismatch,
+    in_words,
 )
 from rigctl.rig.bus import Bus
 from rigctl.rig.dead_man import check_all
@@ -195,7 +196,7 @@ class Imposer:
         try:
             wrong = await self.denial(actuator, value)
         except DeviceError as error:
-            wrong = f"{type(error).__name__}: {error}"
+            wrong = in_words(error)
         return wrong if self.driven.get(actuator.name) == value else ""
 
     async def still(self, pump: Handle[Doser]) -> None:

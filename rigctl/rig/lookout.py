@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from rigctl.errors import DeviceError, RigctlError
+from rigctl.errors import DeviceError, RigctlError, in_words
 from rigctl.rig.abilities import Heart
 from rigctl.rig.bus import Bus
 from rigctl.rig.dead_man import feed, hearts
@@ -155,7 +155,7 @@ class Lookout:
     def _tell_once(self, bus: Bus, error: Exception) -> None:
         if bus.url not in self._broken:
             self._broken.add(bus.url)
-            message = f"the watch cannot look: {type(error).__name__}: {error}"
+            message = f"the watch cannot look: {in_words(error)}"
             detail = "".join(traceback.format_exception(error))
             self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail))
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout, in_words
 from rigctl.rig.abilities import Compensated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
@@ -106,7 +106,7 @@ class Thermometer:
         try:
             reading = judged(await self.handle.ask(self.handle.device.read, "temperature"), self.plausible)
         except DeviceError as error:
-            reading = Reading.invalid(unit, clock.now_s(), f"{type(error).__name__}: {error}")
+            reading = Reading.invalid(unit, clock.now_s(), in_words(error))
         if isinstance(device, Compensated):
             device.take_temperature(reading)
 
@@ -137,7 +137,7 @@ class Probe:
         try:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:
-            nothing = Reading.invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
+            nothing = Reading.invalid(self.handle.device.unit, self.clock.now_s(), in_words(error))
             return self._taken(nothing), not isinstance(error, DeviceTimeout)
         return self._taken(judged(reading, self.plausible)), True
 

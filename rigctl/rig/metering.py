@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-from rigctl.errors import DeviceError
+from rigctl.errors import DeviceError, in_words
 from rigctl.rig.calendar import Tariff
 from rigctl.rig.civil import civil_now
 from rigctl.rig.handle import Handle, together
@@ -160,7 +160,7 @@ class Metering:
         try:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
-            reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
+            reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), in_words(error))
         if not reading.valid:
             self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
         return reading
@@ -228,7 +228,7 @@ class Metering:
             self._tell_mistake("the power is no longer sampled between readings", error)
 
     def _tell_mistake(self, what: str, error: Exception) -> None:
-        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {type(error).__name__}: {error}"))
+        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {in_words(error)}"))
 
     async def stop(self) -> None:
         for task in (self._sampling, self._waiting):

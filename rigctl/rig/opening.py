@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from rigctl.errors import DeviceError, DeviceFault
+from rigctl.errors import DeviceError, DeviceFault, in_words
 from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle, combined, together
@@ -78,7 +78,7 @@ async def probed(handle: Handle[Device]) -> tuple[bool, str]:
         identity = await handle.identify()
         reading = await handle.ask(partial(_any_reading, handle.device), "read")
     except DeviceError as error:
-        return False, f"{type(error).__name__}: {error}"
+        return False, in_words(error)
     who = " ".join(filter(None, (identity.model, identity.firmware, identity.serial)))
     return True, f"{who}: {reading}"
 
@@ -111,5 +111,5 @@ async def _wrong_with(handle: Handle[Device]) -> str:
     except DeviceError as error:
         return str(error)
     except Exception as error:  # noqa: BLE001 - a driver's mistake is a thing to be mended, too
-        return f"{type(error).__name__}: {error}"
+        return in_words(error)
     return ""

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import Any, Final
 
-from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout, in_words
 from rigctl.rig.abilities import SafeTogether, said
 from rigctl.rig.bus import Bus, Turn
 from rigctl.rig.guard import Guard
@@ -160,7 +160,7 @@ class _Course:
                 await self._bus.take_turn(self._attempt, "to the safe state")
                 attempts += 1
             except Exception as error:  # noqa: BLE001 -- the last line of defence: it is reported, for all
-                self.left = dict.fromkeys(self.left, f"{type(error).__name__}: {error}")
+                self.left = dict.fromkeys(self.left, in_words(error))
                 if not isinstance(error, DeviceError) or time.monotonic() + pause_s > reach_until_s:
                     return
             if not self.left or attempts == ATTEMPTS:
@@ -210,7 +210,7 @@ class _Course:
                 self._silence = True
                 return group
             except Exception as refusal:  # noqa: BLE001 -- whatever it is, there is another way
-                self.left |= {h.name: f"{type(refusal).__name__}: {refusal}" for h in group}
+                self.left |= {h.name: in_words(refusal) for h in group}
             else:
                 self.left |= {h.name: self._told_only for h in group}
                 return ()
@@ -249,7 +249,7 @@ class _Course:
             yield
         except Exception as error:  # noqa: BLE001 -- the last line of defence: no driver's bug keeps the others from it
             self._silence = self._silence or isinstance(error, DeviceTimeout)
-            self.left |= {h.name: f"{type(error).__name__}: {error}" for h in handles}
+            self.left |= {h.name: in_words(error) for h in handles}
 
 
 def safe_tolerance(value: float) -> float:

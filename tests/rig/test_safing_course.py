@@ -115,7 +115,7 @@ async def test_a_line_that_is_away_is_tried_for_1_8_seconds(table):
     course = table.course(table.channels(None, None), once_s=30.0)
     await course.until_safe()
     assert table.slept == [0.1, 0.2, 0.4, 0.8]
-    assert course.left == dict.fromkeys(("c0", "c1"), "PortUnavailable: unplugged")
+    assert course.left == dict.fromkeys(("c0", "c1"), "unplugged")
 
 
 async def test_the_last_pause_may_end_when_the_time_does(table, monkeypatch):
@@ -188,8 +188,8 @@ def test_a_refusal_says_its_kind_until_each_was_told(table):
     course._tell = lambda *_: None
     course._tell_all(table, course._handles)
     assert course.left == {
-        "c0": "DeviceFault: c0: fake://table: exception 01",
-        "c1": "DeviceFault: c0: fake://table: exception 01",
+        "c0": "c0: fake://table: exception 01",
+        "c1": "c0: fake://table: exception 01",
         "c2": "not told within 5.2 s: the bus is busy",
     }
 
@@ -234,7 +234,7 @@ def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table):
     course._attempt(table)
     assert table.patience_s["c0: identify"] == 5.0  # before it is asked; it had half a second before it was told
     assert table.patience_s["c1: to the safe state"] == 0.1
-    assert course.left == {"c0": "DeviceTimeout: c0: it does not say who it is"}
+    assert course.left == {"c0": "c0: it does not say who it is"}
     course.left["c1"] = "again"
     other.patience_s.clear()
     stranger.anonymous = True

@@ -190,9 +190,7 @@ async def test_nothing_is_told_to_another_board(world):
     channels[0].fail("identify", *[IdentityMismatch("c0: a pump answers")] * 15)
     channels[1].fail("identify", *[IdentityMismatch("c1: a pump answers")] * 15)
     report = await world.rig(channels).safe()
-    assert {n: why.partition(":")[0] for n, why in report.failed.items()} == dict.fromkeys(
-        ("c0", "c1"), "IdentityMismatch"
-    )
+    assert report.failed == {n: f"{n}: fake://boards: {n}: a pump answers" for n in ("c0", "c1")}
     assert [e for e in world.log() if e.endswith(("safe", "together"))] == ["c2 safe"]
 
 

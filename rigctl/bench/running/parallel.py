@@ -15,7 +15,7 @@ from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
 from rigctl.bench.running.simulate import Row, run_cell
 from rigctl.bench.running.store import Store
-from rigctl.errors import RigctlError, UsageError
+from rigctl.errors import RigctlError, UsageError, in_words
 from rigctl.plugins import need
 
 RETRIES = 3
@@ -55,7 +55,7 @@ def attempt(cell: Cell) -> Attempt:
     try:
         return Attempt(cell, tuple(run_cell(cell)))
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on
-        told = str(error) if isinstance(error, RigctlError) else f"{type(error).__name__}: {error}"
+        told = in_words(error)
         return Attempt(cell, error=told, traceback=traceback.format_exc())
 
 
