@@ -55,6 +55,15 @@ class SaysSimulated(Protocol):
         """Tell whether it says of itself that it is simulated; False where it cannot say."""
 
 
+@runtime_checkable
+class AsksAgain(Protocol):
+    """A line that repeats a read by itself after a spoilt answer."""
+
+    @property
+    def read_retries(self) -> int:
+        """Return how often it has done so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What a device says of its calibration."""

@@ -21,7 +21,7 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.abilities import KeepsQuiet
+from rigctl.rig.abilities import AsksAgain, KeepsQuiet
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import OVER, STANDS, Alarm
@@ -143,7 +143,9 @@ class Bus:
     ) -> None:
         self.url = line.url
         self.repeated_reads = 0
-        """Reads asked again after a garbled or busy answer."""
+        """Reads asked again after a spoilt or busy answer, by the line itself or here."""
+        self._repeated_here = 0
+        self._line = line
         self.failed_exchanges = 0
         """Without an answer, or with one that is none; those that were asked again among them."""
         self._timing = timing or BusTiming()
@@ -219,7 +221,10 @@ class Bus:
                 raise
             else:
                 return answer
-            self.repeated_reads += 1
+            finally:
+                by_line = self._line.read_retries if isinstance(self._line, AsksAgain) else 0
+                self.repeated_reads = self._repeated_here + by_line
+            self._repeated_here += 1
 
     async def take_turn(self, work: Callable[[Turn], T], doing: str) -> T:
         """Run `work` in the bus's thread before everything that waits, and return what it returns.
