@@ -54,7 +54,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.wall import begin_civil
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
-from rigctl.errors import JournalError, RigctlError, Tripped, in_words
+from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, Signals
@@ -282,7 +282,7 @@ class Session:
                 self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.extend(f"; {standing(self._report)}")
-            await self._last_words(in_words(error), well=isinstance(error, Tripped))
+            await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
             raise
         finally:
             self._manager.stopping()

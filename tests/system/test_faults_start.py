@@ -91,7 +91,7 @@ def test_fault_18_the_wrong_device_on_a_port_is_not_written_to(sim, stack, tmp_p
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     assert run.wait() == 1
     assert device in run.said.splitlines()[-1]
-    assert "expected" in settled_start(run)
+    assert settled_start(run).startswith("IdentityMismatch")
     assert witnessed(sim) == before
 
 
