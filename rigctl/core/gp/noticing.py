@@ -37,6 +37,9 @@ STRANGE = 8.0
 WIDER, RECENT = 1.1, 20
 """Errors that have been so many times as large as they should be count as the smaller; but for the newest, as a
 change makes them large, too."""
+LATEST, OFF = 10, 2.0
+"""Outcomes whose mean error tells whether predictions have become right again, and its standard errors beyond which
+they have not."""
 LARGEST = 3.0
 """Errors beyond so many standard deviations count as so many: an outlier is not a change."""
 
@@ -105,6 +108,17 @@ def puzzling(record: Record, h: Hyperparameters, since: int) -> int:
         return 0
     newest = np.abs(solve(L, rows.residual(h)[None, :])[0][-min(len(record.y) - since, LAST_ROWS) :])
     return len(newest) - int(np.argmax(newest > STRANGE)) if (newest > STRANGE).any() else 0
+
+
+def still_off(record: Record, h: Hyperparameters) -> bool:
+    """Tell whether the newest outcomes are, in the mean, not what is predicted of each from those before it."""
+    rows = record.thinned()
+    signal = rows.signal(h)
+    L = cholesky(signal + rows.scatter(h, h.ageing, signal))
+    if L is None:
+        return True
+    newest = np.clip(solve(L, rows.residual(h)[None, :])[0][-LATEST:], -LARGEST, LARGEST)
+    return bool(abs(newest.sum()) > OFF * np.sqrt(len(newest)))
 
 
 def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | None:

@@ -13,7 +13,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign, values
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted
-from rigctl.core.gp.noticing import noticed
+from rigctl.core.gp.noticing import noticed, still_off
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.terms import Term
 from rigctl.core.marginals.drift import Scan, scan
@@ -41,6 +41,28 @@ def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted |
     before = {(d.source, d.noticed): d for d in memory.drifts}
     fresh = (replace(d, batch=len(history) + 1) for d in found if d.noticed >= memory.begun)
     return tuple(before.get((d.source, d.noticed), d) for d in fresh)
+
+
+def not_taken_in(problem: Problem, history: History, memory: Memory, fitted: Fitted) -> tuple[Drift, ...]:
+    """Return the changes found before what is run is made anew; those that it does not know of are as of this batch.
+
+    A model with fixed hyper-parameters takes a change of the response for noise, and expects the mean of what was and
+    what is until there is enough of the latter.
+
+    Args:
+        problem: as believed now.
+        history: all trials, which it is made of.
+        memory: what was found before.
+        fitted: to all outcomes.
+    """
+    unknown = {d for d in memory.standing if d.by_errors}
+    if not unknown or problem.model.hyperparameters == "learned":
+        return memory.drifts
+    times = np.array([o.trial for o in history.complete], dtype=float)
+    record = Record(history.x, values(problem, history), times, float(len(history)), history.noise)
+    if not still_off(record, fitted.hyperparameters):
+        return memory.drifts
+    return tuple(replace(d, batch=len(history) + 1) if d in unknown else d for d in memory.drifts)
 
 
 def _supplies(problem: Problem, history: History) -> Iterator[Drift]:

@@ -36,7 +36,8 @@ class Drift:
     told: str
     """In a sentence, without the last full stop; as it was told first."""
     batch: int = 0
-    """The batch at whose decision that was: what is run was made before it was known, or anew since."""
+    """The batch at whose decision that was, or the last one for which what is run was made anew and still does not
+    know of it: what is run was made before it was known, or anew since."""
     by_errors: bool = False
     """Whether the errors of what was expected gave it away, and not a term of the model that goes on learning."""
 

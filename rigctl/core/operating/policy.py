@@ -13,7 +13,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.operating.drifts import drifted
+from rigctl.core.operating.drifts import drifted, not_taken_in
 from rigctl.core.operating.exploring import Batch, explored, settled
 from rigctl.core.operating.memory import Memory, Way, kept, remembered
 from rigctl.core.operating.playing import Played, asked_for, at_any_reading, in_full, known_then, made
@@ -125,11 +125,13 @@ class Operating:
         if found is not None:  # the model goes on from what it was
             model = dict(found.watch) or model
         ways, lines = self._made(problem, history, model)
-        fitted = fit_again(at_any_reading(problem), history, model, under_way=False) if history.complete else None
+        usual = at_any_reading(problem)
+        fitted = fit_again(usual, history, model, under_way=False) if history.complete else None
         model = {} if fitted is None else dict(fitted.to_state())
         if found is None:
             return Memory(trials + 1, trials, len(history.complete), wish, ways, lines, model, model)
-        changed = replace(found, since=trials, outcomes=len(history.complete), asked=wish)
+        drifts = found.drifts if fitted is None else not_taken_in(usual, history, found, fitted)
+        changed = replace(found, since=trials, outcomes=len(history.complete), asked=wish, drifts=drifts)
         return replace(changed, ways=ways, lines=lines, model=model)
 
     def _made(self, problem: Problem, history: History, model: JsonState) -> tuple[tuple[Way, ...], tuple[Line, ...]]:

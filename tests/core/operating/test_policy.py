@@ -270,14 +270,25 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
 
 @pytest.mark.parametrize("model", [FIXED, ModelOptions()])
 def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
-    """Also one that is noticed as the rule is made; the next one that is made knows of it, however the model errs."""
+    """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
     for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40}):
         world = World(hill, 3, **changed)
         done = operated(world, campaign(world), changed["after"] + 10, problem=replace(PROBLEM, model=model), learn=0.0)
         told = [remembered(d.state).standing for d in done.decisions]
         ever = {(d.source, d.noticed) for standing in told for d in standing}
         assert len(ever) == 1
-        assert not told[-1]
+        assert bool(told[-1]) is (model is FIXED and "level" in changed)
+
+
+def test_a_change_that_a_fixed_model_takes_for_noise_stands_until_expectations_are_right_again():
+    """However often the rule is made anew meanwhile: the response falls for twelve batches, and comes back."""
+    world = World(hill, 3)
+    world.response = lambda x: hill(x) - 0.5 * (40 <= world.trials < 52)
+    done = operated(world, campaign(world), 44, problem=PROBLEM, learn=0.0)
+    standing = {d.proposal.trial for d in done.decisions if remembered(d.state).standing}
+    first, last = min(standing), max(standing)
+    assert (first <= 45, 53 <= last < 65) == (True, True)
+    assert standing == set(range(first, last + 1))
 
 
 def test_nothing_is_tried_while_nobody_knows_what_a_batch_costs():
