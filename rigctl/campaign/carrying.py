@@ -192,7 +192,7 @@ class TrialRun:
         name = spec.policy_name if spec.operating is None else spec.operating.name
         if decision.origin == "policy":
             self._unusable = 0
-            self.drifts.follow(decision, self.desk)
+            self.drifts.follow(decision, self.desk, spec)
             # of production it is what has changed since the rule was made that people are told
             notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):

@@ -38,7 +38,11 @@ from rigctl.rig.values import OVER, STANDS, Alarm
 if TYPE_CHECKING:
     from rigctl.core.policy import Policy
 
-REMEDY: Final = "What is run was learned before. See what has changed; `rigctl operate CONFIG --anew` makes it anew"
+SEE: Final = "See what has changed"
+REMEDY: Final = f"What is run was learned before. {SEE}; `rigctl operate CONFIG --anew` makes it anew"
+LEARNS: Final = f"What is run is made anew by what batches teach, and this ends then. {SEE} all the same"
+SET: Final = f"What is run was told by --set, and stays. {SEE}"
+FIXED: Final = f"A model with fixed hyper-parameters takes this for noise, as would one made anew. {SEE}"
 MAKING_S: Final = 300.0
 """Wall seconds that a decision may take."""
 _SAID: Final = re.compile(
@@ -146,20 +150,30 @@ class Drifts:
 
     _standing: dict[tuple[str, int], Drift] = field(default_factory=dict)
 
-    def follow(self, decision: Decision, desk: Desk) -> None:
+    def follow(self, decision: Decision, desk: Desk, spec: CampaignSpec) -> None:
         """Raise an alarm for what is new, and end it with the same words once what is run knows of it."""
         memory = remembered(decision.policy_state)
         if memory is None:
             return
         now = {(d.source, d.noticed): d for d in memory.standing}
         for key in now.keys() - self._standing.keys():
-            self._say(now[key], STANDS, desk)
+            self._say(now[key], STANDS, desk, spec)
         for key in self._standing.keys() - now.keys():
-            self._say(self._standing[key], OVER, desk)
+            self._say(self._standing[key], OVER, desk, spec)
         self._standing = now
 
-    def _say(self, drift: Drift, mark: str, desk: Desk) -> None:
-        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told}. {REMEDY} {mark}"))
+    def _say(self, drift: Drift, mark: str, desk: Desk, spec: CampaignSpec) -> None:
+        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told}. {_to_do(drift, spec)} {mark}"))
+
+
+def _to_do(drift: Drift, spec: CampaignSpec) -> str:
+    """Say what becomes of a change in production that is run like this, and what a person can do."""
+    wish = spec.operating
+    if wish is not None and wish.fixed:
+        return SET
+    if drift.by_errors and spec.problem.model.hyperparameters == "fixed":
+        return FIXED
+    return REMEDY if wish is None or wish.learn is None else LEARNS
 
 
 @dataclass(frozen=True, slots=True)

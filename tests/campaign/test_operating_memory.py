@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
-from rigctl.campaign.operating import production
+import pytest
+
+from rigctl.campaign.operating import Drifts, production
 from rigctl.campaign.trial import State
-from rigctl.core.operating.memory import remembered
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.operating.memory import Drift, Memory, kept, remembered
+from rigctl.rig.values import OVER, STANDS
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 
@@ -62,3 +67,29 @@ async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
         states = [row.state for row in journal.trials()[TRIALS:]]
     assert states == [State.ABANDONED, State.RECORDED, State.RECORDED]
     assert (result.ending, result.reason) == ("trials", "2 of 2 batches done")
+
+
+@pytest.mark.parametrize(
+    ("wish", "learned", "by_errors", "words"),
+    [
+        ({}, True, False, "`rigctl operate CONFIG --anew` makes it anew"),
+        ({"learn": 0.05}, True, False, "is made anew by what batches teach, and this ends then"),
+        ({"learn": 0.05}, False, True, "takes this for noise"),
+        ({}, False, True, "takes this for noise"),
+        ({"fixed": (("b", 0.5),)}, True, False, "was told by --set"),
+    ],
+)
+def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned, by_errors, words):
+    """Nobody is sent to `--anew` where that is under way, refused, or of no use; it ends by those words."""
+    spec = campaign()
+    model = ModelOptions() if learned else spec.problem.model
+    spec = produced(replace(spec, problem=replace(spec.problem, model=model)), 1, **wish)
+    known = Memory(7, 6, 6, "", (), drifts=(Drift("response", 9, "it has changed", 10, by_errors),))
+    said, drifts = [], Drifts()
+    for memory in (known, replace(known, since=12)):
+        decision = SimpleNamespace(policy_state=kept(memory, {}))
+        drifts.follow(decision, SimpleNamespace(alarm=said.append), spec)
+    began, over = (alarm.message for alarm in said)
+    assert words in began
+    assert ("--anew" in began) is (not wish and learned)
+    assert (began.removesuffix(STANDS), began[-len(STANDS) :]) == (over.removesuffix(OVER), STANDS)
