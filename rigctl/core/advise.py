@@ -53,8 +53,8 @@ class _Words:
             return [f"  A trial of it costs {in_full(r.cost_per_trial, 4)} {self._currency}."]
         if r.cost_at_least is not None:
             least = f"{in_full(r.cost_at_least, 4)} {self._currency}"
-            return [f"  Its cost was never metered; time and fixed costs alone are {least}."]
-        return ["  Its cost was never metered."]
+            return [f"  Its cost is not known; time and fixed costs alone are {least}."]
+        return ["  Its cost is not known."]
 
     def pay_back(self, p: PayBack) -> str:
         """Say what a dearer way buys, and from which worth of the outcome on it pays."""
@@ -81,7 +81,7 @@ class _Words:
         else:
             said = f"{found.variable}: {too} is worse by {self._span(-found.gain.high, -found.gain.low)}"
         if found.extra_cost is None:
-            return f"{said}; its own cost was not metered."
+            return f"{said}; its own cost is not known."
         if found.extra_cost == 0:
             return f"{said}; it costs nothing more."
         more = "more" if found.extra_cost > 0 else "less"

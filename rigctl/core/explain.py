@@ -237,7 +237,7 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
     lines += [f"Note: {note}." for note in proposal.notes]
     for r in proposal.sets:
         label, state = "+".join(r.control_set), "in play" if r.eligible else "out"
-        cost = "never metered" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
+        cost = "cost not known" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
         if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
             value = NOTHING_YET
         else:

@@ -131,9 +131,10 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:
     known = {key: json.loads(value) for key, value in campaign.identity.items()}
     names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
     units = {name: _shown(known.get(f"variables.{name}.unit", "")) for name in names}
-    first = Outcome(known.get("outcome.name", "outcome"), "", bool(known.get("outcome.maximise", True)))
+    name, unit = known.get("outcome.name", "outcome"), known.get("outcome.unit", "")
+    first = Outcome(name, _shown(unit), bool(known.get("outcome.maximise", True)))
     further = tuple(
-        Outcome(f["name"], _shown(f.get("unit", "")), bool(f.get("maximise", True)))
+        Outcome(f["name"], _shown(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
         for f in known.get("further_outcomes", ())
     )
     return Labels(campaign.rig, campaign.currency, units, (first, *further))

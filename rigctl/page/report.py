@@ -209,7 +209,7 @@ class _Says:
             return f"No: it is worse by {words.between(-found.gain.high, -found.gain.low, unit)}."
         better = f"better by {words.between(found.gain.low, found.gain.high, unit)}"
         if found.extra_cost is None:
-            return f"It is {better}; what it costs by itself was not metered."
+            return f"It is {better}; what it costs by itself is not known."
         if found.extra_cost <= 0:
             return f"Yes: it is {better} and costs nothing more."
         one = f"one {unit}" if unit else f"one unit of {self.labels.outcome.name}"

@@ -137,6 +137,7 @@ def test_the_pay_back_of_a_dearer_set_is_its_price_per_outcome():
     lines = advise(found, outcome="growth", unit="cm2", currency="EUR")
     pays = f"It pays if one cm2 is worth more than {both.per_outcome:.2g} EUR."
     assert any("a+b instead of a: 0.3 EUR a trial more buys" in line and line.endswith(pays) for line in lines)
+    assert any("cost is not known" in line for line in lines)  # "metered" would be wrong at a bench by hand
 
 
 def test_each_variable_is_told_whether_controlling_it_does_something():

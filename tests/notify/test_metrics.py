@@ -28,7 +28,7 @@ STATUS = {
 def directory(tmp_path):
     """A campaign of two trials, a dose and three alarms."""
     with closing(Journal(tmp_path, SetClock(), "boot-1")) as journal:
-        journal.begin(make_spec(), "0.0")
+        journal.begin(make_spec(outcome_unit="g"), "0.0")
         record_trial(journal, 1)
         record_trial(journal, 2)
         dose = journal.doses.intend("pump", 12.5, 0.0)
@@ -61,7 +61,7 @@ def test_the_numbers_are_those_of_the_journal_and_the_campaign(directory, tmp_pa
         ("rigctl_trials", "FAILED"): 0.0,
         ("rigctl_money_spent", "EUR"): 0.16,
         ("rigctl_money_budget", "EUR"): looker.facts.money.budget,
-        ("rigctl_best_outcome", "", "y"): 1.7,
+        ("rigctl_best_outcome", "g", "y"): 1.7,
         ("rigctl_alarms_standing", "MAJOR"): 1.0,
         ("rigctl_alarms_standing", "MINOR"): 1.0,
         ("rigctl_alarms_unacknowledged",): 1.0,
@@ -99,7 +99,7 @@ def test_the_summary_says_how_it_stands(directory, monkeypatch):
     assert text.splitlines()[0] == "It is holding: acid."
     assert "Trials: 2, 2 of them in the last 24 h (2 with an outcome)." in text
     assert "Spent: 0.16 of " in text
-    assert "Best so far: 1.7, trial 1, controlling a." in text
+    assert "Best so far: 1.7 g, trial 1, controlling a." in text
     assert "Alarms: 2 standing, the worst a warning: ph: low." in text
     assert "The budget lasts for" in text
 
