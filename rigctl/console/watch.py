@@ -22,7 +22,7 @@ from rigctl.console.board import Board
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
-from rigctl.page.words import ENDINGS
+from rigctl.page.words import ending
 from rigctl.rig.values import Alarm, Seen
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         words["doses"] = "; ".join(doses) or None
         words["why"] = under_way.reason
     if "ended" in status:
-        words["ended"] = NOT_SAID if status["ended"] is None else ENDINGS.get(status["ended"], status["ended"])
+        words["ended"] = NOT_SAID if status["ended"] is None else ending(status["ended"])
     if "upkeep" in status:
         words |= _instruments(status["upkeep"])
         del words["upkeep"]

@@ -28,7 +28,7 @@ from rigctl.notify.setup import Setup
 from rigctl.notify.texts import SEVERITIES
 from rigctl.page.facts import gather
 from rigctl.page.shown import Facts
-from rigctl.page.words import number
+from rigctl.page.words import ending, number
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -100,7 +100,7 @@ def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
     fresh = [row for row in rows if row.state.charged and row.changed_utc >= day]
     good = sum(row.recorded for row in fresh)
     lines = [
-        f"It is {facts.phase.word}" + (f": {facts.phase.why}." if facts.phase.why else "."),
+        f"It is {facts.phase.word}" + (f": {ending(facts.phase.why)}." if facts.phase.why else "."),
         f"Trials: {facts.charged}, {len(fresh)} of them in the last 24 h ({good} with an outcome).",
         f"Spent: {money_.spent:.2f} of {money_.budget:.2f} {labels.currency}."
         + (f" Production has cost {money_.operated:.2f} {labels.currency}." if money_.operated else ""),

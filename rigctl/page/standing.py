@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from rigctl.campaign.journal.glance import Condition, LastStart
 from rigctl.page.shown import Phase, Standing
-from rigctl.page.words import ENDINGS
+from rigctl.page.words import ending
 
 SILENT_S = 60.0
 """A process that has not been seen for so long is not running, as far as a journal says."""
@@ -35,8 +35,7 @@ def phase_now(
     if start is None:
         return Phase("not started")
     if start.ended is not None:
-        why = noted.why if noted is not None and noted.phase == "ENDED" else start.ended
-        return Phase("ended", why, start.seen_utc, abnormal=start.safe is False or why not in IN_ORDER)
+        return Phase("ended", start.ended, start.seen_utc, abnormal=start.safe is False or start.ended not in IN_ORDER)
     return _without_answer(start, now, alive)
 
 
@@ -60,7 +59,7 @@ def worst_standing(condition: Condition, phase: Phase, status: Mapping[str, Any]
         return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
     if phase.abnormal:
         severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word == "ended" else "MAJOR"
-        return Standing(severity, "", ENDINGS.get(phase.why, phase.why), "")
+        return Standing(severity, "", ending(phase.why), "")
     return None
 
 

@@ -8,6 +8,7 @@ from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 from typing import NamedTuple
 
+from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
 from rigctl.core.explain import plus_minus
@@ -41,6 +42,12 @@ SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
 )
 """Sign and word of an alarm's severity: its colour never stands alone."""
+
+
+def ending(why: str) -> str:
+    """Say why a campaign has ended: in words, and of an error what it says without the name of its class."""
+    kind, _, said = why.partition(": ")
+    return said if said and isinstance(getattr(errors, kind, None), type) else ENDINGS.get(why, why)
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -151,7 +158,7 @@ def headline(facts: Facts, study: Study | None) -> str:
     word, trial = facts.phase.word, facts.trial
     said = advice(facts.labels, study)
     if word == "ended":
-        return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
+        return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
         return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
     if word in STILL:

@@ -15,8 +15,11 @@ from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import Event, State
+from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
+from rigctl.notify.chores import Looker, summary_of
 from rigctl.page.facts import _money, gather, price_interval
+from rigctl.page.words import headline
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, Measurement
 from tests.campaign.fakes import INVALID, make_spec
@@ -203,6 +206,20 @@ def test_an_end_is_normal_if_all_is_safe(journal, tmp_path, why, safe, severity)
     facts = looked(tmp_path)
     assert (facts.phase.word, facts.phase.why) == ("ended", why)
     assert (facts.standing and facts.standing.severity) == severity
+
+
+def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, tmp_path):
+    """A process that could note no phase, as it began nothing, has ended last; its error's class is for programs."""
+    journal.phase("ENDED", "trials")
+    journal.beat("trials", safe=True)
+    journal.begin(make_spec(), "0.0")
+    journal.beat("JournalUnwritable: safe.json: cannot be written; free space, then run again", safe=True)
+    facts = looked(tmp_path)
+    words = "safe.json: cannot be written; free space, then run again"
+    assert (facts.standing.severity, facts.standing.message) == ("MINOR", words)
+    assert headline(facts, None).startswith(f"The campaign has ended: {words}.")
+    assert for_people({"ended": facts.phase.why}) == {"ended": words}
+    assert summary_of(Looker(tmp_path).look()).startswith(f"It is ended: {words}.")
 
 
 def test_alarms_wait_to_be_acknowledged(journal, tmp_path):
