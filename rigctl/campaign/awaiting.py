@@ -120,7 +120,9 @@ def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
             "--force records its outcome all the same, as an amendment"
         )
     if row.state.final and row.outcome is not None:
-        by = "" if row.came is None else f" by {row.came.who} on {row.came.utc}"
+        amended = [c for c in row.corrected if c.becomes.outcomes]
+        said = amended[-1] if amended else row.came
+        by = "" if said is None else f" by {said.who} on {said.utc}"
         raise UsageError(
             f"outcome: trial {number}: has its outcome already, {row.outcome:g}{by}; "
             f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"

@@ -130,6 +130,9 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage):
         with pytest.raises(UsageError, match=r"was given up .*: spilt; --force"):
             give(journal, 2, {"y": 3.0}, "Bob")
         give_all_the_same(journal, 2, {"y": 4.0}, "Bob", "")
+        for trial, y in ((1, 3), (2, 4)):  # whoever said what it is now, not who said or gave it up before
+            with pytest.raises(UsageError, match=f"has its outcome already, {y} by Bob"):
+                give(journal, trial, {"y": 5.0}, "Ada")
         assert [(r.state, r.outcome) for r in journal.read.trials()] == [(State.RECORDED, 3.0), (State.RECORDED, 4.0)]
         assert [c.kind for row in journal.read.trials() for c in row.corrected] == ["amend", "amend"]
         assert violations(journal.read) == ()
