@@ -22,7 +22,7 @@ from rigctl.console.board import Board
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
-from rigctl.page.words import ending
+from rigctl.page.words import AGAIN, ending
 from rigctl.rig.values import Alarm, Seen
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ NAMES: Mapping[str, str] = {
 }
 IF_ANY = ("paused", "standing", "why", "doses", "readings", "acts")
 """Is shown where there is something to say."""
-NOT_SAID = "not said: killed, or only starting now; `rigctl run` makes everything safe first, then goes on"
+NOT_SAID = f"not said: killed, or only starting now; {AGAIN} makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
 
 

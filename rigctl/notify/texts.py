@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from rigctl.campaign.alarms import AlarmState
 from rigctl.errors import counted
+from rigctl.page.words import AGAIN
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import STANDS
 
@@ -111,11 +112,11 @@ class Words:
         if failed:
             how = f"It says: {failed}"
             state = "It has made everything safe, unless it says otherwise."
-            do = "`rigctl status` says more. `rigctl run` goes on once this is mended."
+            do = f"`rigctl status` says more. {AGAIN} goes on once this is mended."
         else:
             how = "It was killed, it crashed, or the machine is going down."
             state = "What was driven may still be driven, unless devices stop by themselves."
-            do = "Go and look. `rigctl safe` makes everything safe, and `rigctl run` goes on."
+            do = f"Go and look. `rigctl safe` makes everything safe, and {AGAIN} goes on."
         title = "the controller has ended" if started else "could not begin"
         return Message(self._titled(title), f"{what} {how}\n\n{state}\n\n{do}", "failure")
 

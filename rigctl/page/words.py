@@ -27,9 +27,11 @@ ENDINGS: Mapping[str, str] = MappingProxyType(
         "interlock": "the watch ended it",
     }
 )
+AGAIN = "`rigctl run`, or `rigctl operate` if that was in production,"
+"""What goes on: a campaign that does where production died explores, at the budget's cost."""
 STILL: Mapping[str, str] = MappingProxyType(
     {
-        "not running": "Nobody looks after the rig. `rigctl run` makes everything safe first, then goes on.",
+        "not running": f"Nobody looks after the rig. {AGAIN} makes everything safe first, then goes on.",
         "tripped": "Everything was made safe and stays so until a person resets the trip.",
         "holding": "Everything was made safe and stays so until this is in order again.",
         "paused": "Everything was made safe; no trial begins until a person resumes.",

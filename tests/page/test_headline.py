@@ -13,11 +13,13 @@ from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
+from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
+from rigctl.notify.texts import Words
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
 from rigctl.page.shown import Part
-from rigctl.page.words import clock, headline
+from rigctl.page.words import STILL, clock, headline
 from tests.campaign.records import READINGS, STEPS, record_trial
 from tests.page.conftest import NOON
 
@@ -91,3 +93,14 @@ def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu):
     assert clock(due, NOON) == "13:00"
     assert clock(due, NOON.astimezone()) == "18:45"
     assert told_utc(due) == "2026-03-01 18:45 +0545"
+
+
+@pytest.mark.parametrize("failed", ["", "the disk is full"])
+def test_who_finds_a_process_dead_is_not_sent_from_production_to_a_campaign(failed):
+    """On the page, by `status` and in a message alike: `rigctl run` there would explore, at the budget's cost."""
+    told = (
+        STILL["not running"],
+        for_people({"ended": None})["ended"],
+        Words("rig").of_silence(failed, started=True).body,
+    )
+    assert all("`rigctl run`, or `rigctl operate` if that was in production," in words for words in told)
