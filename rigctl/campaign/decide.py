@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from rigctl.core.policy import (
     on_grid,
     trial_rng,
 )
+from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
@@ -77,7 +79,8 @@ def decide(question: Question) -> Decision:
     fruitless = _fruitless(question.history)
     if fruitless is not None:
         label = question.problem.space.control_sets[fruitless].label
-        return explore(question, "rejected", f"the last {FRUITLESS} trials, of {label}, gave no outcome")
+        with suppress(PolicyError):  # production that has nothing to run yet asks what it is
+            return explore(question, "rejected", f"the last {FRUITLESS} trials, of {label}, gave no outcome")
     try:
         proposal, state = _ask_policy(question)
     except Finished:

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.operating import Drifts, production
 from rigctl.campaign.trial import State
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.operating.memory import Drift, Memory, kept, remembered
 from rigctl.rig.values import OVER, STANDS
@@ -93,3 +95,15 @@ def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned
     assert words in began
     assert ("--anew" in began) is (not wish and learned)
     assert (began.removesuffix(STANDS), began[-len(STANDS) :]) == (over.removesuffix(OVER), STANDS)
+
+
+async def test_production_begins_although_the_last_trials_gave_no_outcome(stage):
+    """As where nobody has said the last three: those before tell what to run; it was refused, without a remedy."""
+    spec = campaign()
+    await stage.run(spec)
+    with stage.journal() as journal:
+        known = journal.history(spec.problem.space).observations
+    lost = [replace(known[0], trial=TRIALS + n, y=None) for n in (1, 2, 3)]
+    begins = produced(spec, 1)
+    decision = decide(Question(begins.decides, begins.left(0), spec.seed, History.of([*known, *lost]), None))
+    assert (decision.origin, decision.proposal.phase) == ("policy", "operate")
