@@ -22,12 +22,17 @@ from rigctl.core.operating.memory import Drift, Memory
 from rigctl.core.response import told
 
 RESPONSE = "response"
+SOON = 30
+"""Trials after one change of the response was noticed within which another is taken for more of the same."""
 SCANS = "production's supplies"
 """Of a history's memo: by variable, its readings and what they gave away."""
 
 
 def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted | None) -> tuple[Drift, ...]:
     """Return the changes that were noticed since the first batch; each as it was told first.
+
+    A response that creeps for a while is taken for a step, then for a ramp, and, once it stays, for others that make up
+    for those. While a person is told of the first, those that follow soon are it; it shows as long as any of them does.
 
     Args:
         problem: as believed now.
@@ -38,9 +43,18 @@ def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted |
     found = [*_supplies(problem, history)]
     if fitted is not None:
         found += _response(problem, history, fitted, memory)
-    before = {(d.source, d.noticed): d for d in memory.drifts}
-    fresh = (replace(d, batch=len(history) + 1) for d in found if d.noticed >= memory.begun)
-    return tuple(before.get((d.source, d.noticed), d) for d in fresh)
+    ever, standing = list(memory.drifts), set(memory.standing)
+    for drift in sorted(found, key=lambda d: d.noticed):
+        if drift.noticed >= memory.begun and not any(_same(e, drift, stands=e in standing) for e in ever):
+            ever.append(replace(drift, batch=len(history) + 1))
+            standing.add(ever[-1])
+    return tuple(e for e in ever if any(_same(e, drift, stands=e in standing) for drift in found))
+
+
+def _same(known: Drift, drift: Drift, *, stands: bool) -> bool:
+    """Tell whether a person who was told of the one was told of the other; `stands`: is still told of it."""
+    soon = SOON if stands and drift.source == RESPONSE else 0
+    return known.source == drift.source and known.noticed <= drift.noticed <= known.noticed + soon
 
 
 def not_taken_in(problem: Problem, history: History, memory: Memory, fitted: Fitted) -> tuple[Drift, ...]:

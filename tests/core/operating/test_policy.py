@@ -314,6 +314,24 @@ def test_a_response_that_steps_is_noticed_and_one_that_does_not_is_not(model):
         assert all(35 <= noticed <= 44 for _, noticed in found)
 
 
+class Creeping(World):
+    """Falls by 0.05 a trial for fifteen trials from the 36th on, and stays there."""
+
+    def trial(self, number, control_set, setting):
+        seen = super().trial(number, control_set, setting)
+        return replace(seen, y=seen.y - 0.05 * min(max(number - 35, 0), 15))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
+    """The model takes it for a step, then a ramp, then for what makes up for both."""
+    world = Creeping(hill, seed)
+    done = operated(world, campaign(world), 50, problem=replace(PROBLEM, model=ModelOptions()))
+    told = [remembered(d.state).standing for d in done.decisions]
+    assert len({(d.source, d.noticed) for standing in told for d in standing}) == 1
+    assert told[-1]
+
+
 class Ageing(World):
     """Sinks from the 26th trial on, by 0.02 a trial, until the 45th, or goes on; after the 60th as `onwards` says."""
 
