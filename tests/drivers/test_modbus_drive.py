@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_1_a_lost_answer_to_the_coil_is_left_to_the_read_back(rtu, unit):
 
 
 @pytest.mark.parametrize("setpoint", [99, 7])
-def test_a_setpoint_is_not_put_in_force_by_a_unit_that_restarted_before(peer, line, unit, setpoint):
+def test_a_setpoint_is_not_put_in_force_by_a_unit_that_restarted_before(peer, line, unit, setpoint, monkeypatch):
     """It hangs up once it has the setpoint; put in force is what it holds then only if that is what was sent."""
 
     def answer(request):
@@ -86,7 +87,16 @@ def test_a_setpoint_is_not_put_in_force_by_a_unit_that_restarted_before(peer, li
             unit.words[(3, 10)] = setpoint
             raise HangUp
 
-    made = device(line(f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, answer).port}"), **VALVE)
+    wire = line(f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, answer).port}")
+    is_up = wire.is_up
+
+    def is_up_after_all() -> bool:
+        while is_up():  # the answer is here, its end may still be on its way
+            time.sleep(0.001)
+        return False
+
+    monkeypatch.setattr(wire, "is_up", is_up_after_all)
+    made = device(wire, **VALVE)
     if setpoint == 7:
         made.apply(7.0, patient())
     else:
