@@ -100,7 +100,7 @@ def name_meant(text: str) -> str:
     """Return what a name must be, and the nearest that is one."""
     near = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
     remedy = write(near) if near[:1].isalpha() else ""
-    return f"must begin with a letter of a to z and go on with such letters, digits, _ or -{remedy}"
+    return f"must begin with a letter from a to z and go on with such letters, digits, _ or -{remedy}"
 
 
 def quantity_meant(text: str) -> str:

@@ -62,5 +62,5 @@ def test_a_name_leads_to_no_other_directory(place, name):
     """Of a rig, whose directory it names; of an outcome and a variable, whose figures it names."""
     usual = {"rig: {}": "tank", "name: {}, unit: cm2/day": "growth"}.get(place, "ca")
     assert SMALL.count(place.format(usual)) == 1
-    with pytest.raises(ConfigError, match=r"must begin with a letter of a to z|must have at most 60 characters"):
+    with pytest.raises(ConfigError, match=r"must begin with a letter from a to z|must have at most 60 characters"):
         loaded(SMALL.replace(place.format(usual), place.format(json.dumps(name))))
