@@ -142,7 +142,12 @@ def find_state(config: Path | None, state: Path | None) -> Path:
 
 
 def find_own_state(config: Path | None, state: Path | None) -> Path:
-    """Return the directory that a person records something in; raises UsageError if it is another rig's, too."""
+    """Return the directory that a person records something in.
+
+    Raises:
+        UsageError: as `find_state`; or it holds the campaign of another rig than `config` describes.
+        ConfigError: the configuration does not hold.
+    """
     directory = find_state(config, state)
     if config is not None and state is not None and has_journal(directory):
         with open_reader(directory) as reader:

@@ -196,9 +196,9 @@ def _by_hand(
     verb: str, which: Sequence[str], state: Path | None, bus: list[str] | None, json: bool, **said: Any
 ) -> None:
     from rigctl.console import hands
-    from rigctl.console.assemble import find_state
+    from rigctl.console.assemble import find_own_state
 
     config, device = _split(f"manual {verb}", which)
-    place = hands.Place(find_state(config, state), config, buses(bus))
+    place = hands.Place(find_own_state(config, state), config, buses(bus))
     for answer in hands.by_hand(place, verb, device, **said):
         tell(answer, json)

@@ -18,7 +18,7 @@ from rigctl.campaign.people import this_person
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.assemble import find_state, open_campaign, own_journal
+from rigctl.console.assemble import find_own_state, open_campaign, own_journal
 from rigctl.console.by_hand import ManualRow, by_name
 from rigctl.console.doubts import doubts
 from rigctl.console.outcome_file import Said, given_in
@@ -80,7 +80,7 @@ def asked_of(
 
 def directory_of(config: Path | None, state: Path | None) -> Path:
     """Return the campaign's state directory."""
-    return find_state(config, state)
+    return find_own_state(config, state)
 
 
 # What is awaited ------------------------------------------------------------------------------------------------------

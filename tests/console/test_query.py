@@ -205,11 +205,13 @@ def test_trials_are_not_read_by_other_control_sets_or_ranges(ingested, verb, was
         ("out-of-service", "pump"),
         ("reset-trip",),
         ("accept-device", "pump"),
+        ("outcome", "1", "0.8"),
+        ("manual dose", "pump", "2 mL"),
     ],
 )
 def test_nothing_is_recorded_in_another_rigs_campaign(ingested, said):
     """A directory and a configuration that do not belong together: of two tanks that are alike, say."""
     verb, *rest = said
     ingested.write("other.yaml", BENCH.replace("rig: bench", "rig: other"))
-    answer = ingested.rigctl(verb, "other.yaml", *rest, "--state", "state/bench", code=2)
+    answer = ingested.rigctl(*verb.split(), "other.yaml", *rest, "--state", "state/bench", code=2)
     assert 'state/bench: holds the campaign of rig "bench", but other.yaml describes rig "other"' in answer.err
