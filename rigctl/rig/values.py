@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from rigctl.printable import printable
 from rigctl.rig.protocols import Severity
@@ -31,6 +32,10 @@ OVER = "(over)"
 """At the end of that other alarm's message; it has the same source."""
 
 
+AlarmMark = Literal["stands", "over", "once"]
+"""Its cause lasts, and another alarm of the same kind and source says when it is gone; that other alarm; neither."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """Something a person should know; recorded whatever happens next."""
@@ -41,6 +46,9 @@ class Alarm:
     message: str
     detail: str = ""
     """For whoever mends it: a traceback."""
+    kind: str = ""
+    """What it is about, in one or two words of the field, e.g. `dose unknown`: with `source` it is the alarm's identity."""
+    state: AlarmMark = "once"
 
     def __post_init__(self) -> None:
         for name in ("source", "message", "detail"):
