@@ -14,9 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = ("rigctl", "drivers", "sim_rig", "tests")
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
-MAX_CLASS_METHODS = 15
+MAX_CLASS_METHODS = 20
 STEPS = ("ruff check .", "ruff format --check .", "mypy", "lint-imports --no-cache")
 ASSERTING = ("assert_", "check_", "expect_")
 """What helpers that assert are called, here and in numpy."""
