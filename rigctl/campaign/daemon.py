@@ -314,7 +314,9 @@ class Session:
         if self._leaving:
             os._exit(INTERRUPTED_EXIT)
         if not self._report.ok:
-            self.desk.alarm(Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}"))
+            self.desk.alarm(
+                Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}", kind="left unsafe")
+            )
         else:
             await self._word.take_back()
         if self.rig.tripped is not None:

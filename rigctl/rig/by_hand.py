@@ -78,11 +78,14 @@ class Hands:
                 try:
                     found[name] = await handle.ask(handle.device.calibration, "calibration")
                 except DeviceError as error:
-                    self.on_alarm(Alarm(Severity.MINOR, name, f"its calibration is not known: {error}"))
+                    self._not_calibrated(name, error)
                 except Exception as error:  # noqa: BLE001 - a driver's mistake must not end the campaign
-                    told = f"its calibration is not known: {in_words(error)}"
-                    self.on_alarm(Alarm(Severity.MINOR, name, told))
+                    self._not_calibrated(name, error)
         return found
+
+    def _not_calibrated(self, name: str, error: Exception) -> None:
+        message = f"its calibration is not known: {in_words(error)}"
+        self.on_alarm(Alarm(Severity.MINOR, name, message, kind="calibration unread"))
 
     # one act each -----------------------------------------------------------------------------------------------------
 

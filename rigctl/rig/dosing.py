@@ -175,7 +175,9 @@ class Dispenser:
                 for other in doses[begun:]:
                     await self._doses.done(other.id, 0.0, f"not sent: {error}")
                 if len(doses) > 1:
-                    self._alarm(Severity.MAJOR, dose.pump.name, _imbalance(doses, dose, given[: begun - 1]))
+                    self._alarm(
+                        Severity.MAJOR, dose.pump.name, "ratio lost", _imbalance(doses, dose, given[: begun - 1])
+                    )
                 raise
         return given
 
@@ -234,7 +236,9 @@ class Dispenser:
         await pump.ask(pump.device.ready, "ready")
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
-            self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
+            self._alarm(
+                Severity.MINOR, pump.name, "restarted", "the pump restarted since its last dose; its totals began anew"
+            )
         if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
             raise DeviceFault("runs although nobody asked it to, so no dose was sent; who is at it?", device=pump.name)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -252,14 +256,24 @@ class Dispenser:
             status = await _status(dose.pump)
             if status is None or not (status.running or await _testified(dose, self._timing)):
                 raise await self._refused(dose, str(error)) from error
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: it is given, though it seemed refused: {error}")
+            self._alarm(
+                Severity.MINOR,
+                dose.pump.name,
+                "dose refused",
+                f"{dose}: it is given, though it seemed refused: {error}",
+            )
             return False
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
             _over(dose, self.turns)
             raise
         except DeviceError as error:
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
+            self._alarm(
+                Severity.MINOR,
+                dose.pump.name,
+                "command unknown",
+                f"{dose}: unknown whether it runs, not sent again: {error}",
+            )
             return False
         return True
 
@@ -286,23 +300,25 @@ class Dispenser:
         _over(dose, self.turns)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
+            self._alarm(Severity.MINOR, dose.pump.name, "dose short", f"{dose}: short, {actual_ml:g} mL dispensed")
         elif actual_ml > dose.volume_ml + slack_ml:
-            self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed")
+            self._alarm(
+                Severity.MAJOR, dose.pump.name, "dose too large", f"{dose}: too much, {actual_ml:g} mL dispensed"
+            )
         return actual_ml
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Book nothing; return the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
         _over(dose, self.turns)
-        self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
+        self._alarm(Severity.MINOR, dose.pump.name, "dose refused", f"{dose}: refused, 0 mL booked: {why}")
         return DeviceFault(f"{dose}: refused by the pump: {why}")
 
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Book it in full; return the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
         _over(dose, self.turns)
-        self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
+        self._alarm(Severity.MAJOR, dose.pump.name, "dose unknown", f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 
     async def _silent(self, dose: _Dose) -> float:
@@ -344,8 +360,8 @@ class Dispenser:
                 break
         return replace(status, reset=reset)
 
-    def _alarm(self, severity: Severity, source: str, message: str) -> None:
-        self._on_alarm(Alarm(severity, source, message))
+    def _alarm(self, severity: Severity, source: str, kind: str, message: str) -> None:
+        self._on_alarm(Alarm(severity, source, message, kind=kind))
 
 
 async def _status(pump: Handle[Doser]) -> DoseStatus | None:

@@ -157,7 +157,7 @@ class Lookout:
             self._broken.add(bus.url)
             message = f"the watch cannot look: {in_words(error)}"
             detail = "".join(traceback.format_exception(error))
-            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail))
+            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail, kind="watch blind"))
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.every_s
@@ -211,7 +211,7 @@ class Lookout:
             return
         if status.reset:  # told once, to whoever asks first
             message = "the pump restarted; its totals began anew. Is its supply strong enough?"
-            self.on_alarm(Alarm(Severity.MINOR, pump.name, message))
+            self.on_alarm(Alarm(Severity.MINOR, pump.name, message, kind="restarted"))
         if status.running:
             await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -229,7 +229,8 @@ class Lookout:
         told_s, _ = self._strays.get(pump.name, (-math.inf, ""))
         self._strays[pump.name] = (time.monotonic(), why)
         if time.monotonic() - told_s > REMEMBERED_S:
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}: stopping it. Is another program or hand at it?"))
+            message = f"{why}: stopping it. Is another program or hand at it?"
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked run"))
         await self.guard.stop(pump, within_s=pump.timeout_s)
 
     async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:
@@ -242,12 +243,14 @@ class Lookout:
         why = f"{pump.name} dispensed {risen_ml:.2f} mL that nobody asked for"
         self._strays[pump.name] = (time.monotonic(), why)
         stopped = "; it was stopped" if ran else ""
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}{stopped}. Is another program or hand at it?"))
+        message = f"{why}{stopped}. Is another program or hand at it?"
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked volume"))
         try:
             dose = await self.doses.intend(pump.name, max(risen_ml, STRAY_ML), max(total.value - risen_ml, 0.0))
             await self.doses.done(dose, risen_ml, "not asked for by us")
         except RigctlError as error:
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}, and it could not be booked: {error}"))
+            message = f"{why}, and it could not be booked: {error}"
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="not booked"))
 
     def _seen(self, probe: Probe, now_s: float) -> Seen:
         record, rules = probe.record, probe.rules

@@ -346,6 +346,13 @@ class RigSpec:
         hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
         return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
 
+    def device_of(self, name: str) -> str:
+        """Return the device of this name, or the sensor of the variable or outcome of this name; empty: none."""
+        if name in self.devices:
+            return name
+        sensors = {v.name: v.sensor for v in self.variables} | {o.name: o.sensor for o in self.further}
+        return {**sensors, self.outcome_name: self.outcome_sensor}.get(name, "")
+
     @property
     def outcome_names(self) -> tuple[str, ...]:
         return (self.outcome_name, *(o.name for o in self.further))

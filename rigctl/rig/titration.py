@@ -161,8 +161,8 @@ class Titration:
             f"{self.probe.name}: {self.spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
             f"within {self.spec.tolerance:g}: {why}"
         )
-        self.on_alarm(Alarm(Severity.MAJOR, self.pump.name, message))
-        raise ReadBackMismatch(message)
+        self.on_alarm(Alarm(Severity.MAJOR, self.pump.name, message, kind="setpoint missed"))
+        raise ReadBackMismatch(message, devices=[self.pump.name, self.spec.sensor])
 
     async def _fresh(self) -> float:
         """Take a valid reading now; a single INVALID one is asked again."""
