@@ -304,10 +304,11 @@ class TrialRun:
     async def _before(self) -> dict[str, Reading]:
         """Return where the meters stand: as the last trial left them, so that none misses what was used since.
 
-        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
+        Read afresh if something lies between that is no trial's: what was used in it is booked by itself. A rig without
+        counters has readings, too: those of the clock, by which a trial that was slept through is known.
         """
         before = {} if self.apart else await self.journal.call(lambda j: j.past.meters())
-        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
+        if before and all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
 

@@ -104,7 +104,7 @@ async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread
     Returns:
         All that was used beside trials so far.
     """
-    if await journal.call(lambda j: bool(j.past.last_meters()) and not j.past.meters()):
+    if await journal.call(lambda j: j.past.unread_meters()[0] > 0 and not j.past.meters()):
         now = await read_meters(rig)
         await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
     return await journal.call(lambda j: j.read.idle.spent())

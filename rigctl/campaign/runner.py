@@ -12,6 +12,7 @@ from rigctl.campaign.carrying import TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
+from rigctl.campaign.following import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -377,8 +378,13 @@ def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
 
 
 async def _caught_up(runner: Runner, history: History) -> History:
-    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    """Return the history as people, outcomes that came later and variables that do not follow have made it.
+
+    What no trial has used is booked.
+    """
     await runner.trials.awaiting.look()
+    if await runner.journal.call(void_misses, runner.spec.rig):
+        runner.stop.corrected = True
     if runner.stop.corrected:
         runner.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
         history = await _read(runner)

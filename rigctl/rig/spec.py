@@ -116,6 +116,18 @@ class CareSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowSpec:
+    """How far a controlled variable may be measured from its setpoint, engineering units."""
+
+    most: float
+    """While nothing is known of it; beyond this it never may."""
+    least: float
+    """It always may be as far off as this; equal to `most` where the configuration says how far."""
+    unit: str
+    """As shown; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class VariableWiring:
     """Which instruments serve a variable."""
 
@@ -126,6 +138,8 @@ class VariableWiring:
     """How far a setpoint read back may be from the one sent, engineering units."""
     second: str | None = None
     """A second pump, that moves the variable the other way than the first: pH down and pH up."""
+    follows: FollowSpec | None = None
+    """None: it cannot be controlled, or no sensor of its own tells whether it follows."""
 
     @property
     def actuators(self) -> tuple[str, ...]:
