@@ -1,8 +1,8 @@
 """Slows those who guess: after each wrong token the next wrong one is heard only later, whoever sends it.
 
 A token is looked up before the throttle is asked, so the right one gets in at once while somebody guesses, also from
-the address of a proxy that everybody shares. A wrong one that comes too early is refused: it is neither logged nor kept,
-and nothing waits, so nobody can fill the server with waiting requests. Pure but for the clock it is handed.
+the address of a proxy that everybody shares. A wrong one that comes too early is refused: it is neither logged nor
+kept, and nothing waits, so nobody can fill the server with waiting requests. Pure but for the clock it is handed.
 """
 
 from __future__ import annotations
