@@ -20,7 +20,7 @@ from rigctl.config.shape import missing
 from rigctl.config.units import Kind
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
-from rigctl.core.experiment.space import Space, Variable, last_level
+from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.core.marginals.families import Empirical, Marginal
 from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
@@ -157,8 +157,9 @@ def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tup
     if step is None:
         return None
     low, high = bounds
-    if not 0 < step <= high - low:
-        findings.add(path, f"got {step:g}, must be more than nothing and at most the range, {high - low:g} {unit}")
+    least, most = (high - low) / MOST_STEPS, high - low
+    if not least <= step <= most:
+        findings.add(path, f"got {step:g}, must be at most the range, {most:g} {unit}, and at least {least:g} {unit}")
         return None
     last = last_level(low, high, step)
     if last != high:

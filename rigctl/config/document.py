@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+from unicodedata import decimal
 
 import yaml
 
@@ -39,6 +40,8 @@ _SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 )
 
 
+_FOREIGN: re.Pattern[str] = re.compile(r"(?<![/_]|[^\x00-\x7f])(?![0-9])\d")
+"""A digit of another script where a number begins or goes on; in a path, and in a word of that script, it may stand."""
 _OCTAL: re.Pattern[str] = re.compile(r"[-+]?0[0-7]+")
 AFTERWARDS = "; the rest is checked once this is mended"
 
@@ -84,6 +87,7 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError([_mistake(file, (1, 0), (), _no_mapping(root))])
     reader = _Reader(file)
+    reader.tagged(root, ())
     data = reader.mapping(root, ())
     document = Document(
         file,
@@ -118,6 +122,8 @@ class _PlainLoader(yaml.BaseLoader):
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_TEXT:
             raise yaml.composer.ComposerError(None, None, f"text of more than {LONGEST_TEXT} characters", mark)
         node = super().compose_node(parent, index)
+        if node is not None:
+            node.tag = getattr(event, "tag", None) or ""  # as it stands there; what it would mean is ours to say
         self.depth -= 1
         return node
 
@@ -154,6 +160,7 @@ class _Reader:
                 self._add(key_node, path, "got a list or mapping as a key, must be a word")
                 continue
             here = (*path, key_node.value)
+            self.tagged(key_node, here)
             if here in self.lines:
                 first = self.lines[here][0]
                 self._add(key_node, here, f"duplicate key; it stands already on line {first}; remove one of them")
@@ -167,25 +174,34 @@ class _Reader:
         return data
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
-        if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
+        if self.tagged(node, path):
+            return None
+        if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
-        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+        if isinstance(node, yaml.SequenceNode):
             for i, item in enumerate(node.value):
                 self.lines[(*path, i)] = _place(item)
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
-            return self.scalar(node, path) if node.style is None else node.value
-        self.unreadable.add(path)
-        short = node.tag.replace("tag:yaml.org,2002:", "!!")
-        self._add(node, path, f"got the tag {short}, must be written without one; remove it")
-        return None
+        if _FOREIGN.search(node.value):
+            ours = "".join(str(decimal(c)) if c.isdecimal() else c for c in node.value)
+            self._add(node, path, f"got {shown(node.value)}, must have the digits 0 to 9{write(ours)}")
+            node.value = ours
+        return self.scalar(node, path) if node.style is None else node.value
 
-    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+    def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         value = _scalar(node.value)
         if _OCTAL.fullmatch(node.value):
             what = f"got {node.value}, which is read as {value}; write {value}, for other programs read it as octal"
             self.doubts.append(_mistake(self.file, _place(node), path, what))
         return value
+
+    def tagged(self, node: yaml.Node, path: KeyPath) -> bool:
+        """Tell whether a tag such as !!str stands before it, and refuse that."""
+        if node.tag:
+            self.unreadable.add(path)
+            short = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self._add(node, path, f"got the tag {short}, must be written without one; remove it")
+        return bool(node.tag)
 
     def _cut(self, path: KeyPath, node: yaml.Node, whole: str) -> None:
         self.unreadable.add(path)

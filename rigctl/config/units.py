@@ -16,7 +16,7 @@ from rigctl.plugins import nearest
 if TYPE_CHECKING:
     import pint
 
-_QUANTITY: Final = re.compile(r"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*(.*?)\s*")
+_QUANTITY: Final = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?)\s*(.*?)\s*")
 _UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
 _RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 """As people and spreadsheets write cm² and m⁻³."""

@@ -11,6 +11,9 @@ import numpy as np
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.marginals.families import Marginal
 
+MOST_STEPS = 10**9
+"""Of a range; no instrument tells so many setpoints apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -36,8 +39,8 @@ class Variable:
             raise ValueError(f"{self.name}: range must be finite and rising, got [{self.low}, {self.high}]")
         if self.step is None:
             return
-        if not (np.isfinite(self.step) and self.step > 0):
-            raise ValueError(f"{self.name}: got a step of {self.step}, must be finite and > 0")
+        if not (np.isfinite(self.step) and self.step >= (self.high - self.low) / MOST_STEPS):
+            raise ValueError(f"{self.name}: got a step of {self.step}, must make at most {MOST_STEPS:g} steps")
         last = last_level(self.low, self.high, self.step)
         if last != self.high:
             raise ValueError(
