@@ -76,7 +76,7 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     """Parse the document; return every mistake in its keys and scalars beside it.
 
     Raises:
-        ConfigError: it is no YAML, no mapping at the top, or larger than any configuration.
+        ConfigError: it is no YAML, no plain mapping at the top, or larger than any configuration.
     """
     refuse_too_long(len(text), file)
     try:
@@ -87,7 +87,8 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError([_mistake(file, (1, 0), (), _no_mapping(root))])
     reader = _Reader(file)
-    reader.tagged(root, ())
+    if reader.tagged(root, ()):
+        raise ConfigError(reader.mistakes)
     data = reader.mapping(root, ())
     document = Document(
         file,
@@ -186,7 +187,7 @@ class _Reader:
             ours = "".join(str(decimal(c)) if c.isdecimal() else c for c in node.value)
             self._add(node, path, f"got {shown(node.value)}, must have the digits 0 to 9{write(ours)}")
             node.value = ours
-        return self.scalar(node, path) if node.style is None else node.value
+        return self.scalar(node, path) if getattr(node, "style", None) is None else node.value
 
     def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         value = _scalar(node.value)

@@ -51,7 +51,7 @@ MISTAKES = {
     "mean elsewhere": ("mean: 6.1", "mean: 7.8", "5: variables.ph.natural.truncated_normal.mean",
                        "natural_range: [low"),
     "step": ("range: [0, 7.7]", "range: [0, 7.7], step: 0.5", "6: variables.ca.step", "end the range at 7.5, or"),
-    "step of nothing": ("range: [0, 7.7]", "range: [0, 7.7], step: 0", "6: variables.ca.step", "more than nothing"),
+    "step of nothing": ("range: [0, 7.7]", "range: [0, 7.7], step: 0", "6: variables.ca.step", "at least 7.7e-09 mM"),
     "one step": ("range: [0, 7.7]", "range: [0, 7.7], step: 8", "6: variables.ca.step", "at most the range, 7.7 mM"),
     "step unit": ("range: [0, 7.7]", "range: [0, 7.7], step: 1 min", "6: variables.ca.step", "must be in mM"),
     "natural range": ("range: [0, 7.7]", "range: [0, 7.7], natural_range: [9, 8]",

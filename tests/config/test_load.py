@@ -14,7 +14,7 @@ from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
-from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeasureSpec, VariableWiring
+from rigctl.rig.spec import ActuatorLimits, DosingSpec, FollowSpec, MeasureSpec, VariableWiring
 from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded
 
 
@@ -47,7 +47,9 @@ def test_ranges_limits_and_safe_states_reach_the_guard():
 def test_wiring_follows_the_names():
     """A variable knows its sensor and actuator; the read-back tolerance is 1 % of the range unless given."""
     wiring = loaded(SMALL).rig.variables
-    assert wiring[1] == VariableWiring("ca", "ca_probe", "ca_valve", pytest.approx(0.077))
+    assert wiring[1] == VariableWiring(
+        "ca", "ca_probe", "ca_valve", pytest.approx(0.077), None, FollowSpec(0.77, pytest.approx(0.231), "mM")
+    )
     given = SMALL.replace("actuator: ca_valve,", "actuator: ca_valve, read_back_tolerance: 20 uM,")
     assert loaded(given).rig.variables[1].read_back_tolerance == pytest.approx(0.02)
 
