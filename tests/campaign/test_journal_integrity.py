@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.database import open_for_reading, transaction
+from rigctl.campaign.journal.database import open_for_reading, open_for_writing, transaction
 from rigctl.campaign.journal.rows import Amendment, ByHand, Pin, Source
 from rigctl.campaign.journal.schema import SEALED_TABLES
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
@@ -185,6 +185,37 @@ def test_the_seals_hold_through_every_kind_of_change(tmp_path):
     assert not unsealed(journal._connection)
     journal.close()
     assert not unsealed(opened(tmp_path)._connection)
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n"
+
+
+@pytest.mark.parametrize(
+    ("planted", "name"),
+    [
+        ("CREATE TRIGGER later AFTER INSERT ON alarms BEGIN DELETE FROM doses; END", "trigger later"),
+        ("CREATE VIEW doubled AS SELECT * FROM trials, trials", "view doubled"),
+        ("CREATE TABLE notes (id INTEGER)", "table notes"),
+        ("CREATE INDEX by_time ON alarms (at_s)", "index by_time"),
+        (f"DROP TABLE phases; CREATE VIEW phases AS {ENDLESS}", "table phases"),
+        (f"DROP TABLE seals; CREATE VIEW seals AS {ENDLESS}", "table seals"),
+    ],
+)
+def test_fault_88_whatever_was_added_to_the_schema_is_found_before_it_is_read(path, planted, name):
+    """Read, verified and opened to write: damage that names it; an endless view in a table's place is never asked."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(planted)
+    for opens in (open_for_reading, open_for_writing):
+        with pytest.raises(JournalCorrupt, match=name):
+            opens(path)
+
+
+def test_statistics_that_a_person_had_collected_change_nothing(path):
+    """ANALYZE adds tables of SQLite's own."""
+    before = read(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("ANALYZE")
+    assert read(path) == before
 
 
 def test_a_journal_that_a_person_has_edited_is_read_and_sealed_again(path):

@@ -116,6 +116,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
 
 def _configure(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_mode = WAL")
     # With WAL, only FULL syncs the log on every commit: what was committed survives a power loss.

@@ -213,4 +213,7 @@ def lay_out(connection: sqlite3.Connection, version: int = VERSION, since: int =
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
     """Tell whether there is such a table; an older version's file lacks those that came later."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+    return (
+        connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table'", (name,)).fetchone()
+        is not None
+    )
