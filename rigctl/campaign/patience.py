@@ -283,7 +283,7 @@ def standing(report: SafeReport) -> str:
     """Say that everything is safe, or what is not."""
     if report.ok:
         return "everything is safe"
-    return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in report.failed.items())
+    return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in (report.told or report.failed).items())
 
 
 async def until_confirmed(rig: CampaignRig, desk: Desk, report: SafeReport, enough: Callable[[], bool]) -> SafeReport:

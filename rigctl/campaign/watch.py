@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.rig.spec import Action, InterlockSpec, RigSpec, WatchSpec
-from rigctl.rig.values import Glance, Seen
+from rigctl.rig.values import Glance
 
 LATE_S = 3.0
 VERY_LATE_S = 10.0
@@ -184,11 +184,7 @@ def _interlock(spec: InterlockSpec) -> Rule:
 
 def _values(rig: Glance) -> dict[str, float | None]:
     """Return the readings that may be gone by; a stale one counts as none."""
-    return {name: None if _too_old(seen) else seen.value for name, seen in rig.readings.items()}
-
-
-def _too_old(seen: Seen) -> bool:
-    return seen.stale_after_s is not None and seen.age_s > seen.stale_after_s
+    return {name: None if seen.too_old else seen.value for name, seen in rig.readings.items()}
 
 
 def _unknown(spec: InterlockSpec, rig: Glance) -> str:
@@ -196,7 +192,7 @@ def _unknown(spec: InterlockSpec, rig: Glance) -> str:
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
         for name in sorted(spec.when.names)
-        if (seen := rig.readings.get(name)) is not None and _too_old(seen)
+        if (seen := rig.readings.get(name)) is not None and seen.too_old
     )
 
 
@@ -206,12 +202,15 @@ def _told(names: frozenset[str], rig: Glance) -> str:
 
 
 def _stale(seen: Snapshot) -> Objections:
-    """Object to readings older than the configuration allows, interlock or not."""
-    return {
-        name: f"{name}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")
-        for name, r in seen.rig.readings.items()
-        if r.must_be_fresh and _too_old(r)
-    }
+    """Object to readings older than the configuration allows, interlock or not; of a quiet line once, to the line."""
+    lines = {name: line for line, names in seen.rig.quiet.items() for name in names}
+    told: dict[str, str] = {}
+    for name, r in seen.rig.readings.items():
+        if r.must_be_fresh and r.too_old:
+            who = ", ".join(seen.rig.quiet.get(lines.get(name, ""), (name,)))
+            why = f"{who}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")
+            told.setdefault(lines.get(name, name), why)
+    return told
 
 
 def _frozen(seen: Snapshot) -> Objections:

@@ -158,7 +158,8 @@ class Bus:
         self.quiet_for_s = partial(_quiet_for_s, line)
         """How long the next question waits at most after one without an answer, wall seconds."""
         self._left: dict[str, _Job] = {}
-        self._trouble = ""
+        self.trouble = ""
+        """Why the line cannot be used; empty: it can."""
         self._closed = False
 
     @property
@@ -325,9 +326,9 @@ class Bus:
 
     def _note(self, trouble: str) -> None:
         """Tell when trouble begins and when it is over, not in between."""
-        if bool(trouble) == bool(self._trouble):
+        if bool(trouble) == bool(self.trouble):
             return
-        self._trouble = trouble
+        self.trouble = trouble
         if trouble:
             self._on_alarm(Alarm(Severity.MAJOR, self.url, trouble, kind="line", state="stands"))
         else:

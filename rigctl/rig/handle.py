@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rigctl.errors import (
     ConfigError,
@@ -65,6 +65,11 @@ class Handle(Generic[D]):
         """Return what a question to it still gets once something urgent waits, wall seconds."""
         usual_s = self.pace.confirm_s if isinstance(self.device, Paced) else 0.0
         return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
+
+    @property
+    def unanswered_on(self) -> str:
+        """Return its line's URL where the last question to it got no answer, or the line is lost; else nothing."""
+        return self.bus.url if self.silent or self.bus.trouble else ""
 
     @property
     def anonymous(self) -> bool:
@@ -190,6 +195,17 @@ class Handle(Generic[D]):
 
 
 # several at once --------------------------------------------------------------------------------------------------
+
+
+def by_line(wrong: Mapping[str, str], handles: Mapping[str, Handle[Any]]) -> dict[str, tuple[list[str], str]]:
+    """Return names and words by source: several on one line that give no answer have the line as their one source."""
+    lines: dict[str, list[str]] = {}
+    for name in wrong:
+        lines.setdefault(handles[name].unanswered_on or name, []).append(name)
+    alone = {names[0]: (names, wrong[names[0]]) for names in lines.values() if len(names) == 1}
+    several = {line: names for line, names in lines.items() if len(names) > 1}
+    return alone | {line: (names, f"{', '.join(names)}: {wrong[names[0]]}") for line, names in several.items()}
+
 
 _WORST_FIRST = (
     *(Tripped, JournalError, GuardRefused, PortHeld, PortUnavailable),

@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,7 +20,7 @@ from rigctl.rig.abilities import Heart
 from rigctl.rig.bus import Bus
 from rigctl.rig.dead_man import feed, hearts
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, by_line
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, Clock, Device, DoseLog, Doser, Reading, Severity
 from rigctl.rig.spec import WatchSpec
@@ -86,6 +86,8 @@ class Lookout:
     _fed: Mapping[str, tuple[Handle[Device], Heart]] = field(default_factory=dict)
     """By device: what feeds a watchdog in it. A look of the watch begins each round: a loop that hangs feeds none."""
     _fed_s: dict[str, float] = field(default_factory=dict)
+    _quiet: set[Bus] = field(default_factory=set)
+    """Told of as lines, until nothing on them is stale any more."""
 
     def __post_init__(self) -> None:
         self._fed = hearts(self.wiring.handles)
@@ -104,8 +106,10 @@ class Lookout:
         for bus, beat in self._beats.items():
             if (beat.round is None or beat.round.done()) and now_s >= beat.next_s:
                 beat.round = asyncio.get_running_loop().create_task(self._round(bus, beat))
+        readings = {p.name: self._seen(p, now_s) for p in (*self.wiring.probes, *self.wiring.watched)}
         return Glance(
-            readings={p.name: self._seen(p, now_s) for p in (*self.wiring.probes, *self.wiring.watched)},
+            readings=readings,
+            quiet={bus.url: tuple(names) for bus, names in self._on_quiet_lines(readings)},
             astray={**self._silent(now_s), **self._astray},
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
@@ -185,7 +189,7 @@ class Lookout:
         for _ in range(2):
             self._unanswered_s.setdefault(name, time.monotonic())
             denied = await self.denial(actuator, wanted)
-            del self._unanswered_s[name]
+            self._unanswered_s.pop(name, None)
             if self.driven().get(name) != wanted:  # it was told something else meanwhile
                 return
             if not denied:
@@ -195,12 +199,25 @@ class Lookout:
         self._astray[name] = f"{name} {denied}: is another program or hand at it?"
 
     def _silent(self, now_s: float) -> dict[str, str]:
-        driven = self.driven()
-        return {
-            name: f"{name} has not answered for {now_s - asked_s:.0f} s; it is not known to hold"
-            for name, asked_s in self._unanswered_s.items()
-            if name in driven and now_s - asked_s > SILENT_S
-        }
+        """Object to what is driven and has not answered for long; to its line, where others on it have not either."""
+        driven, asked = self.driven(), self._unanswered_s
+        for name in asked.keys() - driven.keys():  # let go since: its silence begins anew when it is driven again
+            del asked[name]
+        why = {n: f"{n} has not answered for {now_s - s:.0f} s; it is not known to hold" for n, s in asked.items()}
+        told = by_line(why, self.wiring.actuators).items()
+        return {source: what for source, (names, what) in told if now_s - min(asked[n] for n in names) > SILENT_S}
+
+    def _on_quiet_lines(self, readings: Mapping[str, Seen]) -> Iterator[tuple[Bus, list[str]]]:
+        """Yield lines whose sensors went stale together, and which these are."""
+        for bus, beat in self._beats.items():
+            names = [p.name for p in beat.probes if readings[p.name].must_be_fresh]
+            stale_s = max((readings[n].age_s for n in names if readings[n].too_old), default=math.inf)
+            alike = len(names) > 1 and 2 * min(readings[n].age_s for n in names) >= stale_s
+            if alike or (bus in self._quiet and stale_s < math.inf):
+                self._quiet.add(bus)
+                yield bus, names
+            else:
+                self._quiet.discard(bus)
 
     async def _idle(self, pump: Handle[Doser]) -> None:
         """A pump that nothing was asked of stands still; one that runs is stopped, and what it dispensed is booked."""

@@ -8,7 +8,7 @@ from functools import partial
 from rigctl.errors import DeviceError, DeviceFault, in_words
 from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
-from rigctl.rig.handle import Handle, combined, together
+from rigctl.rig.handle import Handle, by_line, combined, together
 from rigctl.rig.imposing import told
 from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
 from rigctl.rig.wiring import Wiring
@@ -100,9 +100,11 @@ def _in_words(reading: Reading) -> str:
 
 
 async def missing(wiring: Wiring) -> Mapping[str, str]:
+    """Ask every device who it is; return what is wrong, by device or by line."""
     asked = wiring.in_service(wiring.handles)
     answers = await together(*map(_wrong_with, asked.values()))
-    return {name: why for name, why in zip(asked, answers, strict=True) if why}
+    wrong = {name: why for name, why in zip(asked, answers, strict=True) if why}
+    return {source: why for source, (_, why) in by_line(wrong, asked).items()}
 
 
 async def _wrong_with(handle: Handle[Device]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from rigctl.rig.by_hand import Hands
 from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import together
+from rigctl.rig.handle import by_line, together
 from rigctl.rig.imposing import Imposer
 from rigctl.rig.link import BusTiming
 from rigctl.rig.lookout import Lookout
@@ -165,10 +166,10 @@ class Rig:
         out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}
         if late:
             return out
-        for name, measurement in out.items():
-            if measurement.severity is not Severity.NONE:
-                severity = min(measurement.severity, Severity.MAJOR)
-                self._on_alarm(Alarm(severity, name, measurement.detail, kind="measurement"))
+        doubtful = {name: m.detail for name, m in out.items() if m.severity is not Severity.NONE}
+        for source, (names, why) in by_line(doubtful, {p.name: p.handle for p in probes}).items():
+            severity = min(max(out[name].severity for name in names), Severity.MAJOR)
+            self._on_alarm(Alarm(severity, source, why, kind="measurement"))
         given = self._imposer.given
         for v in () if look else self.spec.variables:
             if v.actuator is not None and v.actuator in self.spec.volumes:
@@ -197,22 +198,24 @@ class Rig:
         """
         self._imposer.driven.clear()
         report = await drive_safe(self.spec, self._wiring, self.guard)
-        for name, why in report.failed.items():
-            if name not in self._unsafe:  # one alarm, not one per attempt
+        told = by_line(report.failed, self._wiring.handles)
+        for source, (_, why) in told.items():
+            if source not in self._unsafe:  # one alarm, not one per attempt
                 message = f"not confirmed in its safe state: {why}"
-                self._on_alarm(Alarm(Severity.MAJOR, name, message, kind="unconfirmed", state="stands"))
-        for name in sorted(self._unsafe.difference(report.failed)):
-            message = "confirmed in its safe state"
-            self._on_alarm(Alarm(Severity.MINOR, name, message, kind="unconfirmed", state="over"))
-        self._unsafe = frozenset(report.failed)
-        return report
+                self._on_alarm(Alarm(Severity.MAJOR, source, message, kind="unconfirmed", state="stands"))
+        stands = self._unsafe.intersection(report.failed).union(told)
+        for source in sorted(self._unsafe - stands):
+            what = "confirmed in its safe state" if source in self._wiring.handles else "the line answers again"
+            self._on_alarm(Alarm(Severity.MINOR, source, what, kind="unconfirmed", state="over"))
+        self._unsafe = stands
+        return replace(report, told={source: why for source, (_, why) in told.items()})
 
     def time_to_safe(self) -> SafeTimes:
         """Return how long `safe` takes at most while every device answers as it should; asks nobody."""
         return time_to_safe(self.spec, self._wiring)
 
     async def roll_call(self) -> Mapping[str, str]:
-        """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+        """Ask every device who it is; what is wrong, by device, or by line where several on it give no answer."""
         return await missing(self._wiring)
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:

@@ -59,6 +59,8 @@ class SafeReport:
     reached: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     """Actuator -> why it could not be brought there (or confirmed)."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """The same for people: by line where several on it give no answer; empty where nobody has gathered it."""
 
     @property
     def ok(self) -> bool:
@@ -110,6 +112,10 @@ class Seen:
     must_be_fresh: bool = False
     """Whether a stale reading is wrong by itself, not only where an interlock needs it."""
 
+    @property
+    def too_old(self) -> bool:
+        return self.stale_after_s is not None and self.age_s > self.stale_after_s
+
 
 @dataclass(frozen=True, slots=True)
 class Glance:
@@ -125,6 +131,8 @@ class Glance:
     """Sensors with a confirmed step beyond their plausible rate."""
     driven: Mapping[str, float] = field(default_factory=dict)
     """What is imposed now, by actuator."""
+    quiet: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Lines on which no sensor was read for so long that their readings are stale, and which readings these are."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
     exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
