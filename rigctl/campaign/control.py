@@ -78,6 +78,21 @@ def _address(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
+def _recognise(line: socket.socket, directory: Path) -> None:
+    """Raise `RigctlError` unless who answers is who signed the lock, by the kernel's word (fault 86).
+
+    Of a process in another PID namespace the kernel gives no number; then its user must be the directory's owner.
+    """
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, user, _ = struct.unpack("3i", credentials)
+    known, owner = holder(directory), directory.stat().st_uid
+    if (pid and str(pid) != known) or user != owner:
+        raise RigctlError(
+            f"{directory / FILE_NAME}: process {pid} of user {user} answers, but this campaign is process {known} of "
+            f"user {owner}. Nothing was asked of it. Find out what it is before you trust this directory"
+        )
+
+
 def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) -> Mapping[str, Any]:
     """Ask the daemon that runs the campaign in this state directory; blocks.
 
@@ -95,6 +110,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         with _address(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
             line.connect(address)
+            _recognise(line, directory)
             line.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
             with line.makefile("rb") as answers:
                 text = answers.readline()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from rigctl.campaign.alive import Writer
-from rigctl.errors import JournalUnwritable, Locked, reason
+from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
@@ -60,11 +60,12 @@ def state_lock(directory: Path) -> Iterator[Held]:
     Raises:
         Locked: another process holds it; names its pid.
         JournalUnwritable: the directory cannot be made or written.
+        UsageError: as `make_directory`.
     """
     path = directory / FILE_NAME
     make_directory(directory)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise _unwritable(directory, error) from error
     try:
@@ -79,11 +80,24 @@ def state_lock(directory: Path) -> Iterator[Held]:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a state directory, for its owner alone, unless it is there; raise `JournalUnwritable` where it cannot be."""
+    """Make a state directory, for its owner alone, unless it is there.
+
+    Raises:
+        JournalUnwritable: it cannot be made.
+        UsageError: it is another's, or others may replace its files (fault 86).
+    """
     try:
         directory.mkdir(PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        there = directory.stat()
     except OSError as error:
         raise _unwritable(directory, error) from error
+    if there.st_uid != os.geteuid():
+        raise UsageError(
+            f"{directory}: belongs to user {there.st_uid}, this process is user {os.geteuid()}. "
+            "Run it as that user, or choose another directory with --state"
+        )
+    if there.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(open_to_others(directory))
 
 
 @contextmanager

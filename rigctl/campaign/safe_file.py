@@ -107,7 +107,9 @@ def put(path: Path, content: Mapping[str, Any]) -> None:
     """
     new = path.with_suffix(".new")
     try:
-        with new.open("w", encoding="utf-8") as out:
+        new.unlink(missing_ok=True)  # a killed process has left it, or somebody a link to another file
+        only = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(new, only, 0o666), "w", encoding="utf-8") as out:
             json.dump(content, out, indent=1, allow_nan=False)
             out.flush()
             os.fsync(out.fileno())

@@ -139,6 +139,8 @@ def _by_campaign(directory: Path) -> SafeReport | None:
     except RigctlError as error:
         pid = campaign_here(directory)
         if pid is None:
+            if not isinstance(error, UsageError):
+                structlog.get_logger("rigctl.console").warning("no campaign answers", error=str(error))
             return None
         if isinstance(error, UsageError):
             raise RigctlError(

@@ -82,7 +82,7 @@ def _write(directory: Path, entry: Mapping[str, str]) -> None:
     try:
         if path.exists() and path.stat().st_size > MOST_BYTES:
             path.replace(path.with_suffix(".old.jsonl"))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(line)
     except OSError as error:

@@ -124,7 +124,9 @@ class TokenFile:
         """Give what is there while nobody else changes it."""
         try:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(
+                self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            )
         except OSError as error:
             raise self._unwritable(error) from error
         try:
