@@ -34,7 +34,7 @@ A message says what, where, got, allowed, remedy, as far as they apply.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,9 +46,15 @@ class RigctlError(Exception):
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, devices: Iterable[str] = ()) -> None:
         # an error repeats what instruments and files said
         super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
+        self._devices = frozenset(devices)
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """Return the names of the instruments that let us down, as far as whoever raised it knew them."""
+        return self._devices
 
     def extend(self, more: str) -> None:
         """Append to what it says."""
@@ -158,12 +164,17 @@ class DeviceError(RigctlError):
     repeated = False
     """Whether a line has asked several times in vain; then nobody else asks again."""
 
-    def __init__(self, what: str = "", *, device: str = "", bus: str = "") -> None:
-        super().__init__(what if len(what) <= LONGEST else f"{what[: LONGEST - 3]}...")
+    def __init__(self, what: str = "", *, device: str = "", bus: str = "", devices: Iterable[str] = ()) -> None:
+        super().__init__(what if len(what) <= LONGEST else f"{what[: LONGEST - 3]}...", devices=devices)
         self.device = device
         """The name people gave it; empty where only the line is concerned."""
         self.bus = bus
         """The line's URL."""
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """Return `device`, and what else was given."""
+        return self._devices | {self.device} - {""}
 
     @property
     def what(self) -> str:
@@ -218,7 +229,7 @@ class CapReached(GuardRefused):
     def __init__(self, message: str, actuator: str = "", volume_ml: float = 0.0) -> None:
         self.actuator = actuator
         self.volume_ml = volume_ml
-        super().__init__(message)
+        super().__init__(message, devices={actuator} - {""})
 
 
 class CapSpent(CapReached):

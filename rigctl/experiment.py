@@ -18,8 +18,8 @@ from rigctl.core.marginals.stretched import natural_marginal, share_of, stretche
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.play import Played, play
-from rigctl.core.policies.registry import USUAL_POLICY, policy_class
-from rigctl.core.policy import Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policies.registry import USUAL_POLICY, usual
+from rigctl.core.policy import Particular, Policy, Proposal, next_proposal, trial_rng
 from rigctl.core.recommend import Recommendation, recommend
 from rigctl.errors import UsageError
 
@@ -124,14 +124,16 @@ class Experiment:
 
         Raises:
             UnknownPlugin: no installed policy has that name.
-            UsageError: the budget is no amount that could be spent.
+            UsageError: the budget is no amount that could be spent, or the policy needs what it was not given.
             ValueError: the space does not hold.
         """
         if not 0 < float(_numbers("budget", budget)) < np.inf:
             raise UsageError(f"budget: got {budget}, must be more than nothing, and finite")
-        chosen = policy_class(policy)() if isinstance(policy, str) else policy
+        chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions(kernel=usual_kernel("learned")) if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
+        if isinstance(chosen, Particular) and (wrong := chosen.mistakes(problem)):
+            raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))
         return cls(problem, chosen, seed)
 
     @property
@@ -177,7 +179,7 @@ class Experiment:
 
     def tell(
         self,
-        control_set: str | Sequence[str],
+        control_set: str | Sequence[str] | Sequence[Sequence[str]],
         x: Any,
         y: Any,
         cost: Any,
@@ -188,7 +190,8 @@ class Experiment:
         """Add trials: one, or as many as the arrays have rows.
 
         Args:
-            control_set: what was controlled: `a+b`, or one of these for each trial.
+            control_set: what was controlled: `a+b` or the names of a suggestion, `("a", "b")`; or one of these for each
+                trial.
             x: what was measured of every variable, engineering units, in the order of `variables`: (d,) or (n, d).
             y: outcomes, (n,) or a number; NaN where a trial failed.
             cost: of the trials, currency units, (n,) or a number.
@@ -198,9 +201,11 @@ class Experiment:
         Raises:
             UsageError: shapes do not fit, a control set or variable is unknown, or a number is not finite.
         """
-        labels = [control_set] if isinstance(control_set, str) else list(control_set)
         x, y = np.atleast_2d(_numbers("tell: x", x)), np.atleast_1d(_numbers("tell: y", y))
         cost = np.atleast_1d(_numbers("tell: cost", cost))
+        names_of_one = isinstance(control_set, str) or (len(x) == 1 and all(isinstance(n, str) for n in control_set))
+        given: Sequence[Any] = [control_set] if names_of_one else control_set
+        labels = [one if isinstance(one, str) else "+".join(one) for one in given]
         n, d = len(labels), self.space.dimension
         if x.shape != (n, d) or y.shape != (n,) or cost.shape != (n,):
             raise UsageError(

@@ -96,7 +96,7 @@ def test_nor_can_a_driver_of_others():
         Reading.invalid("V", 0.0, EVERYTHING).detail,
         Identity(EVERYTHING).model,
         str(ConfigError([Mistake("rig.yaml:1", EVERYTHING)])),
-        Alarm(Severity.MAJOR, EVERYTHING, EVERYTHING, EVERYTHING).detail,
+        Alarm(Severity.MAJOR, EVERYTHING, EVERYTHING, EVERYTHING, kind="k").detail,
     ]
     assert all(harmless(str(text)) for text in said)
     assert len(str(DeviceFault("x" * 10**6))) == 2000
@@ -104,7 +104,7 @@ def test_nor_can_a_driver_of_others():
 
 def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
     """The text of a hostile alarm on its way to every place where it is shown."""
-    alarm = Alarm(Severity.MAJOR, "dmm", EVERYTHING)
+    alarm = Alarm(Severity.MAJOR, "dmm", EVERYTHING, kind="k")
     with closing(Journal(tmp_path, SetClock(), "boot-1", lambda: NOON)) as journal:
         journal.begin(make_spec(), "0.0")
         journal.alarm(alarm)

@@ -14,6 +14,8 @@ import pytest
 
 import rigctl
 from rigctl.console.simulator import Scenario, simulator
+from rigctl.core.policies.ca_mobo import CaMobo
+from rigctl.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -180,3 +182,31 @@ def test_what_cannot_be_run_is_refused_before_anything_moves(tmp_path):
     with pytest.raises(rigctl.ConfigError, match=r'bad.yaml:2: trail: unknown key.*did you mean "trial"'):
         rigctl.run(bad, tmp_path / "state")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_suggestion_is_told_by_its_own_names(many):
+    """`tell` takes the control set as `suggest` returned it, of one trial and in a list of several."""
+    variables = [rigctl.variable("a", 0, 10, natural=(5, 1)), rigctl.variable("b", 0, 1, natural=[0.2, 0.4, 0.6])]
+    experiment = rigctl.Experiment.of(variables, [["b", "a"]], budget=10)
+    names = experiment.suggest().control_set
+    assert names == ("a", "b")
+    x, y, cost = [5.0, 0.3], 1.0, 0.5
+    if many:
+        experiment.tell([names, "b+a", ["b", "a"]], [x] * 3, [y] * 3, [cost] * 3)
+    else:
+        experiment.tell(names, x, y, cost)
+    assert experiment.table()["control_set"] == ["a+b"] * (3 if many else 1)
+    with pytest.raises(UsageError):
+        experiment.tell(names, [x, x], [y, y], [cost, cost])  # two trials: of a alone, and of b alone
+
+
+@pytest.mark.parametrize("policy", ["ca-mobo", "mo-ucb", CaMobo(order=("a",)), CaMobo(order=("c",))])
+def test_a_policy_that_lacks_what_it_needs_is_refused_with_its_name(policy):
+    """At once, whether an option is missing or the experiment has one outcome where it weighs several."""
+    variables = [rigctl.variable("a", 0, 10, natural=(5, 1))]
+    with pytest.raises(UsageError) as refused:
+        rigctl.Experiment.of(variables, [["a"]], budget=10, policy=policy)
+    name, lacks = (policy, "order") if policy == "ca-mobo" else (getattr(policy, "name", policy), "further_outcomes")
+    assert name in str(refused.value)
+    assert lacks in str(refused.value)

@@ -27,10 +27,9 @@ from rigctl.core.kernels import KernelName
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
-from rigctl.core.policies.registry import USUAL_POLICY, policy_class
+from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import Policy, trial_rng
-from rigctl.errors import UsageError
 
 BoundsKind = Literal["integrated", "pointwise"]
 
@@ -94,10 +93,7 @@ def policy_to_measure(name: str) -> Policy:
         return LikelyMaximisers(explore=ExplorationShare(1.0, 1.0, 1.0), spread=0)
     if name == ValuePerCost.name:
         return ValuePerCost(explore=0.0)
-    try:
-        return policy_class(name)()
-    except TypeError as error:
-        raise UsageError(f"policy {name}: cannot be measured without options: {error}") from error
+    return usual(name)
 
 
 def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: int = 0) -> LatencyRow:

@@ -102,18 +102,18 @@ class Acts:
     async def _acknowledge(self, request: Request) -> Answer:
         alarm = request.number("alarm")
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
-        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
-        self.desk.tell(AlarmMinded("ack", source, message, 0.0, request.who, request.why))
+        kind, source = await self.journal.call(lambda j: j.read.alarm_rows.key(alarm))
+        self.desk.tell(AlarmMinded("ack", kind, source, 0.0, request.who, request.why))
         return {"acknowledged": alarm}
 
     async def _shelve(self, request: Request) -> Answer:
         alarm, seconds = request.number("alarm"), 0.0
         if request.verb == "shelve":
             seconds = float(request.number("seconds"))
-        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        kind, source = await self.journal.call(lambda j: j.read.alarm_rows.key(alarm))
         verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
         said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
-        self.desk.tell(AlarmMinded(verb, source, message, seconds, request.who, request.why))
+        self.desk.tell(AlarmMinded(verb, kind, source, seconds, request.who, request.why))
         return {"alarm": alarm, "outcome": said}
 
     async def _void(self, request: Request) -> Answer:

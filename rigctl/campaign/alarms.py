@@ -1,12 +1,12 @@
 """Alarms as people see them, made of what the journal holds (pure).
 
-The journal keeps every single time that something was raised. What says the same, its numbers aside, is one alarm with
-a count. Its states are those of ISA-18.2: it stands, whether somebody has acknowledged it or not; it is over, and
-nobody has seen it yet; or it is settled, and the next time is another alarm.
+The journal keeps every single time that something was raised. What has the same kind and source is one alarm with a
+count, whatever its message says. Its states are those of ISA-18.2: it stands, whether somebody has acknowledged it or
+not; it is over, and nobody has seen it yet; or it is settled, and the next time is another alarm.
 
-An alarm stands until another one says that it is over (the marks at the end of messages), or until a later process
-begins, which looks anew. One that has no such end, such as a failed trial, stands until it is acknowledged; if it is
-only MINOR it is a note, and over at once. Shelving keeps an alarm from being told of until a given time. Nothing else.
+An alarm that `stands` does so until another one of its key says that it is over, or until a later process begins, which
+looks anew. One that has no such end, such as a failed trial, stands until it is acknowledged; if it is only MINOR it is
+a note, and over at once. Shelving keeps an alarm from being told of until a given time. Nothing else.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from typing import Final, Literal, get_args
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
-from rigctl.rig.values import OVER, STANDS
+from rigctl.rig.values import AlarmMark
 
 LONGEST_SHELF_S: Final = 24 * 3600.0
 """An alarm that may be silent for longer should not be one: shelving is for a shift (ISA-18.2, 7.2.4)."""
-_FINDINGS: Final = tuple(f"({action})" for action in get_args(Action))
-_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?\d+(?:[.:]\d+)*(?:[eE][-+]?\d+)?(?!\w)")
 _SHELVED: Final = re.compile(r"alarm \d+ for (?P<seconds>[\d.]+) s")
 
 AlarmKey = tuple[str, str]
-"""Source and message, without marks and numbers."""
+"""Kind and source."""
 Condition = Literal["stands", "acknowledged", "over", "settled"]
 """In the order in which they are shown."""
 
@@ -39,6 +37,7 @@ class Raised:
     """Something was raised once."""
 
     severity: Severity
+    kind: str
     source: str
     message: str
     utc: str
@@ -47,6 +46,12 @@ class Raised:
     alarm: int = 0
     """Its number in the journal."""
     trial: int | None = None
+    state: AlarmMark = "once"
+    action: Action | Literal[""] = ""
+
+    @property
+    def key(self) -> AlarmKey:
+        return self.kind, self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +65,14 @@ class Minded:
     why: str
     utc: str
     at_s: float
+    kind: str
     source: str
-    message: str
     alarm: int = 0
-    """The number that the person named; `source` and `message` are of that one."""
+    """The number that the person named; `kind` and `source` are of that one."""
+
+    @property
+    def key(self) -> AlarmKey:
+        return self.kind, self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +109,10 @@ class AlarmState:
     """Its number: of the first time since the last one was settled."""
     severity: Severity
     """The worst since then."""
+    kind: str
     source: str
     message: str
-    """As it was said last, without marks."""
+    """As it was said last."""
     trial: int | None
     since: str
     """UTC."""
@@ -116,8 +126,10 @@ class AlarmState:
     acknowledged_utc: str = ""
     why: str = ""
     """What that person said."""
-    mark: str = ""
-    """Of its last message; one that has none, has no end but being acknowledged."""
+    lasting: bool = False
+    """Whether another alarm ends it; else only being acknowledged does."""
+    action: Action | Literal[""] = ""
+    """What the watch does because of it."""
     shelf: Shelf | None = None
 
     @property
@@ -128,7 +140,7 @@ class AlarmState:
     @property
     def condition(self) -> Condition:
         if self.acknowledged:
-            return "settled" if self.until or not self.mark else "acknowledged"
+            return "acknowledged" if self.lasting and not self.until else "settled"
         if self.until:
             return "settled" if self.note else "over"
         return "stands"
@@ -157,7 +169,7 @@ class Alarms:
                     _mind(states, shelves, event)
                 case Begun():
                     for key, state in states.items():
-                        if state.mark and not state.until:
+                        if state.lasting and not state.until:
                             states[key] = replace(state, until=event.utc)
         return Alarms(states, shelves)
 
@@ -173,9 +185,9 @@ class Alarms:
         found.sort(key=lambda a: (a.last, a.alarm), reverse=True)
         return tuple(sorted(found, key=lambda a: (_place(a), -a.severity)))
 
-    def shelved(self, source: str, message: str, now_s: float, now_utc: str) -> bool:
-        """Tell whether people are not to be told of what is raised in these words now."""
-        shelf = self.shelves.get(key_of(source, message))
+    def shelved(self, key: AlarmKey, now_s: float, now_utc: str) -> bool:
+        """Tell whether people are not to be told of this alarm now."""
+        shelf = self.shelves.get(key)
         return shelf is not None and shelf.holds(now_s, now_utc)
 
 
@@ -200,17 +212,6 @@ def worst(alarms: Sequence[AlarmState]) -> AlarmState | None:
     return max(found, key=lambda a: (a.severity, not a.acknowledged), default=None)
 
 
-def said(message: str) -> tuple[str, str]:
-    """Return a message without the mark at its end, and the mark; empty if it has none."""
-    text, _, end = message.rpartition(" ")
-    return (text, end) if end in (STANDS, OVER, *_FINDINGS) else (message, "")
-
-
-def key_of(source: str, message: str) -> AlarmKey:
-    """Return what is the same for all alarms that are one."""
-    return _NUMBER.sub("#", source) if source.startswith("trial ") else source, _NUMBER.sub("#", said(message)[0])
-
-
 def shelf_argument(alarm: int, seconds: float) -> str:
     """Return what an act of shelving is kept as.
 
@@ -226,46 +227,44 @@ def shelf_argument(alarm: int, seconds: float) -> str:
 
 
 def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
-    key, (text, mark) = key_of(event.source, event.message), said(event.message)
-    text = "".join(c if c.isprintable() else " " for c in text)  # it may be what an instrument has sent
-    before = states.get(key)
-    if mark == OVER:
-        exact = before is not None and not before.until
-        ended = [key] if exact else [k for k, s in states.items() if s.source == event.source and s.mark == STANDS]
-        for k in ended:
-            if not states[k].until:
-                states[k] = replace(states[k], until=event.utc)
+    key, before = event.key, states.get(event.key)
+    if event.state == "over":
+        if before is not None and not before.until:
+            states[key] = replace(before, until=event.utc)
         return
-    over_at_once = event.utc if not mark and event.severity < Severity.MAJOR else ""
+    text = "".join(c if c.isprintable() else " " for c in event.message)  # it may be what an instrument has sent
+    lasting = event.state == "stands"
+    over_at_once = event.utc if not lasting and event.severity < Severity.MAJOR else ""
     # a note that comes again and again is one line, too
     if before is None or (before.condition == "settled" and (before.acknowledged or not before.note)):
         states[key] = AlarmState(
             event.alarm,
             event.severity,
-            event.source,
+            *key,
             text,
             event.trial,
             since=event.utc,
             last=event.utc,
             until=over_at_once,
-            mark=mark,
+            lasting=lasting,
+            action=event.action,
         )
         return
     states[key] = replace(
         before,
         severity=max(before.severity, event.severity),
-        source=event.source,
         message=text,
         trial=event.trial,
         last=event.utc,
         count=before.count + 1,
         until=over_at_once,
-        mark=mark,
+        lasting=lasting,
+        action=event.action,
     )
 
 
 def _mind(states: dict[AlarmKey, AlarmState], shelves: dict[AlarmKey, Shelf], event: Minded) -> None:
-    key = key_of(event.source, event.message)
+    key = event.key
     if event.verb == "unshelve":
         shelves.pop(key, None)
         return

@@ -251,8 +251,8 @@ class Awaiting:
         if wrong:
             if trial not in self._warned:
                 self._warned.add(trial)
-                message = f"its outcome could not be read, and is tried again: {wrong}"
-                self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message, detail))
+                message = f"trial {trial}: its outcome could not be read, and is tried again: {wrong}"
+                self.desk.alarm(Alarm(Severity.MINOR, "trial", message, detail, kind="outcome unread"))
             return
         note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
         if await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note):
@@ -273,10 +273,9 @@ class Awaiting:
         if await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why):
             if late.how == "hand" or trial in self._warned:  # else nobody was there to read it
                 self._given_up.append(f"trial {trial}: {why}")
-            message = f"given up without an outcome, its cost stays spent: {why}"
-            self.desk.alarm(
-                Alarm(Severity.MAJOR, f"trial {trial}", f"{message}; `rigctl outcome --force` takes one still")
-            )
+            message = f"trial {trial}: given up without an outcome, its cost stays spent: {why}"
+            message += "; `rigctl outcome --force` takes one still"
+            self.desk.alarm(Alarm(Severity.MAJOR, "trial", message, kind="no outcome"))
 
     async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> bool:
         """Record it and tell of it, unless a person has said meanwhile what came; return whether it was recorded."""
@@ -306,8 +305,9 @@ class Awaiting:
         self._warned.add(trial)
         row = await self.journal.call(lambda j: j.read.trial(trial))
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
-        message = f"its outcome is awaited{until}: `rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
-        self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message))
+        how = f"`rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
+        message = f"trial {trial}: its outcome is awaited{until}: {how}"
+        self.desk.alarm(Alarm(Severity.MINOR, "trial", message, kind="outcome awaited"))
 
 
 async def had_to_wait(awaiting: Awaiting, patience: Patience, ending: Ending | None = None) -> bool:

@@ -18,7 +18,7 @@ from rigctl.campaign.windows import limited, over, reopens_s
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.values import OVER, STANDS, Alarm
+from rigctl.rig.values import Alarm
 
 READ_EVERY_S = 86400.0
 """Rig seconds between two readings of what instruments say of their calibration."""
@@ -48,7 +48,7 @@ class Caretaker:
     """Whether nothing but caps of the campaign keeps anything from being played."""
     reopens_s: float = math.inf
     """Civil time at which something can be played again that only its hours keep from it."""
-    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _told: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _read_s: float = -math.inf
     _useless: Mapping[int, str] | None = None
     """With these barred the policy has found nothing to play."""
@@ -90,7 +90,7 @@ class Caretaker:
         for device in await self.journal.call(lambda j: j.upkeep.read(found, fresh=fresh)):
             points, slopes = found[device].points, " and ".join(f"{slope:g} %" for slope in found[device].slopes)
             told = f"was calibrated since it was last asked: {points} points{f', slopes {slopes}' if slopes else ''}"
-            self.desk.alarm(Alarm(Severity.MINOR, device, told))
+            self.desk.alarm(Alarm(Severity.MINOR, device, told, kind="calibrated"))
 
     def nothing_left(self) -> str:
         """Return why no control set can be played, or none that the policy would choose; empty if one can."""
@@ -119,14 +119,15 @@ class Caretaker:
             await self._set_aside(out)
 
     def _tell(self, found: Sequence[Objection]) -> None:
-        """Raise an alarm for what is new, and end it with the same words once it is mended."""
-        standing = {(objection.device, objection.kind): objection for objection in found}
-        for key, objection in standing.items():
-            if key not in self._told:
-                self._told[key] = f"{objection.why}; {objection.remedy}"
-                self.desk.alarm(Alarm(objection.severity, objection.device, f"{self._told[key]} {STANDS}"))
-        for device, kind in self._told.keys() - standing.keys():
-            self.desk.alarm(Alarm(Severity.MINOR, device, f"{self._told.pop((device, kind))} {OVER}"))
+        """Raise an alarm for what is new, and end it once it is mended."""
+        before, self._told = self._told, {(o.device, o.kind): f"{o.why}; {o.remedy}" for o in found}
+        for o in found:
+            if (o.device, o.kind) not in before:
+                message = self._told[o.device, o.kind]
+                self.desk.alarm(Alarm(o.severity, o.device, message, kind=o.kind, state="stands"))
+        for device, kind in before.keys() - self._told.keys():
+            message = before[device, kind]
+            self.desk.alarm(Alarm(Severity.MINOR, device, message, kind=kind, state="over"))
 
     async def _set_aside(self, out: frozenset[str]) -> None:
         """Make everything safe while what goes is still asked, and once more when what comes back is."""
@@ -135,7 +136,7 @@ class Caretaker:
             report = await self.rig.safe()
             for name in going & set(report.failed):
                 told = "is out of service now, but was not confirmed safe before: see to it by hand"
-                self.desk.alarm(Alarm(Severity.MAJOR, name, f"{told}: {report.failed[name]}"))
+                self.desk.alarm(Alarm(Severity.MAJOR, name, f"{told}: {report.failed[name]}", kind="left unsafe"))
         coming = self.rig.hands.aside - out
         self.rig.hands.set_aside(out)
         if coming:

@@ -196,13 +196,13 @@ class TrialRun:
             # of production it is what has changed since the rule was made that people are told
             notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}"))
+                self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}", kind="note"))
             self._noted = notes
             return decision
         # a policy may not know that something cannot be played; and what stands may be run as long as it stands
         self._unusable += not problem.unavailable and not runs_what_stands(decision)
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback))
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback, kind=decision.origin))
         if self._unusable >= spec.max_failures:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision
@@ -250,9 +250,11 @@ class TrialRun:
     async def _metered_before(self) -> Mapping[str, Reading]:
         """Return where the meters stand; raise `DeviceError` if one of them cannot be read."""
         before = await self._before()
-        unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
+        unread = {name: f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid}
         if unread:
-            raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
+            devices = {m.device for m in self.spec.rig.meters if m.name in unread and m.device is not None}
+            why = f"not started, its cost could not be metered: {'; '.join(unread.values())}"
+            raise DeviceError(why, devices=devices)
         return before
 
     async def _carry_out(self, trial: TrialRow) -> TrialRow | None:
@@ -302,10 +304,11 @@ class TrialRun:
     async def _before(self) -> dict[str, Reading]:
         """Return where the meters stand: as the last trial left them, so that none misses what was used since.
 
-        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
+        Read afresh if something lies between that is no trial's: what was used in it is booked by itself. A rig without
+        counters has readings, too: those of the clock, by which a trial that was slept through is known.
         """
         before = {} if self.apart else await self.journal.call(lambda j: j.past.meters())
-        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
+        if before and all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
 

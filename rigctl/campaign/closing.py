@@ -104,7 +104,7 @@ async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread
     Returns:
         All that was used beside trials so far.
     """
-    if await journal.call(lambda j: bool(j.past.last_meters()) and not j.past.meters()):
+    if await journal.call(lambda j: j.past.unread_meters()[0] > 0 and not j.past.meters()):
         now = await read_meters(rig)
         await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
     return await journal.call(lambda j: j.read.idle.spent())
@@ -135,9 +135,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
 
     FAIL it if a reading it needs is INVALID (fault 48), or if the machine slept through much of it (fault 70).
     """
-    readings = {m.name: m for m in journal.read.measurements(number)}
-    needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
-    bad = [f"{name}: {_what_is_wrong(readings.get(name))}" for name in needed if not _usable(readings.get(name))]
+    bad = [f"{name}: {why}" for name, why in unusable(journal, rig, problem, number).items()]
     trial, used = journal.read.trial(number), _metered(journal, rig, number)
     dead = _dead(journal, number, inf)
     slept = slept_through(used.unattended_s - sum(dead), rig.timing.settle_s)
@@ -149,6 +147,13 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if dead else SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)
     return journal.read.trial(number)
+
+
+def unusable(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Mapping[str, str]:
+    """Return the variables and outcomes whose readings fail a measured trial, and what is wrong with each."""
+    readings = {m.name: m for m in journal.read.measurements(number)}
+    needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
+    return {name: _what_is_wrong(readings.get(name)) for name in needed if not _usable(readings.get(name))}
 
 
 def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:
@@ -163,10 +168,18 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
     zeros = [line for line in journal.read.ledger(number) if line.estimated and line.note.endswith(UNKNOWN)]
     return (
         *(
-            Alarm(Severity.MAJOR, f"meter {name}", f"trial {number}: cannot be believed: {why}; {REMEDY}")
+            Alarm(
+                Severity.MAJOR,
+                f"meter {name}",
+                f"trial {number}: cannot be believed: {why}; {REMEDY}",
+                kind="meter doubted",
+            )
             for name, why in found.items()
         ),
-        *(Alarm(Severity.MINOR, f"meter {line.meter}", f"trial {number}: {line.note}") for line in zeros),
+        *(
+            Alarm(Severity.MINOR, f"meter {line.meter}", f"trial {number}: {line.note}", kind="not estimated")
+            for line in zeros
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import structlog
 
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
+from rigctl.rig.values import Alarm, SafeReport
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 10.0
@@ -32,6 +32,7 @@ async def until_confirmed(
     report: SafeReport,
     tell: Callable[[Alarm], object],
     enough: Callable[[], bool],
+    *,
     what: str,
     sooner: asyncio.Event | None = None,
 ) -> SafeReport:
@@ -49,8 +50,8 @@ async def until_confirmed(
     """
     if report.ok:
         return report
-    kind, source, log = "not safe", "safe state", structlog.get_logger("rigctl.campaign")
-    tell(Alarm(Severity.MAJOR, source, f"{what}: {standing(report)} {STANDS}", kind=kind, state="stands"))
+    kind, source, log = "unconfirmed", "safe state", structlog.get_logger("rigctl.campaign")
+    tell(Alarm(Severity.MAJOR, source, f"{what}: {standing(report)}", kind=kind, state="stands"))
     pause_s, told_s = FIRST_RETRY_S, time.monotonic()
     while not report.ok:
         await moment(pause_s, sooner or asyncio.Event())
@@ -61,7 +62,7 @@ async def until_confirmed(
         if not report.ok and time.monotonic() >= told_s + REMIND_S:
             told_s = time.monotonic()
             log.error("still not confirmed safe", what=what, failed=dict(report.failed))
-    tell(Alarm(Severity.MINOR, source, f"confirmed: everything is safe {OVER}", kind=kind, state="over"))
+    tell(Alarm(Severity.MINOR, source, "confirmed: everything is safe", kind=kind, state="over"))
     return report
 
 

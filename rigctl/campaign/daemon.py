@@ -258,13 +258,13 @@ class Session:
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
     def obey(self, signal: str) -> None:
-        """Abandon the campaign at any signal, everything safe; at a second one stay no longer for what is not confirmed.
+        """Abandon the campaign at any signal, everything safe; at a second one stay no longer for what is unconfirmed.
 
         At a second SIGINT before that leave as soon as everything is confirmed safe.
         """
         second, self._signalled = self._signalled and signal != NO_SECOND, True
+        self._enough = self._enough or second
         if self.stays:
-            self._enough = self._enough or second
             self._sooner.set()
             self._log.error(f"{signal}: {'leaving' if second else STAYS}", standing=standing(self._report))
         elif second and signal == "SIGINT":
@@ -327,20 +327,19 @@ class Session:
         why = ""
         try:
             ending, why = await self._trials()
-            return ending, why
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self.stop.abandon is None or task is None:
                 raise
             task.uncancel()  # it is `abandon`'s, so there is still everything to put in order
-            why = self.stop.abandon
-            return "abandoned", why
+            ending, why = "abandoned", self.stop.abandon
         except Exception as error:
             why = in_words(error)
             raise
         finally:
             self._may_be_cut_short = False  # a signal must not break off the way to the safe state
             await self._make_safe(why)
+        return ending, why
 
     async def _make_safe(self, why: str) -> None:
         """Make everything safe for the last time, opened or not, unless the rig is as safe as it was found."""
@@ -371,7 +370,9 @@ class Session:
         self.watchman.rig = self.watchman.demand = None  # so no device's own watchdog is fed either
         what = f"the campaign ends ({why}); {STAYS}"
         self.desk.tell(PhaseChanged("HOLDING", f"{what}: {standing(self._report)}"))
-        await until_confirmed(self._safe, self._report, self.desk.alarm, lambda: self._enough, what, self._sooner)
+        await until_confirmed(
+            self._safe, self._report, self.desk.alarm, lambda: self._enough, what=what, sooner=self._sooner
+        )
         if self._report.ok:
             await self._word.take_back()
         else:

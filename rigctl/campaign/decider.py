@@ -146,6 +146,8 @@ class _Child:
         """The end of the history that it has been told of."""
         self._digest = hashlib.blake2b()
         """Of all that it has been told of."""
+        self._asked = 0
+        """Number of the last question."""
         self._said = b""
         self._listening = asyncio.create_task(self._listen())
 
@@ -227,16 +229,25 @@ class _Child:
         to, back = self._process.stdin, self._process.stdout
         if to is None or back is None:
             raise AssertionError("unreachable: started with pipes")
+        self._asked += 1
         try:
-            to.write(framed(value))
+            to.write(framed(self._asked, value))
             await to.drain()
-            (size,) = HEAD.unpack(await back.readexactly(HEAD.size))
-            return pickle.loads(await back.readexactly(size))  # noqa: S301 - made by `decide`, of our own types
+            while True:
+                number, size = HEAD.unpack(await back.readexactly(HEAD.size))
+                answer = await back.readexactly(size)
+                if number == self._asked:
+                    break  # any other was given already, or answers an older question: a policy may do anything
         except (asyncio.IncompleteReadError, ConnectionError):
             await self._ended_within(END_S)  # by itself, so that how is known
             told, code = await self.end(), self._process.returncode
             how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}, {signal.strsignal(-code)}"
             raise NoAnswer(f"the policy's process ended ({how})", told) from None
+        try:
+            return pickle.loads(answer)  # noqa: S301 - made by `decide`, of our own types
+        except Exception as error:
+            why = f"the policy's process sent what is no answer ({type(error).__name__}: {error})"
+            raise NoAnswer(why, await self.end()) from error
 
     async def end(self, first: signal.Signals = signal.SIGKILL) -> str:
         """End it and all it has started, by this signal or in the end by SIGKILL; return what it has said last."""

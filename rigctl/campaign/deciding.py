@@ -1,8 +1,8 @@
 """The process that decides: `python -m rigctl.campaign.deciding PARENT`, started by `campaign.decider`.
 
-Frames, each a length and a pickle, come in on standard input and are answered on standard output. The first says which
-policy and problem it will be asked about. A later one has the trials that are new since the one before it, so that the
-history kept here, and what its memo saves, goes on growing.
+Frames, each a number, a length and a pickle, come in on standard input; a frame of the same number on standard output
+answers each. The first says which policy and problem the others will be about. A later one has the trials that are new
+since the one before it, so that the history kept here, and what its memo saves, goes on growing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from rigctl.campaign.algebra import keep_to_one_thread
 if TYPE_CHECKING:
     from rigctl.core.experiment.history import History, Observation
 
-HEAD = struct.Struct("!Q")
-"""Before each frame: how many bytes it has."""
+HEAD = struct.Struct("!QQ")
+"""Before each frame: the number of the question, and how many bytes follow."""
 PR_SET_PDEATHSIG = 1
 
 
-def framed(value: object) -> bytes:
+def framed(number: int, value: object) -> bytes:
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    return HEAD.pack(len(body)) + body
+    return HEAD.pack(number, len(body)) + body
 
 
 def main() -> None:
@@ -52,12 +52,15 @@ def main() -> None:
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer one frame after the other, until there are no more."""
-    respondent = _Respondent()
+    """Answer one frame after the other, until there are no more. A child that a policy has forked answers nothing."""
+    respondent, this = _Respondent(), os.getpid()
     while head := questions.read(HEAD.size):
-        (size,) = HEAD.unpack(head)
+        number, size = HEAD.unpack(head)
         frame = pickle.loads(questions.read(size))  # noqa: S301 - from our own parent
-        answers.write(framed(respondent.prepare(frame) if isinstance(frame, bytes) else respondent.decide(*frame)))
+        answer = respondent.prepare(frame) if isinstance(frame, bytes) else respondent.decide(*frame)
+        if os.getpid() != this:
+            os._exit(0)  # nor may it read the questions that follow
+        answers.write(framed(number, answer))
         answers.flush()
 
 

@@ -45,7 +45,9 @@ class Desk:
     def alarm(self, alarm: Alarm) -> None:
         """Log, keep and show an alarm; does not wait for the journal."""
         level = self._log.error if alarm.severity >= Severity.MAJOR else self._log.warning
-        level("alarm", severity=alarm.severity.name, source=alarm.source, message=alarm.message)
+        known = {name: text for name, text in (("state", alarm.state), ("action", alarm.action)) if text}
+        what = {"kind": alarm.kind, "source": alarm.source, "message": alarm.message}
+        level("alarm", severity=alarm.severity.name, **what, **known)
         self.keep("alarm", lambda j: j.alarm(alarm))
         self.tell(AlarmRaised(alarm))
 

@@ -17,10 +17,12 @@ from rigctl.printable import in_full
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, RigSpec
 
-Use = Literal["any", "dosing"]
-"""What a control set may need a device for: for whatever it does; to judge doses by."""
+Use = Literal["any", "dosing", "control"]
+"""What a control set may need a device for: whatever it does; to judge doses by; to reach a setpoint with."""
 HOURS, SPENT = "hours", "cap"
 """Kinds of objections that time alone ends, and that nothing ends as long as this process runs."""
+ASTRAY = "does not follow"
+"""Kind of the objection to an actuator whose variable does not follow its setpoint."""
 DUE_SOON = 0.9
 """Share of the time between two calibrations after which the next is worth a word."""
 
@@ -48,6 +50,10 @@ class DeviceState:
 
     closed: str = ""
     """When it may be driven, if that is not now for as long as a trial takes."""
+    astray: str = ""
+    """Why it is not believed to bring its variable to a setpoint."""
+    check: str = ""
+    """What to do about that."""
     spent: str = ""
     """What it may give in the whole campaign, if a trial may take more than is left of it."""
 
@@ -78,6 +84,7 @@ class Objection:
 
 _ANY: frozenset[Use] = frozenset({"any"})
 _DOSING: frozenset[Use] = frozenset({"dosing"})
+_CONTROL: frozenset[Use] = frozenset({"control"})
 _NONE: frozenset[Use] = frozenset()
 
 
@@ -96,6 +103,8 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
         yield Objection(device, "out", f"is out of service, {state.out}", f"`rigctl in-service {device}`", _ANY)
         return
     yield from _runs_out(device, state, care)
+    if state.astray:
+        yield Objection(device, ASTRAY, state.astray, state.check, _CONTROL)
     if state.closed:
         yield Objection(device, HOURS, f"may be driven {state.closed} only", "wait, or allow more hours", _ANY)
     if state.spent:
@@ -163,12 +172,15 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
     used |= {step.actuator for step in rig.timing.prepare}
     used |= {pump for name in given for pump in (name, *rig.volumes[name].partners)}
     judged: set[str] = set()
+    controls = {v.actuator for v in rig.variables if v.name in controlled}
     for variable in rig.variables:
         if variable.name in controlled:
             dosing = [rig.dosing[name] for name in variable.actuators if name in rig.dosing]
             used |= {*variable.actuators, *rig.pumps_of(variable), *(d.treatment for d in dosing if d.treatment)}
             judged |= {d.sensor for d in dosing}
     return {
-        name: (_ANY if name in used else _NONE) | (_DOSING if name in judged else _NONE)
+        name: (_ANY if name in used else _NONE)
+        | (_DOSING if name in judged else _NONE)
+        | (_CONTROL if name in controls else _NONE)
         for name in (used | judged) - {""}
     }

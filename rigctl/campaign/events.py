@@ -146,8 +146,8 @@ class AlarmMinded:
 
     verb: str
     """`ack`, `shelve` or `unshelve`."""
+    kind: str
     source: str
-    message: str
     seconds: float
     """Rig time for which it is shelved."""
     who: str

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rigctl.campaign.clock import RealClock
-from rigctl.campaign.confirming import STAYS, until_confirmed
 from rigctl.campaign.safe_file import Driven
 from rigctl.errors import RigctlError, in_words
 from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
-from rigctl.rig.values import Alarm, SafeReport
-from rigctl.signals import NO_SECOND, Signals
+from rigctl.rig.values import SafeReport
 
 
-def go_safe(
-    devices: Sequence[Driven], speedup: float, signals: Signals | None = None, tell: Callable[[Alarm], object] = print
-) -> SafeReport:
-    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed.
-
-    With `signals` it is tried until it is confirmed, or until one comes after `tell` was told what is not.
-    """
+def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
+    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
     registry = Registry.installed()
     usable, failed = [], {}
     for device in devices:
@@ -42,25 +35,12 @@ def go_safe(
             if device.seen is not None:
                 rig.hands.expect(device.name, device.seen)
         try:
-            report = await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
-            return report if signals is None else await _until_confirmed(rig, report, signals, tell)
+            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
         finally:
             await rig.close()
 
     report = asyncio.run(drive())
     return SafeReport(report.reached, {**failed, **report.failed})
-
-
-async def _until_confirmed(
-    rig: Rig, report: SafeReport, signals: Signals, tell: Callable[[Alarm], object]
-) -> SafeReport:
-    before, sooner = len(signals.heard), asyncio.Event()
-
-    def enough() -> bool:
-        return any(name != NO_SECOND for name in signals.heard[before:])
-
-    with signals.caught(), signals.told(lambda _: sooner.set(), asyncio.get_running_loop().call_soon_threadsafe):
-        return await until_confirmed(rig.safe, report, tell, enough, STAYS, sooner)
 
 
 def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:

@@ -41,8 +41,9 @@ from rigctl.rig.spec import MeterSpec
 
 COUNTED = ("energy", "volume")
 """Kinds of meters that have a counter."""
-SLACK_ML = 0.1
-"""A pump's total is shown to 0.01 mL, and so is each dose: many small doses may add up to a little more than it."""
+SLACK_ML, SLACK = 0.1, Decimal("0.05")
+"""A pump's total is shown to 0.01 mL, and so is each dose: many small doses may add up to a little more than it. And
+the share of them by which the total may rise further."""
 UNITS = {"energy": "kWh", "volume": "mL", "time": "h", "fixed": "trial"}
 IDLE_DEARER = 3
 """Between trials less is used than in one: what exceeds so many times the dearest one's rate is not booked."""
@@ -100,16 +101,25 @@ def charge(
             return _exact(meter, decimal(doses_ml), used)
         if isinstance(rise, str):
             why = rise
-        elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):
+        elif doses_ml is None or not (unbooked_ml(meter, used) or rise < decimal(doses_ml) - decimal(SLACK_ML)):
             return _metered(meter, used, rise, past)
         else:
-            why = f"rose by {rise} mL only"
+            why = f"rose by {rise} mL{'' if unbooked_ml(meter, used) else ' only'}"
         if doses_ml is None:
             return _estimate(meter, why, used, control_set, past)
         # a doser that restarted counts from zero again; what it dispensed is known all the same
         return _exact(meter, decimal(doses_ml), used, f"{why}; the sum of the trial's doses")
 
     return tuple(map(line, meters))
+
+
+def unbooked_ml(meter: MeterSpec, used: Consumption) -> Decimal:
+    """Return how far a pump's total rose beyond all that was booked of it; 0 where that explains the rise."""
+    rise, doses_ml = risen(*used.ends(meter.name)), used.booked_ml.get(meter.name)
+    if isinstance(rise, str) or doses_ml is None:
+        return Decimal(0)
+    beyond = rise - decimal(doses_ml)
+    return beyond if beyond > decimal(SLACK_ML) + decimal(doses_ml) * SLACK else Decimal(0)
 
 
 def total(lines: Sequence[LedgerLine]) -> Micros:
@@ -206,7 +216,7 @@ def idle_in_trial(
         for meter in meters:
             if meter.kind == "time":
                 yield from _idle_time(meter, used.unattended_s - used.guessed_s, (), why, used.after)
-            elif meter.kind in COUNTED and meter.name not in used.booked_ml:
+            elif meter.kind in COUNTED and (meter.name not in used.booked_ml or unbooked_ml(meter, used)):
                 spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
                 rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])
                 yield from _idle(meter, rise, (), past, why)

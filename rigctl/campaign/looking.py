@@ -86,7 +86,7 @@ class Looking:
         for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
             found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
             told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
-            self.desk.alarm(Alarm(Severity.MINOR, name, told))
+            self.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
         await self.journal.call(lambda j: j.looks.keep(number, found))
         self.desk.tell(TrialLooked(number, found))
 
@@ -95,4 +95,4 @@ async def all_hold(rig: CampaignRig) -> None:
     """Raise `ReadBackMismatch` unless all that is driven holds its value, and all else is let go."""
     astray = await rig.verify()
     if astray:
-        raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()))
+        raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()), devices=astray)

@@ -188,7 +188,7 @@ class Manual:
         if self.doing:  # it sets the limit anew when it is over
             return
         why = f"nothing was done by hand for {self.limit_s / 60:g} min"
-        self.desk.alarm(Alarm(Severity.MINOR, VERB, f"everything is made safe: {why}"))
+        self.desk.alarm(Alarm(Severity.MINOR, VERB, f"everything is made safe: {why}", kind="idle"))
         task = asyncio.get_running_loop().create_task(self.end(why))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

@@ -33,7 +33,7 @@ from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.core.worth import half_width
 from rigctl.errors import JournalError, counted
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import OVER, STANDS, Alarm
+from rigctl.rig.values import Alarm, AlarmMark
 
 if TYPE_CHECKING:
     from rigctl.core.policy import Policy
@@ -151,19 +151,20 @@ class Drifts:
     _standing: dict[tuple[str, int], Drift] = field(default_factory=dict)
 
     def follow(self, decision: Decision, desk: Desk, spec: CampaignSpec) -> None:
-        """Raise an alarm for what is new, and end it with the same words once what is run knows of it."""
+        """Raise an alarm for what is new, and end it once what is run knows of it."""
         memory = remembered(decision.policy_state)
         if memory is None:
             return
         now = {(d.source, d.noticed): d for d in memory.standing}
         for key in now.keys() - self._standing.keys():
-            self._say(now[key], STANDS, desk, spec)
+            self._say(now[key], "stands", desk, spec)
         for key in self._standing.keys() - now.keys():
-            self._say(self._standing[key], OVER, desk, spec)
+            self._say(self._standing[key], "over", desk, spec)
         self._standing = now
 
-    def _say(self, drift: Drift, mark: str, desk: Desk, spec: CampaignSpec) -> None:
-        desk.alarm(Alarm(Severity.MAJOR, drift.source, f"{drift.told}. {_to_do(drift, spec)} {mark}"))
+    def _say(self, drift: Drift, state: AlarmMark, desk: Desk, spec: CampaignSpec) -> None:
+        kind, message = f"changed at trial {drift.noticed}", f"{drift.told}. {_to_do(drift, spec)}"
+        desk.alarm(Alarm(Severity.MAJOR, drift.source, message, kind=kind, state=state))
 
 
 def _to_do(drift: Drift, spec: CampaignSpec) -> str:

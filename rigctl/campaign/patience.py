@@ -7,7 +7,6 @@ a trip is never waited out.
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,8 +23,7 @@ from rigctl.rig.calendar import Hours, told
 from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
-from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import OVER, STANDS, Alarm
+from rigctl.rig.values import Alarm, AlarmMark
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -139,7 +137,7 @@ class Patience:
         while (why := nothing_left()) and not self.enough() and not self.paused():
             if self.phase != "HOLDING":
                 await self.enter("HOLDING", why)
-                self.desk.alarm(Alarm(Severity.MAJOR, "campaign", f"everything is safe and waits: {why}"))
+                self._waits("campaign", "nothing playable", f"everything is safe and waits: {why}")
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "fail", "safe"):
                 return
@@ -149,7 +147,12 @@ class Patience:
                 pause_s = 0.0
                 await look()
         if self.phase == "HOLDING" and not self.enough():  # else it ends, whatever it held for
+            self._waits("campaign", "nothing playable", "something can be played again; the campaign goes on", "over")
             await self.enter("RUNNING", "what it held for is over")
+
+    def _waits(self, source: str, kind: str, message: str, state: AlarmMark = "stands") -> None:
+        severity = Severity.MAJOR if state == "stands" else Severity.MINOR
+        self.desk.alarm(Alarm(severity, source, message, kind=kind, state=state))
 
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
@@ -167,14 +170,14 @@ class Patience:
         listing = "; ".join(f"{name}: {why}" for name, why in found.items())
         await self.enter("HOLDING", listing)
         source, waits = ", ".join(found), "everything is safe and waits until this is mended"
-        self.desk.alarm(Alarm(Severity.MAJOR, source, f"{waits}: {listing} {STANDS}"))
+        self._waits(source, "missing", f"{waits}: {listing}")
         while found and not self.enough():
             self.refuse_if_tripping()
             await self._moment(pause_s * self.clock.speedup)
             pause_s = min(2 * pause_s, LONGEST_CALL_S)
             found = await wrong()
         if not found:
-            self.desk.alarm(Alarm(Severity.MINOR, source, f"what the campaign held for is mended; it goes on {OVER}"))
+            self._waits(source, "missing", "what the campaign held for is mended; it goes on", "over")
             await self.enter("RUNNING", "mended")
         return True
 
@@ -182,7 +185,7 @@ class Patience:
         """Hold until a device that keeps failing has answered every call for a while."""
         why = f"{device} has failed {UNRELIABLE} of the last {REMEMBERED} trials; it must answer steadily first"
         await self.enter("HOLDING", why)
-        self.desk.alarm(Alarm(Severity.MAJOR, device, f"everything is safe and waits: {why} {STANDS}"))
+        self._waits(device, "unreliable", f"everything is safe and waits: {why}")
         since_s, calls = time.monotonic(), 0
         steady_s = self.clear_for_s / self.clock.speedup
         while not self.enough() and (time.monotonic() - since_s < steady_s or calls < STEADY_CALLS):
@@ -192,7 +195,7 @@ class Patience:
             if await wrong():
                 since_s, calls = time.monotonic(), 0
         if not self.enough():
-            self.desk.alarm(Alarm(Severity.MINOR, device, f"it answers steadily; the campaign goes on {OVER}"))
+            self._waits(device, "unreliable", "it answers steadily; the campaign goes on", "over")
         await self.enter("RUNNING", f"{device} answers steadily")
 
     async def back_off(self, failures: int) -> None:
@@ -267,13 +270,5 @@ class Patience:
                 self._suspects.add(device)
                 what = f"failed {count} of the last {len(self._failed)} trials"
                 message = f"{what}; read why, then look at its wiring and supply"
-                self.desk.alarm(Alarm(Severity.MAJOR, device, message))
+                self.desk.alarm(Alarm(Severity.MAJOR, device, message, kind="fails often"))
         return ""
-
-
-def blamed(rig: RigSpec, because: str) -> frozenset[str]:
-    """Return the devices that are named in why a trial failed, themselves or by what they serve."""
-    served = {v.name: v.sensor for v in rig.variables}
-    served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
-    words = set(re.findall(r"[\w-]+", because))
-    return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})

@@ -59,7 +59,7 @@ async def hold_pins(
     if new:
         await journal.call(lambda j: j.pins.keep(new))
     for message in _alike(p for p in pins if p.device in rig.pumps):
-        on_alarm(Alarm(Severity.MINOR, "pumps", message))
+        on_alarm(Alarm(Severity.MINOR, "pumps", message, kind="alike"))
     return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
 
 

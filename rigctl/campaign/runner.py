@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 
 from rigctl.campaign.awaiting import had_to_wait
 from rigctl.campaign.carrying import TrialRun, kept
-from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
+from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.confirming import standing, until_confirmed
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
+from rigctl.campaign.following import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import over
-from rigctl.campaign.patience import Patience, blamed
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
@@ -37,7 +38,7 @@ from rigctl.errors import (
     counted,
 )
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
+from rigctl.rig.values import Alarm, AlarmMark, SafeReport
 
 BY_A_PERSON = "pause"
 """What stands for the rule where it is a person who breaks off a trial."""
@@ -75,6 +76,8 @@ class Runner:
     """Failed trials in a row."""
     before: int = 0
     """Trials before the first one of this process that do not count: all if it operates, else those cancelled."""
+    _let_down: frozenset[str] | None = None
+    """Devices that have let down the last trial; None: it was measured, and its readings say which."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     report: SafeReport = field(default_factory=lambda: SafeReport(()))
@@ -116,6 +119,7 @@ class Runner:
             if (ended := _ended(self, history)) is None:
                 if await _not_yet(self):
                     return history, None
+                self._let_down = None
                 row = await self._one_trial(history)
         except Finished as finished:
             history, ended = await _known(history, self), _ending_of(finished, self.spec.currency)
@@ -189,13 +193,15 @@ class Runner:
     async def _fail(self, error: Exception) -> TrialRow | None:
         """Make everything safe and charge the trial that an instrument or a plug-in has let down."""
         text, detail = str(error), ""
+        self._let_down = error.devices if isinstance(error, RigctlError) else frozenset()
         if not isinstance(error, RigctlError):
             text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
             detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, text)
-        source = "trial" if row is None else f"trial {row.trial}"
-        self.desk.alarm(Alarm(Severity.MAJOR, source, f"failed: {text}", detail))
+        source = next(iter(self._let_down)) if len(self._let_down) == 1 else "trial"
+        message = f"trial{'' if row is None else f' {row.trial}'} failed: {text}"
+        self.desk.alarm(Alarm(Severity.MAJOR, source, message, detail, kind="trial failed"))
         await self._hold(report)
         if row is None and not isinstance(error, Tripped):  # it let down what had not begun: a look, say
             await self._count_failures(None, text)
@@ -204,6 +210,7 @@ class Runner:
     async def _broken_off(self, finding: Finding) -> TrialRow | None:
         """Make everything safe first of all, then close and charge the trial that the watch ends."""
         tripping = finding.then == "trip"
+        self._let_down = frozenset({self.spec.rig.device_of(finding.subject)} - {""})
         report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
         if tripping:
             self.desk.latch(str(finding))
@@ -233,7 +240,7 @@ class Runner:
             self.desk.tell(PhaseChanged("HOLDING", standing(report)))
         self.report = report
         what, enough = "no trial starts, trying again", lambda: self.stop.finish is not None
-        self.report = await until_confirmed(self.rig.safe, report, self.desk.alarm, enough, what)
+        self.report = await until_confirmed(self.rig.safe, report, self.desk.alarm, enough, what=what)
         if not report.ok:
             self.desk.keep_phase("RUNNING", standing(self.report))
             self.desk.tell(PhaseChanged(self.patience.phase, standing(self.report)))
@@ -289,7 +296,7 @@ class Runner:
             self._held_by_the_watch, self.trials.apart = False, True
             return
         self._failures += 1
-        unreliable = self.patience.blame(blamed(self.spec.rig, because))
+        unreliable = self.patience.blame(await self._blamed(row))
         if await self.patience.until_good(self._wrong):
             self.trials.apart = True
             self._failures = 0
@@ -304,6 +311,13 @@ class Runner:
                 f"{standing(self.report)}; mend the rig, then run again"
             )
         await self.patience.back_off(max(self._failures, 1))
+
+    async def _blamed(self, row: TrialRow | None) -> frozenset[str]:
+        """Return the devices that have let down the last trial."""
+        if self._let_down is not None or row is None:
+            return self._let_down or frozenset()
+        found = await self.journal.call(unusable, self.spec.rig, self.spec.problem, row.trial)
+        return frozenset(map(self.spec.rig.device_of, found)) - {""}
 
     async def _wrong(self) -> Mapping[str, str]:
         """Say what is wrong with the instruments now: which do not answer, which frozen ones have not moved."""
@@ -322,7 +336,7 @@ class Runner:
 
     async def _wait_until_writable(self, error: JournalUnwritable) -> History:
         """Hold, safe, until the journal can be written; charge what was in flight (fault 32); return the history."""
-        self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
+        self._journal_alarm(Severity.MAJOR, f"everything goes safe and waits: {error}", "stands")
         self.patience.phase = "HOLDING"
         self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written yet
         ended_s, row = await self._make_safe(), None
@@ -337,11 +351,14 @@ class Runner:
             except JournalUnwritable:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
-            self.desk.alarm(Alarm(Severity.MINOR, "journal", f"can be written again; the campaign goes on {OVER}"))
+            self._journal_alarm(Severity.MINOR, "can be written again; the campaign goes on", "over")
             self.desk.keep_phase("HOLDING", str(error), since_s=ended_s)
             await self.patience.enter("RUNNING", "the journal can be written again")
             return history
         return await _read(self)
+
+    def _journal_alarm(self, severity: Severity, message: str, state: AlarmMark) -> None:
+        self.desk.alarm(Alarm(severity, "journal", message, kind="unwritable", state=state))
 
 
 def trial_under_way(runner: Runner) -> bool:
@@ -365,8 +382,13 @@ def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
 
 
 async def _caught_up(runner: Runner, history: History) -> History:
-    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    """Return the history as people, outcomes that came later and variables that do not follow have made it.
+
+    What no trial has used is booked.
+    """
     await runner.trials.awaiting.look()
+    if await runner.journal.call(void_misses, runner.spec.rig):
+        runner.stop.corrected = True
     if runner.stop.corrected:
         runner.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
         history = await _read(runner)

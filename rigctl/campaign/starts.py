@@ -61,7 +61,7 @@ class Starts:
             return ""
         why = f"{counted(self._before, 'start')} in a row ended badly"
         what = "everything is safe and no trial begins. Find the cause, then `rigctl resume`"
-        self._desk.alarm(Alarm(Severity.MAJOR, "starts", f"{why}; {what}"))
+        self._desk.alarm(Alarm(Severity.MAJOR, "starts", f"{why}; {what}", kind="bad starts"))
         return f"{why}; find the cause"
 
     def looked(self, paused: str) -> None:

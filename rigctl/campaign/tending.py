@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rigctl.campaign.eligibility import days
+from rigctl.campaign.following import astray
 from rigctl.campaign.journal.rows import UpkeepKind
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.upkeep import out_of_service
@@ -54,7 +55,7 @@ def tend(journal: Journal, rig: RigSpec, asked: Tending, who: str) -> str:
     out = out_of_service(journal.read).get(asked.device, "")
     if asked.verb == "out-of-service" and out:
         raise UsageError(f"{asked.device}: is out of service already, {out}")
-    if asked.verb == "in-service" and not out:
+    if asked.verb == "in-service" and not out and asked.device not in astray(journal.read, rig):
         raise UsageError(f"{asked.device}: is in service; `rigctl status` lists what is not")
     outcome = _OUTCOMES[asked.verb](rig, asked)
     journal.upkeep.keep(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from rigctl.campaign.eligibility import DeviceState, Objection, objections, unavailable
+from rigctl.campaign.eligibility import DeviceState, objections, unavailable
+from rigctl.campaign.following import astray
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.journal.writer import Journal
@@ -38,6 +39,7 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
     rows = reader.upkeep.rows()
     said, since = reader.upkeep.calibrations(), reader.upkeep.calibrated()
     found: dict[str, DeviceState] = {}
+    adrift = astray(reader, rig)
     for device in rig.devices:
         care, own = rig.care.get(device, CareSpec()), [row for row in rows if row.device == device]
         last = {row.kind: row for row in own}
@@ -60,6 +62,8 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
             points=said[device].points if device in said else None,
             slopes=said[device].slopes if device in said else (),
             calibrated_ago_s=None if ago == _FAR_S else ago,
+            astray=adrift[device].why if device in adrift else "",
+            check=adrift[device].remedy if device in adrift else "",
         )
         if state != DeviceState():
             found[device] = state
@@ -94,9 +98,9 @@ def _bottle(
     return full_ml - used_ml, used_ml / doses if doses and used_ml > 0 else largest_ml
 
 
-def barred(rig: RigSpec, space: Space, found: tuple[Objection, ...]) -> Mapping[int, str]:
-    """Return the control sets that cannot be played now, and why."""
-    return unavailable(rig, space.control_sets, found)
+def barred(reader: Reader, rig: RigSpec, space: Space) -> Mapping[int, str]:
+    """Return the control sets that cannot be played because of what is known of the instruments, and why."""
+    return unavailable(rig, space.control_sets, objections(rig, states(reader, rig, by_wall(rig.speedup))))
 
 
 def to_json(rig: RigSpec, known: Mapping[str, DeviceState]) -> list[dict[str, Any]]:

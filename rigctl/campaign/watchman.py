@@ -22,7 +22,7 @@ from rigctl.errors import RigctlError
 from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action
-from rigctl.rig.values import OVER, Alarm, Glance
+from rigctl.rig.values import Alarm, AlarmMark, Glance
 
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""
@@ -122,7 +122,7 @@ class Watchman:
         self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
-            self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))
+            self.desk.alarm(_alarm(finding, severity, "stands"))
             if finding.then == "trip":  # whatever becomes of this process
                 self.desk.latch(str(finding))
             if finding.then in LASTING:
@@ -130,7 +130,7 @@ class Watchman:
             if finding.then != "warn" and self.demand is not None:
                 self.demand(finding)
         for finding in verdict.over:
-            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, OVER)))
+            self.desk.alarm(_alarm(finding, Severity.MINOR, "over"))
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
@@ -155,8 +155,7 @@ class Interrupted(RigctlError):
         super().__init__(str(finding))
 
 
-def _told(finding: Finding, end: str) -> tuple[str, str]:
-    """Return source and message of an alarm; neither says again what the other does."""
-    if not finding.subject:
-        return finding.rule, f"{finding.why} {end}"
-    return finding.subject, f"{finding} {end}"
+def _alarm(finding: Finding, severity: Severity, state: AlarmMark) -> Alarm:
+    """Return what is told of a finding; source and message do not repeat each other."""
+    source, message = (finding.subject, str(finding)) if finding.subject else (finding.rule, finding.why)
+    return Alarm(severity, source, message, kind=finding.rule, state=state, action=finding.then)

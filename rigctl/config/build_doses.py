@@ -11,7 +11,7 @@ from rigctl.config.units import DURATION, VOLUME
 from rigctl.errors import KeyPath
 from rigctl.rig.spec import DosingSpec, VolumeSpec
 
-_MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance")
+_MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
 _EXPECTED: Final = ("max_rate", "frozen_after", "stale_after", "watch_every")
 

@@ -29,6 +29,8 @@ from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
+    DosingSpec,
+    FollowSpec,
     LookSpec,
     MeasureSpec,
     MeterSpec,
@@ -47,6 +49,9 @@ _COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
 _RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
+FOLLOWS_TOLERANCES, FOLLOWS_SHARE = 3, 0.1
+"""A controlled variable may be so many tolerances of its actuator from its setpoint, and at most such a share of its
+range, where nothing is declared."""
 USUALLY_VALID: Final = 10.0
 """So many times as long as a look takes what was read is valid, where nothing is declared."""
 BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
@@ -61,8 +66,8 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     if context.to_run:
         check_roles(context, devices, registry)
     _references(context, wired)
-    variables = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
+    variables = tuple(_wiring(context, n, v, dosing) for n, v in config.variables.items())
     volumes = build_volumes(context)
     for name, variable in config.variables.items():
         if len(variable.actuators) > 1:
@@ -235,7 +240,7 @@ def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> N
         context.findings.add(path, f'got "{device}", {what}{its_unit}')
 
 
-def _wiring(context: Context, name: str, section: VariableSection) -> VariableWiring:
+def _wiring(context: Context, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> VariableWiring:
     path: KeyPath = ("variables", name, "read_back_tolerance")
     units, findings = context.units, context.findings
     low, high = range_of(context, section)
@@ -248,7 +253,23 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
     if tolerance < 0 and section.read_back_tolerance is not None:
         findings.add(path, f"got {tolerance:g}, must not be negative")
     first, second = [*section.actuators, None, None][:2]
-    return VariableWiring(name, section.sensor or "", first, tolerance, second)
+    allowed = max([tolerance, *(dosing[n].tolerance for n in section.actuators if n in dosing)])
+    follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * (high - low))
+    return VariableWiring(name, section.sensor or "", first, tolerance, second, follows)
+
+
+def _follows(context: Context, name: str, section: VariableSection, least: float, most: float) -> FollowSpec | None:
+    """Return how far a variable may be from its setpoint: as declared, else between these."""
+    path, given, must = ("variables", name, "follows"), section.follows, f"in {section.unit}, like the variable"
+    if given is not None:
+        least = most = context.findings.attempt(path, 1.0, context.units.span, given, section.unit, must)
+        if most <= 0:
+            context.findings.add(path, f"got {most:g}, must be more than nothing")
+        elif not section.actuators:
+            context.findings.add(path, f"must be left out: no actuator could bring {name} to a setpoint")
+    if not section.actuators or section.doses is not None or (given is None and section.sensor in section.actuators):
+        return None
+    return FollowSpec(max(least, most), least, "" if section.unit == "1" else section.unit)
 
 
 # trial and money --------------------------------------------------------------------------------------------------

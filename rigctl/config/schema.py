@@ -146,6 +146,9 @@ class VariableSection(SensedSection):
     """Readings outside are INVALID and never used."""
     read_back_tolerance: Quantity | None = None
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
+    follows: Quantity | None = None
+    """How far from its setpoint it may be measured while it is controlled; after 4 misses in 5 trials its control sets
+    are held. Default: twice what past trials kept to, between 3 tolerances of the actuator and a tenth of the range."""
 
     @property
     def actuators(self) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def to_json(found: Sequence[AlarmState], *, every: bool = False) -> Mapping[str,
 
 def alarm_json(alarm: AlarmState) -> Mapping[str, Any]:
     """Return an alarm for programs."""
-    names = ("alarm", "source", "message", "trial", "since", "last", "count", "condition")
+    names = ("alarm", "kind", "source", "message", "trial", "since", "last", "count", "condition")
     shelf = alarm.shelf
     return {
         **{name: getattr(alarm, name) for name in names},

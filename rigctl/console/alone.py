@@ -20,9 +20,14 @@ from rigctl.console.hands import Place
 from rigctl.console.safe import safe_first
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
-from rigctl.errors import NoAnswer, RigctlError
+from rigctl.errors import GuardRefused, NoAnswer, RigctlError
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.by_hand import check_able
+from rigctl.rig.guard import Command, Facts, objections
 from rigctl.rig.protocols import Severity
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import RigSpec
+from rigctl.rig.wiring import Wiring, wired
 
 
 class Undecided:
@@ -49,6 +54,8 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
     safe_first(place.config or place.directory, place.directory)
     loaded = loaded_here(place.config, place.directory, place.buses)
     clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
+    factory = rig_factory(loaded, clock)
+    _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, lambda _: None), operation, said)
     errors: list[RigctlError] = []
     arguments = {name: value for name, value in said.items() if name != "why"}
     request = Request("manual", this_person(), str(said.get("why", "")), {"operation": operation, **arguments})
@@ -70,7 +77,7 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
         daemon.run_campaign(
             campaign_spec(loaded),
             place.directory,
-            rig_factory(loaded, clock),
+            factory,
             clock,
             _tell,
             decider=Undecided(),
@@ -84,6 +91,18 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
     if not result.safe.ok:
         raise RigctlError(f"manual {operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}")
     return answers[0]
+
+
+def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapping[str, Any]) -> None:
+    """Raise what this device, or its limits, will refuse whatever the rig says; nothing is on disk yet."""
+    device = str(said["device"])
+    check_able(wiring, operation, device)
+    commands = {
+        "set": lambda: Command(device, "setpoint", said["value"], wiring.actuators[device].device.unit),
+        "dose": lambda: Command(device, "dose", said["volume_ml"], "mL"),
+    }
+    if operation in commands and (against := objections(commands[operation](), Facts(spec.limits[device]))):
+        raise GuardRefused(f"{operation} {device}: refused: {'; '.join(against)}")
 
 
 def _tell(event: CampaignEvent) -> None:

@@ -170,6 +170,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "confirmed_s": times.confirmed_s,
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
         },
+        "follows": {v.name: v.follows for v in rig.variables if v.actuator},
         "starts": rig.starts,
         "care": rig.care,
         "tells": telling.told(loaded),

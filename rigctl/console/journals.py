@@ -72,7 +72,11 @@ def verify(path: Path) -> Verification:
         JournalNewer: a newer rigctl wrote it.
     """
     file, allowed = (path / FILE_NAME if path.is_dir() else path), Allowed()
-    verdict = verified(file, allowed.of)
+    try:
+        verdict = verified(file, allowed.of)
+    except UsageError as error:
+        allowed_here = "a journal's file, its state directory, or the configuration of a rig that has run"
+        raise UsageError(f"verify: got {path}, which is no journal, must be {allowed_here}") from error
     return Verification(file, verdict, tuple(allowed.unread))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from rigctl.campaign.following import LAST, MISSES
 from rigctl.config.forecast import Forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
@@ -13,7 +14,7 @@ from rigctl.printable import in_full
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
 from rigctl.rig.slewing import Slew, ramp
-from rigctl.rig.spec import CapSpec, LateSpec
+from rigctl.rig.spec import CapSpec, LateSpec, RigSpec
 
 
 def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
@@ -22,6 +23,7 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     alone = unguarded(rig, Registry.installed()) if loaded.wired else ()
     if alone:
         yield unguarded_told(alone)
+    yield from _follows(rig)
     for cap in rig.caps:
         yield _cap(cap, told)
     if rig.late is not None:
@@ -37,6 +39,18 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
         if meter.tariff is not None:
             rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
             yield f"The price of {meter.name} goes by the hour: {rates}; on average {in_full(float(meter.price), 4)}."
+
+
+def _follows(rig: RigSpec) -> Iterator[str]:
+    """Say how far each controlled variable may be from its setpoint, and which are not compared with theirs."""
+    moved = [v for v in rig.variables if v.actuator]
+    spans = [(v.name, v.follows) for v in moved if v.follows is not None]
+    if spans:
+        said = [f"{n} {f'{f.least:.3g} to ' * (f.least < f.most)}{f.most:.3g} {f.unit}".rstrip() for n, f in spans]
+        yield f"A controlled variable must be measured within this distance of its setpoint: {', '.join(said)}."
+        yield f"After {MISSES} misses in its last {LAST} trials no trial controls it until you have looked at it."
+    if blind := [v.name for v in moved if v.follows is None]:
+        yield f"No sensor of its own tells whether {' or '.join(blind)} follows its setpoint."
 
 
 def _late(late: LateSpec) -> Iterator[str]:

@@ -13,6 +13,7 @@ from rigctl.campaign.hindsight import prices
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
+from rigctl.campaign.upkeep import barred
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
 from rigctl.console.output import lines, number, settings, told
@@ -57,7 +58,9 @@ def from_journal(
     state = reader.policy_state() or {}
     micros = reader.glance.least_cost()
     found = study.recommended(loaded, history, state, None if micros is None else to_units(micros), now)
-    found = replace(found, awaited=study.awaited(loaded, history, state, found))
+    space, awaited = loaded.problem.space, study.awaited(loaded, history, state, found)
+    held = {space.control_sets[i].label: why for i, why in barred(reader, loaded.rig, space).items()}
+    found = replace(found, awaited=awaited, held=held)
     if not changes:
         return found
     priced = prices(reader, campaign_spec(loaded))
@@ -80,6 +83,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "worth": recommendation.worth,
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
+        **({"held": recommendation.held} if recommendation.held else {}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         **({} if recommendation.now is None else {"now": _plain(recommendation.now)}),

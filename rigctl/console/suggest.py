@@ -12,10 +12,9 @@ from typing import Any
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision, Looked, look_of
-from rigctl.campaign.eligibility import objections, unavailable
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.upkeep import by_wall, states
+from rigctl.campaign.upkeep import barred
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
@@ -83,9 +82,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        against = objections(loaded.rig, states(reader, loaded.rig, by_wall(loaded.rig.speedup)))
-        barred = unavailable(loaded.rig, space.control_sets, against)
-        return Known(past, reader.policy_state() or fresh, reader.idle.spent(), barred)
+        return Known(past, reader.policy_state() or fresh, reader.idle.spent(), barred(reader, loaded.rig, space))
 
 
 def _may_be_journal(file: Path) -> bool:

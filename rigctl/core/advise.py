@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.recommend import Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
@@ -19,7 +21,20 @@ def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency:
     lines = [line for reference in worth.references for line in say.reference(reference)]
     paying = [say.pay_back(p) for p in worth.pay_back]
     lines += ["What the dearer way buys:", *(f"  {line}" for line in paying)] if paying else []
-    return (*lines, "What controlling each variable does:", *(f"  {say.lesson(found)}" for found in worth.lessons))
+    return (
+        *_held(recommendation.held),
+        *lines,
+        "What controlling each variable does:",
+        *(f"  {say.lesson(found)}" for found in worth.lessons),
+    )
+
+
+def _held(held: Mapping[str, str]) -> list[str]:
+    """Name the control sets that cannot be played now, those with the same reason in one sentence."""
+    sets: dict[str, list[str]] = {}
+    for label, why in held.items():
+        sets.setdefault(why, []).append(label)
+    return [f"Held, so that no trial controls {' or '.join(labels)}: {why}." for why, labels in sets.items()]
 
 
 class _Words:

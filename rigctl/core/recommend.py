@@ -8,7 +8,7 @@ that they have played.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,6 +113,8 @@ class Recommendation:
     rule: Rule | None = None
     """What to control at which readings, where they are read before a trial; what stands here is for days they are not.
     None: nothing is read first, or it was not asked for."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Control sets that cannot be played now because of an instrument, and why."""
     now: Option | None = None
     """What is best at what was read just now; the choice where that tells nothing. None: it was not asked for."""
 

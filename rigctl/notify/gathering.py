@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, tzinfo
 from typing import Final
 
-from rigctl.campaign.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised, key_of, said
+from rigctl.campaign.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
 from rigctl.notify.texts import Message, News, Words
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import OVER
 
 GROUP_S: Final = 10.0
 """Wall seconds that the first alarm waits for others."""
@@ -71,15 +70,14 @@ class Gathering:
             known = before.get(key)
             if state.until and known is not None and not known.until:
                 self._over(key, state, now_s)
-        silent = self.book.shelved(event.source, event.message, event.at_s, event.utc)
-        if said(event.message)[1] != OVER and event.severity >= self.at_least and not silent:
-            key = key_of(event.source, event.message)
-            self._news(key, self.book.states[key], now_s)
+        silent = self.book.shelved(event.key, event.at_s, event.utc)
+        if event.state != "over" and event.severity >= self.at_least and not silent:
+            self._news(event.key, self.book.states[event.key], now_s)
         self._forget()
 
     def minded(self, event: Minded, now_s: float) -> None:
         """Take in that somebody has seen an alarm, has shelved it, or ended that."""
-        key = key_of(event.source, event.message)
+        key = event.key
         if event.verb in ("ack", "shelve"):
             self._waiting.pop(key, None)
         was = self.book.shelves.get(key)

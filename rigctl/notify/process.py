@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.campaign.alarms import Alarms, Minded, Raised, Shelf, key_of
+from rigctl.campaign.alarms import Alarms, Minded, Raised, Shelf
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
 from rigctl.notify.delivery import MOST, Delivery
@@ -98,7 +98,7 @@ class Notifier:
         spec = self.setup.telling.notify
         zone = ZoneInfo(spec.zone) if spec is not None and spec.zone else None
         self.words = Words(self.setup.rig, zone)
-        shelves = {key_of(s.source, s.message): Shelf(s.until_s, s.until_utc, s.who, s.why) for s in self.setup.shelved}
+        shelves = {(s.kind, s.source): Shelf(s.until_s, s.until_utc, s.who, s.why) for s in self.setup.shelved}
         least = Severity.MAJOR if spec is None else Severity(spec.at_least)
         self.gathering = Gathering(self.words, least, Alarms(shelves=shelves))
         if spec is not None and spec.alive is not None:
@@ -114,12 +114,13 @@ class Notifier:
         match told["event"]:
             case "alarm":
                 severity = Severity(told["severity"])
-                raised = Raised(severity, told["source"], told["message"], told["utc"], told["at_s"])
+                words = told["kind"], told["source"], told["message"], told["utc"], told["at_s"]
+                raised = Raised(severity, *words, state=told["state"], action=told["action"])
                 self.gathering.raised(raised, now_s)
             case "minded":
                 argument = f"alarm 0 for {told['seconds']:g} s"
-                who, words = (told["who"], told["why"]), (told["source"], told["message"])
-                minded = Minded(told["verb"], argument, *who, told["utc"], told["at_s"], *words)
+                who, key = (told["who"], told["why"]), (told["kind"], told["source"])
+                minded = Minded(told["verb"], argument, *who, told["utc"], told["at_s"], *key)
                 self.gathering.minded(minded, now_s)
             case "tick":
                 if self._alive is not None:

@@ -25,8 +25,8 @@ from rigctl.telling import Telling
 class Shelved:
     """An alarm that was shelved before this process began."""
 
+    kind: str
     source: str
-    message: str
     until_s: float
     """Rig time."""
     until_utc: str
@@ -62,7 +62,7 @@ def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[
     when = {"at_s": at_s, "utc": utc}
     match event:
         case AlarmRaised(alarm):
-            what = {"severity": int(alarm.severity), "source": alarm.source, "message": alarm.message}
+            what = {**plain(alarm), "severity": int(alarm.severity)}
             return {"event": "alarm", **when, **what}
         case AlarmMinded():
             return {"event": "minded", **when, **plain(event)}

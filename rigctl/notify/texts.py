@@ -11,7 +11,7 @@ from rigctl.campaign.alarms import AlarmState
 from rigctl.errors import counted
 from rigctl.page.words import AGAIN
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import STANDS
+from rigctl.rig.spec import Action
 
 Tone = Literal["failure", "warning", "success", "info"]
 """As the library that sends it has it."""
@@ -24,15 +24,15 @@ SEVERITIES: Final[Mapping[Severity, str]] = {
     Severity.MAJOR: "warning",
     Severity.INVALID: "stop",
 }
-DOES: Final[Mapping[str, str]] = {
-    "(warn)": "The campaign goes on.",
-    "(fail)": "The trial ends as failed, and everything is made safe. The campaign goes on.",
-    "(hold)": "Everything is made safe. The campaign waits until this is over, then goes on.",
-    "(safe)": "Everything is made safe, and the campaign ends.",
-    "(trip)": "Everything is made safe and stays so until a person resets the trip.",
-    STANDS: "It is looked at again and again until it is over.",
-    "": "It is told once: nothing will say that it is over.",
+DOES: Final[Mapping[Action | Literal[""], str]] = {
+    "warn": "The campaign goes on.",
+    "fail": "The trial ends as failed, and everything is made safe. The campaign goes on.",
+    "hold": "Everything is made safe. The campaign waits until this is over, then goes on.",
+    "safe": "Everything is made safe, and the campaign ends.",
+    "trip": "Everything is made safe and stays so until a person resets the trip.",
+    "": "It is looked at again and again until it is over.",
 }
+ONCE: Final = "It is told once: nothing will say that it is over."
 ENDINGS: Final[Mapping[str, str]] = {
     "budget": "nothing more fits the budget",
     "finished": "the policy has found enough",
@@ -136,13 +136,14 @@ class Words:
     def _about(self, news: News) -> str:
         state = news.state
         said = state.message if len(state.message) <= MOST_CHARS else f"{state.message[:MOST_CHARS]}…"
-        trial = f", trial {state.trial}" if state.trial is not None and not state.source.startswith("trial") else ""
+        trial = f", trial {state.trial}" if state.trial is not None else ""
         head = f"{SEVERITIES.get(state.severity, 'note').upper()} {state.source}: {said}"
         if news.what == "over":
             return f"OVER {state.source}: {said}\n(since {self.time(state.since)}; over {self.time(state.until)})"
         times = f", {counted(news.times, 'time')} since you were told last" if news.what == "again" else ""
         back = " It was shelved, and is back." if news.what == "unshelved" else ""
-        does = f"It is over since {self.time(state.until)}." if state.until and state.mark else DOES.get(state.mark, "")
+        does = DOES[state.action] if state.lasting else ONCE
+        does = f"It is over since {self.time(state.until)}." if state.until and state.lasting else does
         often = " It comes and goes: you are told again in an hour at the earliest." if news.flaps else ""
         return f"{head}\n(since {self.time(state.since)}{trial}{times})\n{does}{back}{often}"
 
@@ -160,7 +161,7 @@ def _over_title(news: Sequence[News]) -> str:
 
 
 def _trips(news: Sequence[News]) -> bool:
-    return any(n.state.mark == "(trip)" for n in news)
+    return any(n.state.action == "trip" for n in news)
 
 
 def _to_do(news: Sequence[News]) -> str:

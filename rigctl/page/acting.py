@@ -88,20 +88,18 @@ class Desk:
         """Begin a session for who has a token; slow those who guess."""
         check_origin(request)
         address = request.client.host if request.client is not None else "unknown"
-        wait_s = self.throttle.wait_s(address)
-        if wait_s > 0:
-            text = (
-                f"A token was wrong just now. Try again in {wait_s:.0f} s." if wait_s >= 1 else "Try again in a moment."
-            )
-            again = {"Retry-After": str(max(1, round(wait_s)))}
-            return HTMLResponse(plain_page("Too soon", [text], form=LOGIN_FORM), 429, again)
         secret = (await form(request)).get("token", "").strip()
         token = await asyncio.to_thread(self._tokens.found, secret)
         if token is None:
-            self.throttle.wrong(address)
+            wait_s, title = self.throttle.wait_s(), "That is no token of this campaign"
+            if wait_s > 0:
+                text = "Wrong tokens came too fast. The right token is let in at once."
+                again = {"Retry-After": str(max(1, round(wait_s)))}
+                return HTMLResponse(plain_page(title, [text], form=LOGIN_FORM), 429, again)
+            self.throttle.wrong()
             self.audit.denied(address, "wrong token")
-            return HTMLResponse(plain_page("That is no token of this campaign", [], form=LOGIN_FORM), 403)
-        self.throttle.right(address)
+            return HTMLResponse(plain_page(title, [], form=LOGIN_FORM), 403)
+        self.throttle.right()
         self.sessions.end(self.cookie(request))
         cookie = self.sessions.begin(token.name, token.sha256)
         await self.audit.login(token.name, address)

@@ -34,7 +34,8 @@ def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[Entry, ..
 
 def _alarm(alarm: AlarmRow) -> Entry:
     seen = f" (acknowledged by {alarm.acknowledged})" if alarm.acknowledged else ""
-    number, text = 0 if alarm.acknowledged else alarm.alarm, f"{alarm.message}{seen}"
+    mark = {"stands": alarm.action, "over": "over", "once": ""}[alarm.state]
+    number, text = 0 if alarm.acknowledged else alarm.alarm, f"{alarm.message}{f' ({mark})' if mark else ''}{seen}"
     return Entry(alarm.utc, alarm.trial, "alarm", alarm.severity.name, alarm.source, text, number)
 
 

@@ -86,7 +86,7 @@ def fixed(value: float | None, decimals: int) -> str:
 def alarm_words(alarm: AlarmState, now: datetime) -> str:
     """Say how an alarm stands, and who has seen or shelved it."""
     words = {
-        "stands": "stands" if alarm.mark else "seen by nobody",
+        "stands": "stands" if alarm.lasting else "seen by nobody",
         "acknowledged": f"stands, seen by {alarm.acknowledged}",
         "over": "over, seen by nobody",
         "settled": f"seen by {alarm.acknowledged}" if alarm.acknowledged else "over",

@@ -24,7 +24,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, 
 from rigctl.rig.abilities import AsksAgain, KeepsQuiet
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
-from rigctl.rig.values import OVER, STANDS, Alarm
+from rigctl.rig.values import Alarm
 
 T = TypeVar("T")
 
@@ -329,9 +329,9 @@ class Bus:
             return
         self._trouble = trouble
         if trouble:
-            self._on_alarm(Alarm(Severity.MAJOR, self.url, f"{trouble} {STANDS}"))
+            self._on_alarm(Alarm(Severity.MAJOR, self.url, trouble, kind="line", state="stands"))
         else:
-            self._on_alarm(Alarm(Severity.MINOR, self.url, f"the line works again {OVER}"))
+            self._on_alarm(Alarm(Severity.MINOR, self.url, "the line works again", kind="line", state="over"))
 
     # in the bus's thread ------------------------------------------------------------------------------------------
 

@@ -65,7 +65,8 @@ class Hands:
             UsageError: there is no such device.
             DeviceError: it does not answer as it should, or its bus is not simulated though the clock is sped up.
         """
-        handle = self._handle(device)
+        check_able(self.wiring, "recognise", device)
+        handle = self.wiring.handles[device]
         found = await handle.identify()
         await refuse_real_time_lapse(self.wiring, self.spec.speedup, handle.bus)
         return found
@@ -78,11 +79,14 @@ class Hands:
                 try:
                     found[name] = await handle.ask(handle.device.calibration, "calibration")
                 except DeviceError as error:
-                    self.on_alarm(Alarm(Severity.MINOR, name, f"its calibration is not known: {error}"))
+                    self._not_calibrated(name, error)
                 except Exception as error:  # noqa: BLE001 - a driver's mistake must not end the campaign
-                    told = f"its calibration is not known: {in_words(error)}"
-                    self.on_alarm(Alarm(Severity.MINOR, name, told))
+                    self._not_calibrated(name, error)
         return found
+
+    def _not_calibrated(self, name: str, error: Exception) -> None:
+        message = f"its calibration is not known: {in_words(error)}"
+        self.on_alarm(Alarm(Severity.MINOR, name, message, kind="calibration unread"))
 
     # one act each -----------------------------------------------------------------------------------------------------
 
@@ -93,12 +97,10 @@ class Hands:
             UsageError: it is neither.
             DeviceError: it does not answer as it should.
         """
-        handle = self._in_service(device)
+        handle = self._in_service(device, "read")
         if isinstance(handle.device, Sensor):
             return judged(await handle.ask(handle.device.read, "read"), self.spec.plausible.get(device))
-        if isinstance(handle.device, Meter):
-            return judged(await handle.ask(handle.device.total, "total"), None)
-        raise UsageError(f"{device}: got a device that reads nothing, must be one of {self._able(Sensor, Meter)}")
+        return judged(await handle.ask(cast("Meter", handle.device).total, "total"), None)
 
     async def apply(self, actuator: str, value: float | None) -> None:
         """Impose a value on one actuator, or release it (None), and confirm it by reading back.
@@ -108,10 +110,7 @@ class Hands:
             GuardRefused, Tripped: the guard does not let it pass; nothing was sent.
             ReadBackMismatch, DeviceError: it is not certain to hold; make everything safe.
         """
-        handle = self._in_service(actuator)
-        if actuator not in self.wiring.actuators:
-            raise UsageError(f"{actuator}: got no actuator, must be one of {', '.join(self.wiring.actuators)}")
-        known = cast("Handle[Actuator]", handle)
+        known = cast("Handle[Actuator]", self._in_service(actuator, "set"))
         await self.imposer.impose(known, value)
         await self.imposer.confirm(known, value)
 
@@ -146,21 +145,24 @@ class Hands:
         return said
 
     def _pump(self, name: str) -> Handle[Doser]:
-        handle = self._in_service(name)
-        if name not in self.wiring.dosers:
-            raise UsageError(f"{name}: got no pump, must be one of {', '.join(self.wiring.dosers) or 'none'}")
-        return cast("Handle[Doser]", handle)
+        return cast("Handle[Doser]", self._in_service(name, "dose"))
 
-    def _in_service(self, name: str) -> Handle[Device]:
-        handle = self._handle(name)
+    def _in_service(self, name: str, operation: str) -> Handle[Device]:
+        check_able(self.wiring, operation, name)
         if name in self.wiring.aside:
             raise UsageError(f"{name}: is out of service; `rigctl in-service {name}` puts it back")
-        return handle
-
-    def _handle(self, name: str) -> Handle[Device]:
-        if name not in self.wiring.handles:
-            raise UsageError(f"{name}: got no device of this rig, must be one of {', '.join(self.wiring.handles)}")
         return self.wiring.handles[name]
 
-    def _able(self, *kinds: type) -> str:
-        return ", ".join(n for n, h in self.wiring.handles.items() if isinstance(h.device, kinds))
+
+def check_able(wiring: Wiring, operation: str, device: str) -> None:
+    """Raise `UsageError` unless this operation can be done to this device; asks and opens nothing."""
+    reading = [name for name, handle in wiring.handles.items() if isinstance(handle.device, Sensor | Meter)]
+    what, able = {
+        "recognise": ("no device of this rig", list(wiring.handles)),
+        "read": ("a device that reads nothing", reading),
+        **dict.fromkeys(("set", "release"), ("no actuator", list(wiring.actuators))),
+    }.get(operation, ("no pump", list(wiring.dosers)))
+    if device not in wiring.handles:
+        what, able = "no device of this rig", list(wiring.handles)
+    if device not in able:
+        raise UsageError(f"{device}: got {what}, must be one of {', '.join(able) or 'none'}")

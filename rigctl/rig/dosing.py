@@ -1,8 +1,8 @@
 """The dose protocol: a volume is dispensed once, and what became of it is known or booked in full.
 
 caps -> INTENT on disk, with the pump's total before -> sent once -> SENT -> asked until it is over -> DONE with the
-actual volume. A dose is never repeated because its answer was lost: the pump's own total says what happened, and a
-pump that cannot testify (it restarted, or is silent) has the full volume booked against the caps.
+actual volume. A dose is never repeated because its answer was lost: what the pump shows and its total say what happened
+(see `testimony`), and a pump that may have restarted, or is silent, has the full volume booked against the caps.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
 from rigctl.rig.resting import Rest
+from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
 from rigctl.rig.values import Alarm, OpenDose
 
 
@@ -60,18 +61,6 @@ STOPS = 2
 """Times a pump is stopped before it counts as one that does not stop."""
 DIGITS = 9
 """Of a volume in mL: no pump gives less than a picolitre."""
-RESOLUTION_ML = 0.01
-"""Of a pump's total."""
-
-
-def witnessed_ml(before_ml: float, total: Reading, reset: bool) -> float | None:
-    """Return what was dispensed since the pump's total stood at `before_ml`; None when the pump cannot say.
-
-    A total that fell shows a restart even when the pump's notice of it was lost.
-    """
-    if reset or not total.valid or not math.isfinite(total.value) or total.value < before_ml - RESOLUTION_ML:
-        return None
-    return max(total.value - before_ml, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +71,9 @@ class _Dose:
     id: int
     volume_ml: float
     before_ml: float
-    opening: int | None = None
-    """Of the pump's line when it was sent: on another one the notice of a restart may be lost; None: it is."""
+    """The pump's total before it."""
+    since_s: float = -math.inf
+    """Rig time at which that was read."""
 
     @property
     def expected_s(self) -> float:
@@ -156,11 +146,11 @@ class Dispenser:
         # a share of a cap may come out a hair above it, and of a smallest dose a hair below
         volumes = [(pump, round(volume_ml, DIGITS)) for pump, volume_ml in volumes]
         await self._guard.admit_doses(volumes)  # no pump is asked for what is refused
-        before = [await self._ready(pump) for pump, _ in volumes]
+        since_s, before = self._clock.now_s(), [await self._ready(pump) for pump, _ in volumes]
         async with self._booking:
             permits = await self._guard.admit_doses(volumes)
             doses = [
-                _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+                _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml, since_s)
                 for (pump, volume_ml), before_ml in zip(volumes, before, strict=True)
             ]
         given: list[float] = []
@@ -169,42 +159,38 @@ class Dispenser:
             try:
                 given.append(await self._carried_out(dose, permit))
                 if len(doses) > 1 and given[-1] < dose.volume_ml - self._timing.slack_of(dose.volume_ml):
-                    raise ReadBackMismatch(f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost")
+                    told = f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost"
+                    raise ReadBackMismatch(told, devices=[dose.pump.name])
             except (DeviceError, GuardRefused, Tripped) as error:
                 begun = doses.index(dose) + 1
                 for other in doses[begun:]:
                     await self._doses.done(other.id, 0.0, f"not sent: {error}")
                 if len(doses) > 1:
-                    self._alarm(Severity.MAJOR, dose.pump.name, _imbalance(doses, dose, given[: begun - 1]))
+                    told = _imbalance(doses, dose, given[: begun - 1])
+                    self._alarm(Severity.MAJOR, dose.pump.name, "ratio lost", told)
                 raise
         return given
 
     async def _carried_out(self, dose: _Dose, permit: DosePermit) -> float:
-        dose = replace(dose, opening=dose.pump.opening)
         started_s = self._clock.now_s()
-        certain = await self._send(dose, permit)
+        confirmed, refusal = await self._send(dose, permit)
         await self._doses.sent(dose.id)
-        status = await self._watch(dose)
+        status, ran_at_ml = await self._watch(dose)
         if status is None:
-            return await self._silent(dose)
-        if status.reset:
-            raise await self._unknown(dose, "the pump restarted in mid-dose", DeviceFault)
+            return await self._silent(dose, ran_at_ml)
         if status.running:
-            return await self._overrun(dose)
-        if status.fault:  # or noise that the pump heard meanwhile: its total knows
-            risen_ml = await _testified(dose, self._timing)
-            if risen_ml is None:
-                raise await self._unknown(dose, f"it says {status.fault}, and its total tells nothing", DeviceFault)
-            if risen_ml <= RESOLUTION_ML:
-                raise await self._refused(dose, status.fault)
+            return await self._overrun(dose, ran_at_ml)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
-        certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
-        actual_ml = await (_shown(dose, status, self._timing) if certain else _testified(dose, self._timing))
-        if actual_ml is None and certain:
-            raise await self._unknown(dose, "it fell short, and its total shows a restart or nothing", DeviceFault)
-        if actual_ml is None:
-            raise await self._unknown(dose, "it is not certain that it ran, and the pump's total tells nothing")
-        return await self._done(dose, actual_ml)
+        in_time = self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
+        refusal = refusal or status.fault
+        given_ml = await self._given(dose, status, ran_at_ml, timely=confirmed and in_time and not refusal)
+        if given_ml is None:
+            said = f" after it said {refusal}" if refusal else ""
+            why = "the pump restarted in mid-dose" if status.reset else f"it may have restarted{said}"
+            raise await self._unknown(dose, why, DeviceFault)
+        if refusal and given_ml <= RESOLUTION_ML:  # else it was noise that the pump refused
+            raise await self._refused(dose, refusal)
+        return await self._done(dose, given_ml)
 
     async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
         """Settle a dose whose end was not recorded; never sends one. Raises `JournalError` as `dispense`."""
@@ -213,7 +199,7 @@ class Dispenser:
             status = await pump.ask(pump.device.dose_status, "dose status")
             if status.running:
                 status = await self._halt(pump)
-            total = await pump.ask(pump.device.total_volume_ml, "total volume")
+            actual_ml = None if status.running else await self._given(dose, status)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: no trial can be closed before this is
             await self._unknown(dose, f"the pump cannot be asked: {in_words(error)}")
             return
@@ -221,7 +207,6 @@ class Dispenser:
             await self._unknown(dose, "it still runs and does not stop")
             await self._trip(f"{pump.name} does not stop")
             return
-        actual_ml = _told_by(dose, total, self._timing, reset=status.reset)
         if actual_ml is None:
             await self._unknown(dose, "the pump's total does not show whether it restarted")
             return
@@ -234,7 +219,8 @@ class Dispenser:
         await pump.ask(pump.device.ready, "ready")
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
-            self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
+            message = "the pump restarted since its last dose; its totals began anew"
+            self._alarm(Severity.MINOR, pump.name, "restarted", message)
         if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
             raise DeviceFault("runs although nobody asked it to, so no dose was sent; who is at it?", device=pump.name)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -244,40 +230,74 @@ class Dispenser:
         await self.stood_at(pump, total)
         return total.value
 
-    async def _send(self, dose: _Dose, permit: DosePermit) -> bool:
-        """Send it once; tell whether the pump confirmed."""
+    async def _send(self, dose: _Dose, permit: DosePermit) -> tuple[bool, str]:
+        """Send it once; tell whether the pump confirmed, and why it seems to refuse."""
         try:
             await self._guard.start_dose(permit)
-        except (DeviceFault, IdentityMismatch) as error:
-            status = await _status(dose.pump)
-            if status is None or not (status.running or await _testified(dose, self._timing)):
-                raise await self._refused(dose, str(error)) from error
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: it is given, though it seemed refused: {error}")
-            return False
+        except IdentityMismatch as error:
+            raise await self._refused(dose, str(error)) from error
+        except DeviceFault as error:
+            return False, str(error)
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
             _over(dose, self.turns)
             raise
         except DeviceError as error:
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
-            return False
-        return True
+            message = f"{dose}: unknown whether it runs, not sent again: {error}"
+            self._alarm(Severity.MINOR, dose.pump.name, "dose unconfirmed", message)
+            return False, ""
+        return True, ""
 
-    async def _watch(self, dose: _Dose) -> DoseStatus | None:
-        """Ask until the dose is over or its deadline has passed: the last answer, None if there was none at the end."""
+    async def _watch(self, dose: _Dose) -> tuple[DoseStatus | None, float | None]:
+        """Ask until the dose is over or its deadline has passed.
+
+        Returns:
+            The last answer, None if there was none at the end; and the most that it showed while it ran, mL.
+        """
         expected_s, now_s = dose.expected_s, self._clock.now_s()
         due_s = now_s + expected_s
         until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
         until_wall_s = self._wall() + self._timing.floor_s
         look_s = self._timing.look_s * self._clock.speedup
+        ran_at_ml: float | None = None
         while True:
             left_s = due_s - self._clock.now_s()
             await self._rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
             status = await _status(dose.pump)
             if status is not None and (status.reset or not status.running):
-                return status
+                return status, ran_at_ml
+            if status is not None:
+                ran_at_ml = max(status.dispensed_ml, ran_at_ml or 0.0)
             if self._clock.now_s() > until_s and self._wall() > until_wall_s:
-                return status
+                return status, ran_at_ml
+
+    async def _given(
+        self, dose: _Dose, status: DoseStatus, ran_at_ml: float | None = None, *, timely: bool = False
+    ) -> float | None:
+        """Return what a dose that is over gave, by all that the pump says; None where it cannot be known."""
+        pump, slack_ml = dose.pump, self._timing.slack_of(dose.volume_ml)
+        total: Reading | None = None
+        with suppress(DeviceError):  # no testimony
+            total = await pump.ask(pump.device.total_volume_ml, "total volume")
+        if total is not None and not (total.valid and math.isfinite(total.value)):
+            total = None
+        heard = Account(
+            asked_ml=dose.volume_ml,
+            slack_ml=slack_ml,
+            before_ml=dose.before_ml,
+            total_ml=None if total is None else total.value,
+            most_ml=slack_ml + most_ml(pump.device, self._clock.now_s() - dose.since_s),
+            shown_ml=status.dispensed_ml,
+            ran_at_ml=ran_at_ml,
+            timely=timely,
+            reset=status.reset,
+        )
+        if heard.jumped:
+            message = f"{dose}: its total went from {dose.before_ml:g} to {heard.total_ml:g} mL, more than it can give"
+            self._alarm(Severity.MAJOR, pump.name, "total jumped", message)
+        if total is not None:
+            await self.stood_at(pump, total)
+        return heard.given_ml
 
     # its possible ends --------------------------------------------------------------------------------------------
 
@@ -286,46 +306,50 @@ class Dispenser:
         _over(dose, self.turns)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
-            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
+            self._alarm(Severity.MINOR, dose.pump.name, "dose short", f"{dose}: short, {actual_ml:g} mL dispensed")
         elif actual_ml > dose.volume_ml + slack_ml:
-            self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed")
+            self._alarm(Severity.MAJOR, dose.pump.name, "dose over", f"{dose}: too much, {actual_ml:g} mL dispensed")
         return actual_ml
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Book nothing; return the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
         _over(dose, self.turns)
-        self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
-        return DeviceFault(f"{dose}: refused by the pump: {why}")
+        self._alarm(Severity.MINOR, dose.pump.name, "dose refused", f"{dose}: refused, 0 mL booked: {why}")
+        return DeviceFault(f"{dose}: refused by the pump: {why}", devices=[dose.pump.name])
 
-    async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
+    async def _unknown(
+        self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout, at_least_ml: float = 0.0
+    ) -> DeviceError:
         """Book it in full; return the error to raise."""
-        await self._doses.unknown(dose.id, dose.volume_ml, why)
+        await self._doses.unknown(dose.id, max(dose.volume_ml, at_least_ml), why)
         _over(dose, self.turns)
-        self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
-        return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
+        self._alarm(Severity.MAJOR, dose.pump.name, "dose unknown", f"{dose}: unknown, booked in full: {why}")
+        return kind(f"{dose}: unknown what was dispensed, booked in full: {why}", devices=[dose.pump.name])
 
-    async def _silent(self, dose: _Dose) -> float:
+    async def _silent(self, dose: _Dose, ran_at_ml: float | None) -> float:
         """After no answer up to the deadline, stop it if it can be reached after all, and ask once more."""
         try:
             status = await self._halt(dose.pump)
         except DeviceError as error:
             raise await self._unknown(dose, f"the pump does not answer: {error}") from error
-        actual_ml = None if status.reset or status.running else await _testified(dose, self._timing)
+        actual_ml = None if status.running else await self._given(dose, status, ran_at_ml)
         if actual_ml is None:
-            raise await self._unknown(dose, "the pump was silent and its total tells nothing")
+            raise await self._unknown(dose, "the pump was silent, and may have restarted")
         return await self._done(dose, actual_ml)
 
-    async def _overrun(self, dose: _Dose) -> float:
+    async def _overrun(self, dose: _Dose, ran_at_ml: float | None) -> float:
         """Stop what still runs past the deadline, verify, trip."""
+        actual_ml, shown_ml = None, ran_at_ml or 0.0
         try:
             status = await self._halt(dose.pump)
-            actual_ml = None if status.running or status.reset else await _testified(dose, self._timing)
+            shown_ml = max(shown_ml, status.dispensed_ml)
+            actual_ml = None if status.running else await self._given(dose, status, ran_at_ml)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
-            actual_ml, ended = None, f"cannot be stopped: {error}"
+            ended = f"cannot be stopped: {error}"
         if actual_ml is None:
-            await self._unknown(dose, f"it ran past its deadline and {ended}")
+            await self._unknown(dose, f"it ran past its deadline and {ended}", at_least_ml=shown_ml)
         else:
             await self._done(dose, actual_ml)
         reason = f"{dose}: ran past its deadline and {ended}"
@@ -344,8 +368,8 @@ class Dispenser:
                 break
         return replace(status, reset=reset)
 
-    def _alarm(self, severity: Severity, source: str, message: str) -> None:
-        self._on_alarm(Alarm(severity, source, message))
+    def _alarm(self, severity: Severity, source: str, kind: str, message: str) -> None:
+        self._on_alarm(Alarm(severity, source, message, kind=kind))
 
 
 async def _status(pump: Handle[Doser]) -> DoseStatus | None:
@@ -357,38 +381,6 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
 
 def _over(dose: _Dose, turns: dict[str, int]) -> None:
     turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))
-
-
-def _told_by(dose: _Dose, total: Reading, timing: DoseTiming, *, reset: bool) -> float | None:
-    """Return what its pump's total says that was dispensed, mL; None where it cannot say.
-
-    A total that one dose can reach may be all that a pump gave since it restarted while nobody watched.
-    """
-    actual_ml, slack_ml = witnessed_ml(dose.before_ml, total, reset), timing.slack_of(dose.volume_ml)
-    watched = dose.opening is not None and dose.opening == dose.pump.opening
-    if actual_ml is None or watched:
-        return actual_ml
-    telling = total.value > dose.volume_ml + slack_ml or actual_ml >= dose.volume_ml - slack_ml
-    return actual_ml if telling else None
-
-
-async def _testified(dose: _Dose, timing: DoseTiming) -> float | None:
-    try:
-        total = await dose.pump.ask(dose.pump.device.total_volume_ml, "total volume")
-    except DeviceError:
-        return None  # no testimony: the caller books in full and says so
-    return _told_by(dose, total, timing, reset=False)
-
-
-async def _shown(dose: _Dose, status: DoseStatus, timing: DoseTiming) -> float | None:
-    """Return what it dispensed, mL; None where it fell short and that may be what it did after a restart.
-
-    A pump that restarted shows what it dispensed since, or nothing; the notice of it may be lost on the line.
-    """
-    if status.dispensed_ml >= dose.volume_ml - timing.slack_of(dose.volume_ml):
-        return status.dispensed_ml
-    risen_ml = await _testified(dose, timing)
-    return None if risen_ml is None else max(risen_ml, status.dispensed_ml)
 
 
 def _imbalance(doses: Sequence[_Dose], failed: _Dose, before: Sequence[float]) -> str:

@@ -296,7 +296,7 @@ class Guard:
         fits = tuple(replace(b, hour_ml=0.0, day_ml=0.0, campaign_ml=0.0) for b in booked)
         if not objections(command, replace(facts.later(), booked=fits), self._checks):
             raise CapSpent(message, command.actuator, command.value)
-        raise GuardRefused(message)
+        raise GuardRefused(message, devices=[command.actuator])
 
 
 async def _booked(doses: DoseLog, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:

@@ -67,11 +67,6 @@ class Handle(Generic[D]):
         return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
 
     @property
-    def opening(self) -> int | None:
-        """Return which opening of its line it was last recognised on; None where it was not, or is not any more."""
-        return None if self._known_on is None else self._known_on.opened
-
-    @property
     def anonymous(self) -> bool:
         return isinstance(self.device, Anonymous) and self.device.anonymous
 

@@ -103,7 +103,7 @@ class Imposer:
         wired = {v.name: v for v in self.spec.variables if v.actuators}
         aside = sorted(self.wiring.aside & {name for v in setpoints for name in wired.get(v, _NOTHING).actuators})
         if aside:
-            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back")
+            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back", devices=aside)
         unknown = sorted(set(setpoints) - set(wired))
         if unknown:
             raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")
@@ -158,7 +158,7 @@ class Imposer:
         except DeviceError as error:
             doing = "release" if value is None else f"apply {value:g}"
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
-            self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
+            self.on_alarm(Alarm(Severity.MINOR, actuator.name, message, kind="command unknown"))
             await self.confirm(actuator, value)
             if value is not None:
                 self.guard.stands_at(actuator.name, value)
@@ -170,8 +170,8 @@ class Imposer:
         denied = await self.denial(actuator, value, within)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
-            self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message))
-            raise ReadBackMismatch(message)
+            self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message, kind="read-back"))
+            raise ReadBackMismatch(message, devices=[actuator.name])
 
     async def denial(self, actuator: Handle[Actuator], value: float | None, within: float = 0.0) -> str:
         """Return what the instrument says instead of holding `value`, or being released (None); empty if it does.
@@ -203,13 +203,16 @@ class Imposer:
         """A pump that is not chosen stands still; one that runs is stopped, and asked again."""
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
-            self.on_alarm(Alarm(Severity.MINOR, pump.name, "the pump restarted; its totals began anew"))
+            message = "the pump restarted; its totals began anew"
+            self.on_alarm(Alarm(Severity.MINOR, pump.name, message, kind="restarted"))
         if not status.running:
             return
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, "the pump runs although nothing was asked of it: stopping it"))
+        message = "the pump runs although nothing was asked of it: stopping it"
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked run"))
         await self.guard.stop(pump)
         if (await pump.ask(pump.device.dose_status, "dose status")).running:
-            raise ReadBackMismatch(f"{self._serves(pump.name)}: {pump.name} runs, wanted stopped")
+            message = f"{self._serves(pump.name)}: {pump.name} runs, wanted stopped"
+            raise ReadBackMismatch(message, devices=[pump.name])
 
     async def _give(self, volumes: Mapping[str, float]) -> None:
         """Give every volume that is a variable's, once; what was given is what is measured of it."""

@@ -24,6 +24,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, Clock, Device, DoseLog, Doser, Reading, Severity
 from rigctl.rig.spec import WatchSpec
+from rigctl.rig.testimony import RESOLUTION_ML, most_ml
 from rigctl.rig.values import Alarm, Glance, Seen
 from rigctl.rig.wiring import Wiring
 
@@ -79,7 +80,8 @@ class Lookout:
     """Driven actuators that were asked and have not answered since: from when, wall time. A slow bus is no silence."""
     _astray: dict[str, str] = field(default_factory=dict)
     _strays: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _totals: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _totals: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+    """By pump: how many doses it had been asked for, its total then, mL, and when that was, rig time."""
     _broken: set[str] = field(default_factory=set)
     _fed: Mapping[str, tuple[Handle[Device], Heart]] = field(default_factory=dict)
     """By device: what feeds a watchdog in it. A look of the watch begins each round: a loop that hangs feeds none."""
@@ -157,7 +159,7 @@ class Lookout:
             self._broken.add(bus.url)
             message = f"the watch cannot look: {in_words(error)}"
             detail = "".join(traceback.format_exception(error))
-            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail))
+            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail, kind="watch blind"))
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.every_s
@@ -204,14 +206,13 @@ class Lookout:
         """A pump that nothing was asked of stands still; one that runs is stopped, and what it dispensed is booked."""
         ours = self.dosing().get(pump.name, 0)
         if ours < 0:  # a dose of ours is under way
-            self._totals.pop(pump.name, None)
             return
         status = await pump.ask(pump.device.dose_status, "dose status")
         if self.dosing().get(pump.name, 0) != ours:
             return
         if status.reset:  # told once, to whoever asks first
             message = "the pump restarted; its totals began anew. Is its supply strong enough?"
-            self.on_alarm(Alarm(Severity.MINOR, pump.name, message))
+            self.on_alarm(Alarm(Severity.MINOR, pump.name, message, kind="restarted"))
         if status.running:
             await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -220,8 +221,8 @@ class Lookout:
         await self._book(pump, ours, total, status.dispensed_ml if status.running else 0.0, ran=status.running)
 
     async def book_unasked(self, pump: Handle[Doser], total: Reading) -> None:
-        """Book what a pump has given by itself since it was looked at last, by its total before a dose of ours."""
-        await self._book(pump, self.dosing().get(pump.name, 0), total, 0.0, ran=False)
+        """Book what a pump has given by itself since it was looked at last, by its total before or after a dose."""
+        await self._book(pump, abs(self.dosing().get(pump.name, 0)), total, 0.0, ran=False)
 
     async def _stop(self, pump: Handle[Doser]) -> None:
         """Stop it; what cannot be stopped or asked what it dispensed is an objection all the same."""
@@ -229,25 +230,37 @@ class Lookout:
         told_s, _ = self._strays.get(pump.name, (-math.inf, ""))
         self._strays[pump.name] = (time.monotonic(), why)
         if time.monotonic() - told_s > REMEMBERED_S:
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}: stopping it. Is another program or hand at it?"))
+            message = f"{why}: stopping it. Is another program or hand at it?"
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked run"))
         await self.guard.stop(pump, within_s=pump.timeout_s)
 
     async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:
-        known = self._totals.get(pump.name)
-        self._totals[pump.name] = (ours, total.value)
-        risen_ml = total.value - known[1] if known is not None and known[0] == ours else running_ml
+        now_s, known = self.clock.now_s(), self._totals.get(pump.name)
+        risen_ml = running_ml
+        if known is not None and known[0] == ours:
+            fell = total.value < known[1] - RESOLUTION_ML  # it restarted, and has given all of its total since
+            risen_ml = total.value - (0.0 if fell else known[1])
+            if not ran and not fell and risen_ml <= STRAY_ML:  # what drips adds up
+                return
+            if risen_ml > STRAY_ML + most_ml(pump.device, now_s - known[2]):
+                why = f"its total went from {known[1]:g} to {total.value:g} mL, more than it can give"
+                self.on_alarm(Alarm(Severity.MAJOR, pump.name, why, kind="total jumped"))
+                risen_ml = running_ml
+        self._totals[pump.name] = (ours, total.value, now_s)
         if not ran and risen_ml <= STRAY_ML:
             return
         risen_ml = max(risen_ml, 0.0)
         why = f"{pump.name} dispensed {risen_ml:.2f} mL that nobody asked for"
         self._strays[pump.name] = (time.monotonic(), why)
         stopped = "; it was stopped" if ran else ""
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}{stopped}. Is another program or hand at it?"))
+        message = f"{why}{stopped}. Is another program or hand at it?"
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked volume"))
         try:
             dose = await self.doses.intend(pump.name, max(risen_ml, STRAY_ML), max(total.value - risen_ml, 0.0))
             await self.doses.done(dose, risen_ml, "not asked for by us")
         except RigctlError as error:
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}, and it could not be booked: {error}"))
+            message = f"{why}, and it could not be booked: {error}"
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="not booked"))
 
     def _seen(self, probe: Probe, now_s: float) -> Seen:
         record, rules = probe.record, probe.rules

@@ -162,7 +162,8 @@ class Metering:
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
             reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), in_words(error))
         if not reading.valid:
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
+            message = f"meter {name} cannot be read: {reading.detail}"
+            self._on_alarm(Alarm(Severity.MINOR, handle.name, message, kind=f"meter {name} unread"))
         return reading
 
     async def _sample(self) -> set[str]:
@@ -228,7 +229,8 @@ class Metering:
             self._tell_mistake("the power is no longer sampled between readings", error)
 
     def _tell_mistake(self, what: str, error: Exception) -> None:
-        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {in_words(error)}"))
+        message = f"{what}: {in_words(error)}"
+        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), message, kind="power not sampled"))
 
     async def stop(self) -> None:
         for task in (self._sampling, self._waiting):

@@ -22,7 +22,7 @@ from rigctl.rig.resting import Rest, resting
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.values import OVER, STANDS, Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
 
 
@@ -168,7 +168,7 @@ class Rig:
         for name, measurement in out.items():
             if measurement.severity is not Severity.NONE:
                 severity = min(measurement.severity, Severity.MAJOR)
-                self._on_alarm(Alarm(severity, name, measurement.detail))
+                self._on_alarm(Alarm(severity, name, measurement.detail, kind="measurement"))
         given = self._imposer.given
         for v in () if look else self.spec.variables:
             if v.actuator is not None and v.actuator in self.spec.volumes:
@@ -199,9 +199,11 @@ class Rig:
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
             if name not in self._unsafe:  # one alarm, not one per attempt
-                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why} {STANDS}"))
+                message = f"not confirmed in its safe state: {why}"
+                self._on_alarm(Alarm(Severity.MAJOR, name, message, kind="unconfirmed", state="stands"))
         for name in sorted(self._unsafe.difference(report.failed)):
-            self._on_alarm(Alarm(Severity.MINOR, name, f"confirmed in its safe state {OVER}"))
+            message = "confirmed in its safe state"
+            self._on_alarm(Alarm(Severity.MINOR, name, message, kind="unconfirmed", state="over"))
         self._unsafe = frozenset(report.failed)
         return report
 
@@ -230,12 +232,12 @@ class Rig:
             why = f"no doser is called {left.actuator} any more"
             await self._doses.unknown(left.dose, left.volume_ml, why)
             message = f"dose {left.dose} of {left.volume_ml:g} mL: unknown, booked in full: {why}"
-            self._on_alarm(Alarm(Severity.MAJOR, left.actuator, message))
+            self._on_alarm(Alarm(Severity.MAJOR, left.actuator, message, kind="dose unknown"))
 
     async def trip(self, reason: str) -> SafeReport:
         """Latch the trip, then everything to its safe state. No command but those to safety passes any more."""
         self.guard.trip(reason)
-        self._on_alarm(Alarm(Severity.MAJOR, self.spec.name, f"tripped: {reason}"))
+        self._on_alarm(Alarm(Severity.MAJOR, self.spec.name, f"tripped: {reason}", kind="tripped"))
         return await self.safe()
 
     async def close(self) -> None:

@@ -116,6 +116,18 @@ class CareSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowSpec:
+    """How far a controlled variable may be measured from its setpoint, engineering units."""
+
+    most: float
+    """While nothing is known of it; beyond this it never may."""
+    least: float
+    """It always may be as far off as this; equal to `most` where the configuration says how far."""
+    unit: str
+    """As shown; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class VariableWiring:
     """Which instruments serve a variable."""
 
@@ -126,6 +138,8 @@ class VariableWiring:
     """How far a setpoint read back may be from the one sent, engineering units."""
     second: str | None = None
     """A second pump, that moves the variable the other way than the first: pH down and pH up."""
+    follows: FollowSpec | None = None
+    """None: it cannot be controlled, or no sensor of its own tells whether it follows."""
 
     @property
     def actuators(self) -> tuple[str, ...]:
@@ -345,6 +359,13 @@ class RigSpec:
         """Tell whether anything of it goes by civil time."""
         hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
         return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
+
+    def device_of(self, name: str) -> str:
+        """Return the device of this name, or the sensor of the variable or outcome of this name; empty: none."""
+        if name in self.devices:
+            return name
+        sensors = {v.name: v.sensor for v in self.variables} | {o.name: o.sensor for o in self.further}
+        return {**sensors, self.outcome_name: self.outcome_sensor}.get(name, "")
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

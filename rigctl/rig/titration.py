@@ -25,6 +25,9 @@ RESPONSE = 0.2
 """A dose that moves the reading by less than this share of what it should counts as one without response."""
 UNANSWERED_DOSES = 2
 """After so many of them in a row nothing more is dosed in this trial."""
+DENIED, MOVED = 0.2, 0.5
+"""A dose of which the pump denies all but the first share, and which moves the reading by the second of what it should,
+was given all the same."""
 FRESH_READINGS = 3
 """Attempts at a valid reading before dosing is given up."""
 
@@ -105,7 +108,8 @@ class Titration:
 
         Raises:
             GarbledReply: no valid reading, so nothing (more) was dosed.
-            ReadBackMismatch: overshot, no response to doses, or still off after `max_doses`.
+            ReadBackMismatch: overshot, no response to doses, still off after `max_doses`, or the probe saw a dose that
+                the pump denies.
             Tripped: too many doses without response, over all trials; nothing (more) was dosed.
         """
         reading = await self._fresh()
@@ -119,6 +123,7 @@ class Titration:
             doses += 1
             await self.rest(side.spec.mix_s)
             before, reading = reading, await self._fresh()
+            await self._hold_against(side, volume_ml, dispensed_ml, reading - before)
             unanswered = 0 if await self._responded(side, reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
                 silent = counted(unanswered, "dose")
@@ -138,6 +143,20 @@ class Titration:
     def _side(self, missing: float) -> Side:
         """Return the pump that moves the reading there; the only one if there is one."""
         return next((s for s in self._sides if missing / s.spec.effect_per_ml > 0), self._sides[0])
+
+    async def _hold_against(self, side: Side, asked_ml: float, dispensed_ml: float, moved: float) -> None:
+        """Book in full a dose that the pump denies and the probe has seen; raises `ReadBackMismatch` then."""
+        expected = side.spec.effect_per_ml * asked_ml
+        if dispensed_ml > DENIED * asked_ml or moved / expected < MOVED or abs(moved) <= side.spec.tolerance:
+            return
+        doses, name, probe = self.evidence.doses, side.pump.name, side.spec.sensor
+        why = f"booked {dispensed_ml:g} of {asked_ml:g} mL, but {probe} moved by {moved:g}, expected {expected:g}"
+        denied = await doses.intend(name, asked_ml - dispensed_ml, 0.0)
+        await doses.unknown(denied, asked_ml - dispensed_ml, why)
+        await doses.answered(name, probe, moved=moved, expected=expected, answered=True)
+        message = f"{why}: the dose counts in full. Look at the pump, its supply and {probe}"
+        self.on_alarm(Alarm(Severity.MAJOR, name, message, kind="dose denied"))
+        raise ReadBackMismatch(message, device=name)
 
     async def _responded(self, side: Side, moved: float, dispensed_ml: float) -> bool:
         """Tell whether the reading moved as it should, which is kept as evidence."""
@@ -161,8 +180,8 @@ class Titration:
             f"{self.probe.name}: {self.spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
             f"within {self.spec.tolerance:g}: {why}"
         )
-        self.on_alarm(Alarm(Severity.MAJOR, self.pump.name, message))
-        raise ReadBackMismatch(message)
+        self.on_alarm(Alarm(Severity.MAJOR, self.pump.name, message, kind="setpoint missed"))
+        raise ReadBackMismatch(message, devices=[self.pump.name, self.spec.sensor])
 
     async def _fresh(self) -> float:
         """Take a valid reading now; a single INVALID one is asked again."""

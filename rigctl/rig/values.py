@@ -8,6 +8,7 @@ from typing import Literal
 
 from rigctl.printable import printable
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +27,25 @@ class Measurement:
     detail: str = ""
 
 
-STANDS = "(stands)"
-"""At the end of an alarm's message: its cause lasts, and another alarm will say when it is gone."""
-OVER = "(over)"
-"""At the end of that other alarm's message; it has the same source."""
-
-
 AlarmMark = Literal["stands", "over", "once"]
 """Its cause lasts, and another alarm of the same kind and source says when it is gone; that other alarm; neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something a person should know; recorded whatever happens next."""
+    """Tells a person of something; recorded whatever happens next."""
 
     severity: Severity
     source: str
-    """Device, actuator or part that raises it."""
+    """Names the device, or the part of the campaign, that it is about."""
     message: str
     detail: str = ""
-    """For whoever mends it: a traceback."""
-    kind: str = ""
-    """What it is about, in one or two words of the field, e.g. `dose unknown`: with `source` it is the alarm's identity."""
-    state: AlarmMark = "once"
+    """A traceback, for whoever mends it."""
+    kind: str = field(kw_only=True)
+    """What is wrong in a few words of the field, e.g. `dose unknown`; kind and source are the alarm's identity."""
+    state: AlarmMark = field(default="once", kw_only=True)
+    action: Action | Literal[""] = field(default="", kw_only=True)
+    """What the watch does because of it."""
 
     def __post_init__(self) -> None:
         for name in ("source", "message", "detail"):

@@ -53,6 +53,33 @@ class Bad(TenLines):
     def segfaults(self):
         ctypes.string_at(0)
 
+    def forks(self):
+        """Both come back and answer."""
+        os.fork()
+
+    def doubles(self):
+        """From now on every answer is given twice."""
+        main = sys.modules["__main__"]
+        framed = main.framed
+        main.framed = lambda *of: framed(*of) * 2
+
+    def lags(self):
+        """After the next answer, each is that to the question before."""
+        main, sent = sys.modules["__main__"], []
+        framed = main.framed
+
+        def late(*of):
+            sent.append(framed(*of))
+            return sent[-2:][0]
+
+        main.framed = late
+
+    def babbles(self):
+        """The next answer is of the right form, but for what stands in it."""
+        main = sys.modules["__main__"]
+        framed = main.framed
+        main.framed = lambda *of: framed(*of)[:-4] + b"what"
+
     def prints(self):
         """More than a pipe takes, on both streams, and where an answer would go."""
         for stream in (sys.stdout, sys.stderr):

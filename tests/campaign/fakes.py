@@ -125,6 +125,8 @@ class FakeRig(FakeLooks):
     """The same of looks."""
     counters: dict = field(default_factory=dict)
     """Meter -> function from the true reading to the reported one."""
+    metered: tuple = ("power", "acid")
+    """Meters that count."""
     unsafe: list = field(default_factory=list)
     """What `safe` cannot confirm, attempt by attempt: dictionaries of reasons; then everything is safe."""
     idle_kwh: float = 0.0
@@ -191,6 +193,7 @@ class FakeRig(FakeLooks):
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
+        totals = {name: total for name, total in totals.items() if name in self.metered}
         totals[ASLEEP] = (self.world.total("asleep", "s"), "s")
         readings = {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
         if self.idle_kwh:

@@ -311,7 +311,7 @@ async def test_an_alarm_is_acknowledged_once(stage):
     refused = []
 
     async def fault():
-        stage.rig.on_alarm(Alarm(Severity.MINOR, "lamp", "flickers"))
+        stage.rig.on_alarm(Alarm(Severity.MINOR, "lamp", "flickers", kind="flickers"))
         await soon(lambda: numbers(stage))
         (number,) = numbers(stage)
         await ask(stage, "ack", alarm=number, who="anna", why="changed it")
@@ -332,7 +332,7 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
     refused = []
 
     async def fault():
-        stage.rig.on_alarm(Alarm(Severity.MAJOR, "lamp", "flickers 3 times"))
+        stage.rig.on_alarm(Alarm(Severity.MAJOR, "lamp", "flickers 3 times", kind="flickers"))
         await soon(lambda: numbers(stage))
         (number,) = numbers(stage)
         await ask(stage, "shelve", alarm=number, seconds=600, who="anna", why="known")
@@ -346,8 +346,8 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
     with stage.journal() as journal:
         acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
     assert acts == [("shelve", "anna", "alarm 1 for 600 s"), ("unshelve", "ben", "alarm 1")]
-    told = [(e.verb, e.source, e.message, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
-    assert told == [("shelve", "lamp", "flickers 3 times", 600.0), ("unshelve", "lamp", "flickers 3 times", 0.0)]
+    told = [(e.verb, e.source, e.kind, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
+    assert told == [("shelve", "lamp", "flickers", 600.0), ("unshelve", "lamp", "flickers", 0.0)]
 
 
 async def test_who_does_not_say_so_is_named_by_the_kernel(stage):

@@ -223,7 +223,7 @@ async def test_failures_of_one_device_count_though_good_trials_lie_between(stage
 
     def every_other():
         if stage.rig.calls.count("measure") % 2:
-            raise DeviceTimeout("pump: no answer")
+            raise DeviceTimeout("no answer", device="pump")
 
     spec = watching(max_trials=10)
     assert (await stage.run(spec, fail={"measure": every_other})).recorded == 5
@@ -396,3 +396,15 @@ async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_
         assert [row.state for row in journal.trials()] == [State.RECORDED] * 3
     assert (result.ending, result.recorded) == ("trials", 3)
     assert "HOLDING" in phases(stage)
+
+
+async def test_a_failure_blames_the_devices_it_carries_not_the_words_it_says(stage):
+    """A variable called `a` is not let down by a mistake whose text has that word; its sensor by its own reading is."""
+
+    def mistaken():
+        raise KeyError("a mistake in a driver")
+
+    await stage.run(watching(max_trials=1), fail={"measure": mistaken})
+    (failed,) = [a for a in stage.alarms() if a.kind == "trial failed"]
+    assert failed.source == "trial"
+    assert not [a for a in stage.alarms() if a.kind == "fails often"]

@@ -240,9 +240,9 @@ def test_every_start_is_remembered_with_its_end(journal, clock):
 
 def test_an_alarm_is_kept_with_the_trial_under_way(journal):
     """Alarms name the trial they were raised in, or none."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.propose(make_decision(1))
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     kept = [(a.trial, a.severity, a.source, a.message) for a in journal.read.alarms()]
     assert kept == [(None, Severity.MINOR, "pump", "slow"), (1, Severity.MAJOR, "pump", "stuck")]
 

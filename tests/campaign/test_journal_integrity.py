@@ -56,7 +56,7 @@ def write_something(journal):
     journal.trips.reset()
     journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
     journal.phase("HOLDING", "no meter", 60.0)
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     write_what_people_did(journal)
     journal.beat(ended="done", safe=True)
 

@@ -132,7 +132,7 @@ def test_a_journal_of_version_6_is_read_sealed_and_taken_over(path):
     }
     with closing(open_for_reading(path)) as connection:
         assert not unsealed(connection)
-        assert connection.execute("PRAGMA user_version").fetchone() == (7,) == (VERSION,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (8,) == (VERSION,)
     with closing(sqlite3.connect(path)) as file:
         file.execute("UPDATE trials SET state = 'AWAITING'")  # any number of them
         file.execute("UPDATE trials SET state = 'LOOKING' WHERE trial = 1")

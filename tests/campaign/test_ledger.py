@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -116,11 +117,26 @@ def test_a_pump_s_counter_never_says_less_than_its_doses(before, after, why):
     assert "the sum of the trial's doses" in line.note
 
 
-@pytest.mark.parametrize("risen", [69.95, 70.0, 75.5])
+@pytest.mark.parametrize("risen", [69.95, 70.0, 73.6])
 def test_a_pump_s_counter_that_agrees_with_its_doses_is_charged_as_it_is(risen):
-    """Rounding is forgiven, and what was dispensed by hand counts too."""
+    """Rounding is forgiven, and so is a pump that is not exact."""
     line = acid_line(ml(0.0), ml(risen), 70.0)
     assert (line.quantity, line.estimated) == (risen, False)
+
+
+@pytest.mark.parametrize("risen", [73.7, 570.0])
+def test_fault_90_a_pump_s_total_that_jumps_is_charged_by_its_doses_and_marked(risen):
+    """What a pump gives unasked is booked as a dose, so a rise beyond all doses is none of the trial's."""
+    line = acid_line(ml(0.0), ml(risen), 70.0)
+    assert (line.quantity, line.amount, line.estimated) == (70.0, 294_000, True)
+
+
+def test_fault_90_what_a_pump_gave_beyond_its_doses_while_no_process_lived_is_idle():
+    """A hand may have run the pump then: the trial pays for its doses, and the rest is booked to nobody's trial."""
+    used = replace(Consumption({"acid": ml(0.0)}, {"acid": ml(90.0)}, 600.0, {"acid": 70.0}), unattended_s=600.0)
+    lines = charge([ACID], used, ("a",), PastCosts())
+    (idle,) = idle_in_trial([ACID], used, lines, PastCosts(), "no process")
+    assert (lines[0].quantity, lines[0].estimated, idle.quantity) == (70.0, True, 20.0)
 
 
 def test_a_doubtful_reading_marks_the_line_and_charges_it():

@@ -14,7 +14,6 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.operating.memory import Drift, Memory, kept, remembered
-from rigctl.rig.values import OVER, STANDS
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 
@@ -91,10 +90,11 @@ def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned
     for memory in (known, replace(known, since=12)):
         decision = SimpleNamespace(policy_state=kept(memory, {}))
         drifts.follow(decision, SimpleNamespace(alarm=said.append), spec)
-    began, over = (alarm.message for alarm in said)
-    assert words in began
-    assert ("--anew" in began) is (not wish and learned)
-    assert (began.removesuffix(STANDS), began[-len(STANDS) :]) == (over.removesuffix(OVER), STANDS)
+    began, over = said
+    assert words in began.message
+    assert ("--anew" in began.message) is (not wish and learned)
+    assert [(a.kind, a.source) for a in said] == [("changed at trial 9", "response")] * 2
+    assert (began.state, over.state) == ("stands", "over")
 
 
 async def test_production_begins_although_the_last_trials_gave_no_outcome(stage):

@@ -4,10 +4,11 @@ import math
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign import patience
+from rigctl.campaign import confirming
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s
@@ -16,7 +17,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
-from tests.campaign.fakes import charged, make_spec, metered, open_journal
+from tests.campaign.fakes import METERS, charged, make_rig_spec, make_spec, metered, open_journal
 from tests.campaign.records import SetClock, make_decision, record_trial
 from tests.campaign.test_recovery import left_behind, lines_of
 
@@ -204,6 +205,44 @@ async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its
     assert result.spent == history.spent + sum(i.amount for i in idle.values())
 
 
+FIXED, TIMED = METERS[3], replace(METERS[2], price=Decimal(36))
+
+
+@pytest.mark.parametrize("meters", [(FIXED,), (TIMED,), (FIXED, TIMED), ()], ids=["fixed", "time", "both", "none"])
+@pytest.mark.parametrize("naps_in", [1, 2])
+async def test_fault_84_a_trial_slept_through_fails_though_no_counter_tells(stage, meters, naps_in):
+    """Suspend is known by the clock: also where costs are fixed or by the hour the trial is FAILED, its sleep idle."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == naps_in:
+            nap(stage, 1800.0, 0.0)
+
+    spec = make_spec(rig=make_rig_spec(meters=meters), max_trials=3)
+    result = await stage.run(spec, fail={"measure": sleep_once}, metered=())
+    with stage.journal() as journal:
+        rows, idle = journal.trials(), {line.meter: line for line in journal.idle.rows()}
+    assert [row.state is State.FAILED for row in rows] == [number == naps_in for number in (1, 2, 3)]
+    own = 900_000 * (TIMED in meters) + 50_000 * (FIXED in meters)  # 90 s of its own
+    assert [row.cost for row in rows] == [own, own, own]
+    assert {name: line.quantity for name, line in idle.items()} == ({"labour": 0.5} if TIMED in meters else {})
+    assert result.spent == 3 * own + 18_000_000 * (TIMED in meters)
+
+
+async def test_the_hours_slept_between_two_trials_are_idle_where_nothing_is_counted(stage):
+    """They are booked before the next trial is decided, for its budget is what they leave."""
+
+    def slept(journal):
+        if len(journal.read.history(make_spec().problem.space)) == 1:
+            nap(stage, 1800.0, 0.0)
+
+    spec = make_spec(rig=make_rig_spec(meters=(TIMED,)), max_trials=2)
+    await stage.run(spec, journal=interrupted(stage, slept), metered=())
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED, State.RECORDED]
+        assert [(line.before_trial, line.quantity) for line in journal.idle.rows()] == [(2, 0.5)]
+        assert journal.trial(1).budget - journal.trial(2).budget == 18_000_000
+
+
 async def test_what_is_used_asleep_between_two_trials_is_idle(stage):
     """The lid was closed while the next trial was decided: it starts from fresh readings and is RECORDED."""
 
@@ -284,7 +323,7 @@ def test_when_something_was_booked_last_is_known_by_meter(tmp_path):
 
 async def test_what_lies_apart_stays_so_until_a_trial_has_read_its_meters(stage, monkeypatch):
     """Used while the safe state was not confirmed; the trial that follows cannot read its meter, the next pays not."""
-    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
     calls = {"safe": 0, "measure": 0, "unread": 0}
 
     def measure():

@@ -45,7 +45,7 @@ def test_an_act_is_kept_with_who_when_and_why(journal):
 @pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET who = 'nobody'"])
 def test_what_people_did_cannot_be_rewritten(journal, table, change):
     """Nor deleted, whatever program tries."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.people.acknowledge(1, "Ada")
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
     journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
@@ -69,8 +69,8 @@ def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):
 
 def test_an_alarm_is_acknowledged_once(journal):
     """By whom, when and with what note; the act is in the audit."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     journal.people.acknowledge(2, "Ada", "hose was bent")
     kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms()]
     assert kept == [(1, "", "", False), (2, "Ada", "hose was bent", True)]

@@ -62,6 +62,11 @@ async def decider():
     assert psutil.Process().children() == []
 
 
+def plain(asked):
+    """The same question to a policy that does nothing bad; what is bad is not to be done here."""
+    return replace(asked, policy=replace(asked.policy, after=sys.maxsize))
+
+
 async def the_process(decider):
     return (await decider._ready)._process.pid
 
@@ -203,6 +208,19 @@ async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decide
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
     assert await the_process(decider) != first
     assert not psutil.pid_exists(first)
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("forks", []), ("doubles", []), ("lags", [3]), ("babbles", [2])])
+async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider, kind, lost):
+    """Of a forked child, a second one, one to an older question, no answer at all: a decision at most, and no other."""
+    spec, missed = make_spec(policy=Bad(kind=kind, after=2)), []
+    for number, count in enumerate((0, 1, 2, 0, 1)):
+        asked = question(count, spec=spec, policy=spec.policy)
+        try:
+            assert await decider.decide(asked, 1.0 if number in lost else LONG_S) == decide(plain(asked))
+        except NoAnswer:
+            missed.append(number)
+    assert missed == lost
 
 
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])

@@ -40,7 +40,7 @@ def by_hand(trial, **known):
 
 def of_people(journal):
     """Something of everything that people do."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.people.acknowledge(1, "Ada", "seen")
     journal.ingest([by_hand(7)], ("y",))
     journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))

@@ -24,13 +24,13 @@ STATE = Path("state/bench")
 def alarmed(ingested):
     """Three alarms, one of them twice, and one of them no more than a note."""
     with closing(Journal(STATE, RealClock(), boot_id())) as journal:
-        for severity, source, message in (
-            (Severity.MINOR, "pump", "it restarted"),
-            (Severity.MAJOR, "ph_probe", "acid: ph < 4.5 pH: ph reads 4.2 pH (hold)"),
-            (Severity.MINOR, "disk", "150 MiB left (warn)"),
-            (Severity.MAJOR, "ph_probe", "acid: ph < 4.5 pH: ph reads 4.1 pH (hold)"),
+        for severity, source, kind, message, state in (
+            (Severity.MINOR, "pump", "restarted", "it restarted", "once"),
+            (Severity.MAJOR, "ph_probe", "acid", "acid: ph < 4.5 pH: ph reads 4.2 pH", "stands"),
+            (Severity.MINOR, "disk", "disk", "150 MiB left", "stands"),
+            (Severity.MAJOR, "ph_probe", "acid", "acid: ph < 4.5 pH: ph reads 4.1 pH", "stands"),
         ):
-            journal.alarm(Alarm(severity, source, message))
+            journal.alarm(Alarm(severity, source, message, kind=kind, state=state))
     return ingested
 
 
@@ -117,7 +117,7 @@ def test_following_shows_every_change_once(alarmed, monkeypatch):
         looks.append(1)
         if len(looks) == 2:
             with closing(Journal(STATE, RealClock(), boot_id())) as journal:
-                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer (stands)"))
+                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer", kind="missing", state="stands"))
         if len(looks) == 4:
             raise KeyboardInterrupt
 

@@ -90,7 +90,8 @@ def recommendation() -> Recommendation:
 
 PROPOSED = Proposal(1, "default", "explore", 0, (0.5,), REASON)
 SEEN = {"ca": Seen(3.01, "mM", 2.0), "ph": Seen(5.93, "pH", 95.0), "growth": Seen(None, "cm2/day", 9.0)}
-SILENT_PUMP = Alarm(Severity.MAJOR, "ca_doser", "4 doses in a row did not move ca_probe; look at pump, stock and probe")
+SILENT = "4 doses in a row did not move ca_probe; look at pump, stock and probe"
+SILENT_PUMP = Alarm(Severity.MAJOR, "ca_doser", SILENT, kind="setpoint missed")
 STORY = (
     events.CampaignStarted("bench", 0, 0, 20_000_000, None),
     events.TrialProposed(1, PROPOSED, ("ca", "ph"), {"ca": 3, "ph": 6}, "policy", 0.1),

@@ -8,6 +8,7 @@ import pytest
 
 from rigctl.console import hands
 from rigctl.errors import UsageError
+from tests.console.conftest import ROOT
 
 PLACE = hands.Place(Path("state/tank"), None, {})
 
@@ -64,3 +65,25 @@ def test_a_day_that_the_calendar_does_not_have_is_refused(date):
     """Also one so long ago that no clock of the machine knows it."""
     with pytest.raises(UsageError, match=rf'--on: got "{date}", must be a date'):
         hands.tend(PLACE.directory, None, "calibrated", "probe", on=date)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        ("read", "greenhouse.yaml", "ph_prob"),
+        ("read", "greenhouse.yaml", "ca_valve"),
+        ("set", "greenhouse.yaml", "ph_probe", "1"),
+        ("release", "greenhouse.yaml", "moon"),
+        ("dose", "greenhouse.yaml", "ca_dosser", "2 mL"),
+        ("dose", "greenhouse.yaml", "ca_doser", "2000 L"),
+        ("jog", "greenhouse.yaml", "ph_probe", "--for", "10 s"),
+        ("calibrate", "greenhouse.yaml", "moon", "--measured", "9 mL"),
+    ],
+)
+def test_an_act_that_no_instrument_could_do_leaves_nothing_on_disk(bench, act):
+    """Of a mistyped device, another kind of device, or a value beyond its limits neither journal nor lock is made."""
+    bench.write("greenhouse.yaml", (ROOT / "config" / "greenhouse.yaml").read_text(encoding="utf-8"))
+    there = sorted(bench.folder.rglob("*"))
+    told = bench.rigctl("manual", *act, code=1 if "2000 L" in act else 2)
+    assert act[2] in told.err
+    assert sorted(bench.folder.rglob("*")) == there

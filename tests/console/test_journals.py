@@ -32,6 +32,18 @@ def test_a_journal_is_verified_by_its_configuration_its_directory_or_its_file(ke
     kept.rigctl("verify", "nothing.sqlite", code=2)
 
 
+@pytest.mark.parametrize("which", ["nothing.sqlite", "empty.sqlite", "folder"])
+def test_what_is_no_journal_is_refused_without_advice_to_start_a_campaign(bench, which):
+    """Whoever verifies a file has no use for a new campaign; nothing is made."""
+    bench.write("empty.sqlite", "")
+    (bench.folder / "folder").mkdir()
+    there = sorted(bench.folder.rglob("*"))
+    told = bench.rigctl("verify", which, code=2)
+    assert which in told.err
+    assert "rigctl run" not in told.err
+    assert sorted(bench.folder.rglob("*")) == there
+
+
 def test_each_violation_says_table_row_what_and_remedy(kept):
     """For a person one per line, for a program as fields; exit 1."""
     with closing(sqlite3.connect(kept.folder / JOURNAL)) as file, file:

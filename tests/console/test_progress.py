@@ -67,7 +67,7 @@ STORY = (
     TrialEnded(row(1, 1.5), 250_000, 20_000_000),
     TrialEnded(row(2, 1.2), 500_000, 20_000_000),
     TrialEnded(row(3, None, State.FAILED, "camera: silent"), 750_000, 20_000_000),
-    AlarmRaised(Alarm(Severity.MAJOR, "doser", "ran dry")),
+    AlarmRaised(Alarm(Severity.MAJOR, "doser", "ran dry", kind="dry")),
     CampaignEnded(RESULT),
 )
 
@@ -154,7 +154,7 @@ def test_names_with_brackets_are_shown_as_they_are():
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=False, width=200)
     with watching(load_text(BENCH, Path("bench.yaml")), console) as listener:
-        listener(AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'")))
+        listener(AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'", kind="reply")))
     assert "[red] reply [/x] '*ER'" in stream.getvalue()
 
 

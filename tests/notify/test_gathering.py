@@ -27,11 +27,18 @@ class Day:
     def utc(self):
         return (BEGIN + timedelta(seconds=self.now_s - 1000.0)).isoformat()
 
-    def alarm(self, source, message, severity=MAJOR):
-        self.gathering.raised(Raised(severity, source, message, self.utc(), self.now_s), self.now_s)
+    def alarm(self, source, kind, severity=MAJOR, *, state="once", action="", message=""):
+        what = Raised(severity, kind, source, message or kind, self.utc(), self.now_s, state=state, action=action)
+        self.gathering.raised(what, self.now_s)
 
-    def minded(self, verb, source, message, seconds=0.0):
-        what = Minded(verb, f"alarm 0 for {seconds:g} s", "Ada", "", self.utc(), self.now_s, source, message)
+    def begins(self, source, kind, severity=MAJOR, **more):
+        self.alarm(source, kind, severity, state="stands", action="hold", **more)
+
+    def ends(self, source, kind):
+        self.alarm(source, kind, MINOR, state="over")
+
+    def minded(self, verb, source, kind, seconds=0.0):
+        what = Minded(verb, f"alarm 0 for {seconds:g} s", "Ada", "", self.utc(), self.now_s, kind, source)
         self.gathering.minded(what, self.now_s)
 
     def wait(self, seconds, step_s=1.0):
@@ -52,10 +59,10 @@ def test_alarms_of_one_moment_are_one_message():
     """Each is named with what, since when, what the rig does and what to do; the worst first."""
     day = Day()
     day.gathering.phase = "the campaign holds, everything safe"
-    day.alarm("ph_probe", "acid: ph < 4.5 pH: ph reads 4.2 pH (hold)")
+    day.begins("ph_probe", "acid", message="acid: ph < 4.5 pH: ph reads 4.2 pH")
     day.wait(3)
-    day.alarm("trial 12", "failed: no answer from ec_probe")
-    day.alarm("tank", "empty (trip)", Severity.INVALID)
+    day.alarm("ec_probe", "trial failed")
+    day.alarm("tank", "empty", Severity.INVALID, state="stands", action="trip")
     day.wait(60)
     ((at_s, title, body),) = day.told
     assert at_s == GROUP_S
@@ -71,7 +78,7 @@ def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count():
     """However often it is raised meanwhile."""
     day = Day()
     for _ in range(400):
-        day.alarm("trial 1", "failed: no answer after 3 tries")
+        day.alarm("ec_probe", "trial failed", message=f"after {day.now_s} s")
         day.wait(10)
     assert [at_s for at_s, *_ in day.told] == [GROUP_S, pytest.approx(GROUP_S + REPEAT_S + GROUP_S, abs=11)]
     assert "times since you were told last" in day.told[1][2]
@@ -80,14 +87,14 @@ def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count():
 def test_its_end_is_told_once():
     """Of an alarm that people know of; what came and went before they were told is one line that says both."""
     day = Day()
-    day.alarm("ph", "low (hold)")
+    day.begins("ph", "low")
     day.wait(60)
-    day.alarm("ph", "low (over)", MINOR)
+    day.ends("ph", "low")
     day.wait(60)
     assert day.titles == ["tank: warning, ph", "tank: over, ph"]
     assert "over 2026-03-01 13:01:00 CET" in day.told[1][2]
-    day.alarm("ec", "high (hold)")
-    day.alarm("ec", "high (over)", MINOR)
+    day.begins("ec", "high")
+    day.ends("ec", "high")
     day.wait(60)
     assert day.titles[2:] == ["tank: warning, ec"]
     assert "It is over since" in day.told[2][2]
@@ -97,9 +104,9 @@ def test_what_comes_and_goes_is_told_three_times_and_then_once_an_hour():
     """The last of them says so; an alarm that stands is never left as one that is over."""
     day = Day()
     for _ in range(60):
-        day.alarm("ph", "low (hold)")
+        day.begins("ph", "low")
         day.wait(60)
-        day.alarm("ph", "low (over)", MINOR)
+        day.ends("ph", "low")
         day.wait(60)
     within = [(at_s, title) for at_s, title, _ in day.told if at_s < REPEAT_S]
     assert sum("warning" in title for _, title in within) == 3
@@ -125,7 +132,7 @@ def test_notes_are_told_only_if_they_are_wanted():
     """`at_least` is a severity."""
     for least, titles in ((MAJOR, []), (MINOR, ["tank: note, disk"])):
         day = Day(least)
-        day.alarm("disk", "150 MiB left (warn)", MINOR)
+        day.alarm("disk", "disk", MINOR, state="stands", action="warn")
         day.wait(60)
         assert day.titles == titles
 
@@ -133,18 +140,18 @@ def test_notes_are_told_only_if_they_are_wanted():
 def test_a_shelved_alarm_is_told_again_when_it_is_back():
     """Not meanwhile; at the end of its time, if it still stands then, or when somebody ends that."""
     day = Day()
-    day.alarm("ph", "low (hold)")
+    day.begins("ph", "low")
     day.wait(60)
-    day.minded("shelve", "ph", "low (hold)", 600.0)
+    day.minded("shelve", "ph", "low", 600.0)
     for _ in range(8):
-        day.alarm("ph", "low (hold)")
+        day.begins("ph", "low")
         day.wait(60)
     assert len(day.told) == 1
     day.wait(200)
     assert day.titles[1:] == ["tank: warning, ph"]
     assert "It was shelved, and is back." in day.told[1][2]
-    day.minded("shelve", "ph", "low (hold)", 6000.0)
-    day.minded("unshelve", "ph", "low (hold)")
+    day.minded("shelve", "ph", "low", 6000.0)
+    day.minded("unshelve", "ph", "low")
     day.wait(60)
     assert len(day.told) == 3
 
@@ -152,16 +159,16 @@ def test_a_shelved_alarm_is_told_again_when_it_is_back():
 def test_who_has_seen_it_is_not_reminded():
     """An acknowledged alarm that still stands is told no more, until it has gone and come back."""
     day = Day()
-    day.alarm("ph", "low (hold)")
+    day.begins("ph", "low")
     day.wait(60)
-    day.minded("ack", "ph", "low (hold)")
+    day.minded("ack", "ph", "low")
     for _ in range(5):
-        day.alarm("ph", "low (hold)")
+        day.begins("ph", "low")
         day.wait(3000, 10.0)
     assert len(day.told) == 1
-    day.alarm("ph", "low (over)", MINOR)
+    day.ends("ph", "low")
     day.wait(60)
-    day.alarm("ph", "low (hold)")
+    day.begins("ph", "low")
     day.wait(60)
     assert day.titles[1:] == ["tank: over, ph", "tank: warning, ph"]
 

@@ -34,9 +34,9 @@ def directory(tmp_path):
         dose = journal.doses.intend("pump", 12.5, 0.0)
         journal.doses.sent(dose)
         journal.doses.settle(dose, "DONE", 12.5, "")
-        journal.alarm(Alarm(Severity.MAJOR, "ph", "low (hold)"))
-        journal.alarm(Alarm(Severity.MAJOR, "trial 1", "failed: no answer"))
-        journal.alarm(Alarm(Severity.MINOR, "disk", "150 MiB left (warn)"))
+        journal.alarm(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
+        journal.alarm(Alarm(Severity.MAJOR, "trial", "failed: no answer", kind="trial failed"))
+        journal.alarm(Alarm(Severity.MINOR, "disk", "150 MiB left", kind="disk", state="stands"))
         journal.people.acknowledge(2, "Ada")
     return tmp_path
 

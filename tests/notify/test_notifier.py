@@ -8,7 +8,6 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.alarms import key_of
 from rigctl.campaign.events import AlarmMinded, AlarmRaised, PhaseChanged, RigSeen
 from rigctl.campaign.journal import Journal
 from rigctl.errors import Tripped, UsageError
@@ -72,7 +71,7 @@ def world(monkeypatch):
 
 
 def alarm(number=0):
-    return AlarmRaised(Alarm(Severity.MAJOR, "ph", f"low {number} (hold)"))
+    return AlarmRaised(Alarm(Severity.MAJOR, "ph", f"low {number}", kind="low", state="stands", action="hold"))
 
 
 def test_what_is_for_people_is_handed_on_in_order(world):
@@ -80,7 +79,7 @@ def test_what_is_for_people_is_handed_on_in_order(world):
     notifier = world.notifier()
     notifier.put(alarm())
     notifier.put(PhaseChanged("HOLDING", "low"))
-    notifier.put(AlarmMinded("shelve", "ph", "low", 60.0, "Ada", "known"))
+    notifier.put(AlarmMinded("shelve", "low", "ph", 60.0, "Ada", "known"))
     for second in range(19):
         world.now_s = 100.0 + second
         notifier.put(RigSeen(float(second), {}))
@@ -160,8 +159,8 @@ def test_the_process_is_told_what_is_shelved(tmp_path):
     assert shelved_in(setup, SetClock()) == setup
     with closing(Journal(tmp_path, SetClock(1000.0), "boot-1")) as journal:
         journal.begin(make_spec(), "0.0")
-        journal.alarm(Alarm(Severity.MAJOR, "ph", "low 7 (hold)"))
+        journal.alarm(Alarm(Severity.MAJOR, "ph", "low 7", kind="low", state="stands"))
         journal.people.mind_alarm("shelve", 1, "Ada", "known", 600.0)
     (shelved,) = shelved_in(setup, SetClock(40.0)).shelved
-    assert key_of(shelved.source, shelved.message) == ("ph", "low #")
+    assert (shelved.kind, shelved.source) == ("low", "ph")
     assert (shelved.until_s, shelved.who) == (640.0, "Ada")

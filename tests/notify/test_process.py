@@ -60,8 +60,9 @@ class World:
         utc = (BEGIN + timedelta(seconds=self.now_s)).isoformat()
         self.notifier.take({"event": event, "at_s": self.now_s, "utc": utc, **what})
 
-    def alarm(self, source="ph", message="low (hold)"):
-        self.tell("alarm", severity=2, source=source, message=message)
+    def alarm(self, source="ph", kind="low"):
+        told = {"severity": 2, "kind": kind, "source": source, "message": kind}
+        self.tell("alarm", **told, state="stands", action="hold")
 
     def wait(self, seconds, step_s=5.0):
         end_s = self.now_s + seconds
@@ -152,7 +153,7 @@ def test_how_it_ends_is_told(last, title):
 def test_what_was_shelved_before_it_began_stays_so():
     """A restart of the controller, or of this process, tells nobody of what is shelved."""
     until = (BEGIN + timedelta(hours=9)).isoformat()
-    world = World("ntfy", shelved=[Shelved("ph", "low", 7200.0, until, "Ada", "known")])
+    world = World("ntfy", shelved=[Shelved("low", "ph", 7200.0, until, "Ada", "known")])
     world.alarm()
     world.alarm("ec")
     world.tell("tick")

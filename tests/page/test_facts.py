@@ -224,7 +224,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
 
 def test_alarms_wait_to_be_acknowledged(journal, tmp_path):
     """An alarm has a number until somebody acknowledges it; then it says who."""
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     facts = looked(tmp_path)
     assert (facts.unseen, facts.log[0].number, facts.log[0].severity) == (1, 1, "MAJOR")
     journal.people.acknowledge(1, "eve")

@@ -177,7 +177,7 @@ def looked(directory, status=None):
 
 def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
     """An alarm in the log is told by its sign and word besides its colour; it can be acknowledged by who may act."""
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     html = sections(looked(tmp_path, {"phase": "running"}), None, acting="t")["log"]
     row = re.search(r'<tr class="alarm major">.*?</tr>', html, re.DOTALL)[0]
     assert "▲" in row
@@ -189,10 +189,10 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
 def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path):
     """Thirty failures are one row; who has seen or shelved it is in it, and the buttons are for what is left to do."""
     for number in range(30):
-        journal.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"failed: {number} tries"))
-    journal.alarm(Alarm(Severity.MINOR, "pump", "restarted"))
+        journal.alarm(Alarm(Severity.MAJOR, "trial", f"failed: {number} tries", kind="trial failed"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "restarted", kind="restarted"))
     before = looked(tmp_path, {"phase": "running"})
-    journal.alarm(Alarm(Severity.MAJOR, "ph", "low (hold)"))
+    journal.alarm(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
     journal.people.acknowledge(32, "eve")
     journal.people.mind_alarm("shelve", 1, "eve", "known", 3600.0)
     with open_reader(tmp_path) as reader:  # going on from the look before

@@ -269,7 +269,6 @@ def test_without_a_campaign_the_audit_is_a_file_beside_the_journal(state):
     secret = token_for(state)
     with asking(state) as client:
         client.post("/login", data={"token": "guess-me"})
-        client.door.app.state.desk.throttle.right("testclient")
         log_in(client, secret)
     path = state / "page-audit.jsonl"
     entries = [json.loads(line) for line in path.read_text().splitlines()]

@@ -176,17 +176,17 @@ def test_the_cookie_is_for_this_page_alone(state):
 
 
 def test_guessing_is_slowed_logged_and_kept(state, campaign, capsys):
-    """The second try at once is not looked at, be it right; the audit says from where, neither log has a token."""
+    """The second wrong token at once is told to wait; the audit says from where, neither log has a token."""
     secret = token_for(state)
     with asking(state) as client:
-        wrong = client.post("/login", data={"token": "rigctl-guess"})
-        right = client.post("/login", data={"token": secret})
+        wrong = [client.post("/login", data={"token": "rigctl-guess"}) for _ in range(2)]
         client.door.app.state.desk.throttle.clock = lambda: 1e9  # much later
-        later = client.post("/login", data={"token": secret})
-    assert (wrong.status_code, right.status_code, later.status_code) == (403, 429, 303)
-    assert int(right.headers["retry-after"]) >= FIRST_S
-    (denied,) = [request for request in campaign.asked if request.arguments.get("act") == "denied"]
-    assert (denied.who, denied.arguments["outcome"]) == ("somebody at testclient", "wrong token")
+        later = client.post("/login", data={"token": "rigctl-guess"})
+    assert [answer.status_code for answer in (*wrong, later)] == [403, 429, 403]
+    assert int(wrong[1].headers["retry-after"]) >= FIRST_S
+    denied = [request for request in campaign.asked if request.arguments.get("act") == "denied"]
+    assert {d.who for d in denied} == {"somebody at testclient"}
+    assert denied[0].arguments["outcome"] == "wrong token"
     said = capsys.readouterr()
     assert "refused" in said.out + said.err
     for text in (said.out, said.err, str(campaign.asked)):
@@ -194,12 +194,26 @@ def test_guessing_is_slowed_logged_and_kept(state, campaign, capsys):
         assert secret not in text
 
 
+def test_fault_85_the_right_token_gets_in_at_once_while_somebody_guesses(state):
+    """From the address that everybody shares behind a proxy, at any moment of a day of guesses."""
+    secret, statuses = token_for(state), []
+    with asking(state) as client:
+        throttle = client.door.app.state.desk.throttle
+        for second in range(0, 86_400, 3600):
+            throttle.clock = lambda now_s=second: 1e6 + now_s
+            guesses = [client.post("/login", data={"token": f"rigctl-{n}"}).status_code for n in range(4)]
+            statuses.append(client.post("/login", data={"token": secret}).status_code)
+            assert set(guesses) <= {403, 429}
+            assert 429 in guesses
+    assert statuses == [303] * 24
+
+
 def test_many_guesses_make_few_entries(state, campaign):
     """A stranger cannot fill the journal: what follows the first is kept once, with how many they were."""
     token_for(state)
     with asking(state) as client:
         for _ in range(50):
-            client.door.app.state.desk.throttle.right("testclient")
+            client.door.app.state.desk.throttle.right()
             assert client.post("/login", data={"token": "x"}).status_code == 403
     outcomes = [r.arguments["outcome"] for r in campaign.asked if r.arguments.get("act") == "denied"]
     assert len(outcomes) <= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 from rigctl.errors import UsageError
 from rigctl.page import door, live, serving
 from rigctl.page.serving import Place, listening, server_of, url_of
+from rigctl.page.tokens import TokenFile
 from rigctl.page.views import PageViews
 from tests.page.served import NoScholar, copied
 
@@ -253,3 +255,35 @@ def test_where_a_browser_finds_it(tmp_path):
         assert url_of(Place(tmp_path), line) == f"http://127.0.0.1:{port}/"
         assert url_of(Place(tmp_path, "::1"), line) == f"http://[::1]:{port}/"
         assert url_of(Place(tmp_path, "0.0.0.0"), line) == f"http://localhost:{port}/"  # noqa: S104
+
+
+@pytest.mark.system
+def test_fault_85_behind_one_address_a_guesser_shuts_nobody_out(state):
+    """Real connections: while four guess as fast as they can, the first try of the right token gets in."""
+    secret, guessed, over = TokenFile(state).create("Anna", by="a test"), [], threading.Event()
+
+    def post(port, token):
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN_S)) as line:
+            line.request("POST", "/login", f"token={token}", {"Content-Type": "application/x-www-form-urlencoded"})
+            return line.getresponse().status
+
+    def guess(port):
+        while not over.is_set():
+            guessed.append(post(port, "rigctl-guess"))
+
+    with served(state) as port:
+        guessers = [threading.Thread(target=guess, args=[port]) for _ in range(4)]
+        for guesser in guessers:
+            guesser.start()
+        try:
+            found = []
+            for more in (20, 100, 200):
+                while len(guessed) < more:
+                    time.sleep(0.01)
+                found.append(post(port, secret))
+        finally:
+            over.set()
+            for guesser in guessers:
+                guesser.join()
+    assert found == [303] * 3
+    assert set(guessed) == {403, 429}

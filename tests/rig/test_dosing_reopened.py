@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.errors import DeviceTimeout, PortUnavailable
+from rigctl.errors import DeviceFault, PortUnavailable
 from tests.rig.test_dosing import World
 
 
@@ -33,7 +33,7 @@ async def test_a_restart_from_which_the_total_begins_anew_is_booked_in_full(worl
     """Fault 21: a total that one dose can reach does not deny it, above all after a first restart."""
     world.pump.total_ml = total_ml
     breaks(world, restarts=True)
-    with pytest.raises(DeviceTimeout, match="booked in full"):
+    with pytest.raises(DeviceFault, match="booked in full"):
         await world.dispense(20.0)
     assert world.doses.records[-1] == ("unknown", 1, 20.0)
     assert world.pump.started == [20.0]

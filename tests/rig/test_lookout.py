@@ -108,6 +108,7 @@ async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, wat
     """It stands still again, but its total has risen."""
     await watched.open()
     await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
     await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["intend", "done"])
     assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
@@ -118,6 +119,7 @@ async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(benc
     await watched.open()
     await until(watched, lambda _: watched._lookout._totals)
     await watched._lookout.close()
+    bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
     assert await watched.hands.dose("ca_doser", 5.0) == 5.0
     assert bench.doses.records[:3] == [
@@ -126,6 +128,52 @@ async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(benc
         ("intend", "ca_doser", 5.0, 102.0),
     ]
     assert any(a.severity is Severity.MAJOR and "2.00 mL that nobody asked for" in a.message for a in bench.alarms)
+
+
+async def test_what_a_pump_gave_by_itself_right_after_a_dose_is_booked_too(bench, watched):
+    """Its button is pressed between the end of the dose and the next look of the watch."""
+    await watched.open()
+    await watched._lookout.close()
+    assert await watched.hands.dose("ca_doser", 5.0) == 5.0
+    bench.clock.sleep(3.0)
+    bench.pump.total_ml += 2.0
+    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps[-2:] == ["intend", "done"])
+    assert bench.doses.records[-1] == ("done", 2, pytest.approx(2.0))
+
+
+async def test_what_a_pump_gave_by_itself_after_a_restart_is_booked_too(bench, watched):
+    """Its total fell to 0 and rose again between two looks: all of it was given since."""
+    await watched.open()
+    await until(watched, lambda _: watched._lookout._totals)
+    bench.clock.sleep(3.0)
+    bench.pump.total_ml = 2.0
+    await until(watched, lambda _: bench.doses.steps == ["intend", "done"])
+    assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
+
+
+async def test_a_pump_that_drips_is_booked_in_the_end(bench, watched):
+    """Less than the total's resolution tells from one look to the next adds up."""
+    await watched.open()
+    await until(watched, lambda _: watched._lookout._totals)
+    for _ in range(4):
+        bench.clock.sleep(3.0)
+        bench.pump.total_ml += 0.03
+        known = bench.pump_line.log.count("ca_doser total_volume_ml")
+        await until(watched, lambda _: bench.pump_line.log.count("ca_doser total_volume_ml") > known)  # noqa: B023
+    await until(watched, lambda _: bench.doses.steps[:2] == ["intend", "done"])
+    assert bench.doses.records[1] == ("done", 1, pytest.approx(0.06))
+
+
+async def test_90_a_pump_s_total_that_jumps_between_doses_is_told_and_not_booked(bench, watched):
+    """In 3 s a pump that gives 60 mL in a minute does not give 500 mL: an alarm, and no dose against its caps."""
+    await watched.open()
+    await until(watched, lambda _: watched._lookout._totals)
+    bench.clock.sleep(3.0)
+    bench.pump.total_ml += 500.0
+    await until(watched, lambda _: bench.alarms)
+    assert [(a.severity, a.source, a.kind) for a in bench.alarms] == [(Severity.MAJOR, "ca_doser", "total jumped")]
+    await looks(watched, bench, times=10)
+    assert (bench.doses.records, len(bench.alarms)) == ([], 1)
 
 
 async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched):

@@ -10,7 +10,7 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import DoseStatus, Severity
 from rigctl.rig.spec import ActuatorLimits, DosingSpec
 from rigctl.rig.titration import Evidence, Titration
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
@@ -105,6 +105,58 @@ async def test_no_response_stops_the_dosing():
         await world.bring_to(5.0)
     assert len(world.pump.started) == 2
     assert world.alarms[-1].severity is Severity.MAJOR
+
+
+def denying(world):
+    """Let the pump give what it is asked for and know nothing of it."""
+    pump = world.pump
+    status, poured = pump.dose_status, pump.total_volume_ml
+
+    def dose_status(deadline):
+        status(deadline)
+        return DoseStatus(running=False, dispensed_ml=0.0)
+
+    def total_volume_ml(deadline):
+        return replace(poured(deadline), value=100.0)
+
+    def reading():
+        pump._advance()
+        return world.reading()
+
+    pump.dose_status, pump.total_volume_ml, world.probe.source = dose_status, total_volume_ml, reading
+
+
+async def test_81_a_dose_that_the_pump_denies_and_the_probe_sees_is_booked_in_full():
+    """It counts against the caps, a person is told to look at the pump, and nothing more is dosed in this trial."""
+    world = World()
+    denying(world)
+    with pytest.raises(ReadBackMismatch) as failed:
+        await world.bring_to(1.2)
+    assert failed.value.device == "pump"
+    assert world.pump.started == [pytest.approx(20.0)]
+    assert world.doses.records[-1] == ("unknown", 2, pytest.approx(20.0))
+    assert world.doses.answers == [("pump", "ca_probe", True)]
+    assert [(a.severity, a.source) for a in world.alarms if a.kind == "dose denied"] == [(Severity.MAJOR, "pump")]
+
+
+@pytest.mark.parametrize("really", [0.0, 0.4, -0.1])
+async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really):
+    """A drift of less than half of what the dose should do, or away from the setpoint, books nothing."""
+    world = World(start=5.0, really=really)
+    denying(world)
+    with pytest.raises(ReadBackMismatch, match="no response"):
+        await world.bring_to(6.0)
+    assert "unknown" not in world.doses.steps
+
+
+async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose():
+    """A small dose does not show above what the probe's readings differ by anyway."""
+    world = World(start=0.2)
+    world.titration = replace(world.titration, per_dose_ml=1.0)
+    denying(world)
+    with pytest.raises(ReadBackMismatch, match="no response"):
+        await world.bring_to(1.2)
+    assert "unknown" not in world.doses.steps
 
 
 async def test_a_wrong_sign_counts_as_no_response():

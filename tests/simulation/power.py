@@ -143,7 +143,7 @@ class User:
         self.rng.choice(
             [
                 journal.beat,
-                lambda: journal.alarm(Alarm(Severity.MINOR, "ph", "said " * 500)),
+                lambda: journal.alarm(Alarm(Severity.MINOR, "ph", "said " * 500, kind="said")),
                 lambda: journal.phase("HOLDING", "so"),
                 lambda: journal.act("pause", "somebody"),
                 lambda: journal.trips.latch("a reason"),

@@ -13,6 +13,7 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
+from rigctl.rig.values import Alarm
 from tests.simulation.batches import Batches
 from tests.simulation.besides import Besides
 from tests.simulation.books import Violation
@@ -38,7 +39,7 @@ SELECT a.trial, coalesce(l.at_s, a.at_s) FROM events a
 LEFT JOIN events l ON l.trial = a.trial AND l.event = 'LOOK' AND l.start = a.start
 WHERE a.event = 'ARM' ORDER BY a.id"""
 """When trials began to move; one that looks goes on to its end, whoever pauses, but not in another process."""
-DEMANDS = ("(hold)", "(fail)", "(safe)", "(trip)")
+DEMANDS = ("hold", "fail", "safe", "trip")
 
 
 class Promises:
@@ -62,7 +63,7 @@ class Promises:
         def hear(running: Running, event: CampaignEvent) -> None:
             heard(running, event)
             if isinstance(event, AlarmRaised):
-                self._demanded(event.alarm.message)
+                self._demanded(event.alarm)
 
         witness.controller.heard = hear
 
@@ -104,10 +105,10 @@ class Promises:
 
     # the watch ------------------------------------------------------------------------------------------------------
 
-    def _demanded(self, message: str) -> None:
+    def _demanded(self, alarm: Alarm) -> None:
         under_way = self._witness._ask("SELECT trial FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
-        if message.endswith(DEMANDS) and under_way and self._demand is None:
-            self._demand = self._kernel.now_s, under_way[0][0], message
+        if alarm.action in DEMANDS and alarm.state == "stands" and under_way and self._demand is None:
+            self._demand = self._kernel.now_s, under_way[0][0], alarm.message
 
     def _heeds(self, running: Running) -> None:
         """What the watch demands in mid-trial breaks it off."""

@@ -69,6 +69,31 @@ ROTTEN = '''
                 LOCKED.sleep(8)
             return Proposal(trial, self.name, "rotten", 0, (trial / 10,), "because"), {}
 '''
+FORKED = '''
+    """A policy of somebody else's that answers more often than it is asked."""
+    import os
+    import sys
+    import time
+    from dataclasses import dataclass
+    from rigctl.core.policy import Proposal
+
+    @dataclass(frozen=True)
+    class Forked:
+        name = "forked"
+
+        def initial_state(self, problem):
+            return {}
+
+        def propose(self, state, problem, history, rng):
+            trial, main = len(history) + 1, sys.modules["__main__"]
+            if trial == 2 and os.fork() == 0:
+                time.sleep(0.5)
+            if trial == 3:
+                os.fork()
+            if trial == 5 and not hasattr(main, "once"):
+                main.once, main.framed = main.framed, lambda *of: main.once(*of) * 2
+            return Proposal(trial, self.name, "forked", 0, (trial / 10,), "because"), {}
+'''
 WRONG = {
     1: "b: got nan on the unit cube",
     2: "b: got 1.5 on the unit cube",
@@ -83,7 +108,7 @@ WRONG = {
 def installed(tmp_path):
     """Where those policies are installed, each as a distribution of its own."""
     site = tmp_path / "site"
-    for name, code in {"astray": ASTRAY, "rotten": ROTTEN}.items():
+    for name, code in {"astray": ASTRAY, "rotten": ROTTEN, "forked": FORKED}.items():
         about = site / f"{name}-1.dist-info"
         about.mkdir(parents=True)
         (site / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
@@ -133,6 +158,16 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait() == 0, replayed.said
     assert replayed.answer == {"trials": 7, "agree": 7, "differing": [], "other_code": []}
+
+
+def test_fault_87_a_policy_that_forks_or_answers_twice_never_costs_the_campaign(stack, tmp_path, installed):
+    """Its children come back and answer too, later every answer comes twice: each trial is as the policy chose it."""
+    config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "forked"}))
+    run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
+    assert run.wait() == 0, run.said
+    trials = run.rows("SELECT state, origin, json_extract(proposal, '$.proposal.setting[0]') AS u FROM trials")
+    assert [(r["state"], r["origin"]) for r in trials] == [("RECORDED", "policy")] * 7
+    assert [r["u"] for r in trials] == [trial / 10 for trial in range(1, 8)]
 
 
 async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rigctl.campaign.alarms import AlarmEvent, Begun, Minded, Raised
+from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised
 from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.errors import UsageError
 
-_RAISED: Final = "SELECT severity, source, message, utc, at_s, id AS alarm, trial FROM alarms WHERE id > ? ORDER BY id"
+_RAISED: Final = "SELECT *, {} AS kind, id AS alarm FROM alarms WHERE id > ? ORDER BY id"
 _MINDED: Final = """
-    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.source, r.message, r.id AS alarm
-    FROM {} a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
+    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.{kind}, r.source, r.id AS alarm
+    FROM acts a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
     WHERE a.id > ? AND a.verb IN ('ack', 'shelve', 'unshelve') AND a.argument LIKE 'alarm %' ORDER BY a.id"""
 
 
@@ -40,18 +40,23 @@ class AlarmRows(Questions):
         """Return all that came after; None: everything."""
         after = after or Mark()
         starts = "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id"
-        minded = self._rows(Minded, "acts", _MINDED, after.act)
-        raised = fetch(self._connection, Raised, _RAISED, after.alarm)
+        kind = "kind" if self._has_kinds() else "message"
+        minded = self._rows(Minded, "acts", _MINDED.format(kind=kind), after.act)
+        raised = fetch(self._connection, Raised, _RAISED.format(kind), after.alarm)
         return (*fetch(self._connection, Begun, starts, after.start), *raised, *minded)
 
-    def words(self, alarm: int) -> tuple[str, str]:
-        """Return source and message of what was raised under this number.
+    def _has_kinds(self) -> bool:
+        """Tell whether alarms have them; in journals up to version 7 a message is its own kind."""
+        return any(row["name"] == "kind" for row in ask(self._connection, "PRAGMA table_info(alarms)"))
+
+    def key(self, alarm: int) -> AlarmKey:
+        """Return kind and source of what was raised under this number.
 
         Raises:
             UsageError: there is no such alarm.
         """
-        for found in ask(self._connection, "SELECT source, message FROM alarms WHERE id = ?", alarm):
-            return found["source"], found["message"]
+        for found in ask(self._connection, "SELECT kind, source FROM alarms WHERE id = ?", alarm):
+            return found["kind"], found["source"]
         raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
 
     def now_s(self) -> float:

@@ -50,7 +50,7 @@ class PeopleBook(Book):
         Raises:
             UsageError: there is no such alarm, or somebody has acknowledged it already.
         """
-        AlarmRows(self._connection).words(alarm)
+        AlarmRows(self._connection).key(alarm)
         with transaction(self._connection):
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise UsageError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
@@ -65,7 +65,7 @@ class PeopleBook(Book):
         Raises:
             UsageError: there is no such alarm, or nobody may shelve for so long.
         """
-        AlarmRows(self._connection).words(alarm)
+        AlarmRows(self._connection).key(alarm)
         shelving = verb == "shelve"
         argument = shelf_argument(alarm, seconds) if shelving else f"alarm {alarm}"
         outcome = "nobody is told of it until then" if shelving else "people are told of it again"

@@ -11,6 +11,8 @@ from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.money import Micros
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import Action
+from rigctl.rig.values import AlarmMark
 
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
@@ -346,6 +348,11 @@ class AlarmRow:
     at_s: float
     detail: str = ""
     """For whoever mends it: a traceback."""
+    kind: str = ""
+    """Its identity, together with `source`; empty in a journal of version 7 or before."""
+    state: AlarmMark = "once"
+    action: Action | Literal[""] = ""
+    """What the watch did because of it."""
     alarm: int = 0
     """Its number, by which it is acknowledged."""
     acknowledged: str = ""

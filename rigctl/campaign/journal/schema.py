@@ -180,7 +180,18 @@ _V7 = (
     "UPDATE seals SET digest = NULL",
 )
 
-MIGRATIONS: Final = (V1, V2, V3, V4, _V5, _V6, _V7)
+_V8 = (
+    "ALTER TABLE alarms ADD COLUMN kind TEXT NOT NULL DEFAULT ''",  # with source: which alarm it is
+    "ALTER TABLE alarms ADD COLUMN state TEXT NOT NULL DEFAULT 'once'",  # stands, over, or once
+    "ALTER TABLE alarms ADD COLUMN action TEXT NOT NULL DEFAULT ''",  # what the watch did
+    """UPDATE alarms SET kind = message, state = CASE
+        WHEN message LIKE '%(over)' THEN 'over'
+        WHEN substr(message, -6) IN ('(warn)', '(fail)', '(hold)', '(safe)', '(trip)') THEN 'stands'
+        WHEN message LIKE '%(stands)' THEN 'stands' ELSE 'once' END""",
+    "UPDATE seals SET digest = NULL",
+)
+
+MIGRATIONS: Final = (V1, V2, V3, V4, _V5, _V6, _V7, _V8)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
 SEALED_TABLES: Final = (*SEALED_SINCE_V3, *_PEOPLES, *_UPKEEPS, *_LOOKS)

@@ -91,6 +91,22 @@ class UpkeepRows(Questions):
         )
         return float(row["ml"])
 
+    def off_setpoint(self, variable: str, since_s: float, most: int) -> tuple[tuple[int, float], ...]:
+        """Return how far a variable was measured from its setpoint in the last trials that controlled it since then.
+
+        In order, by trial, as it was measured at the time. Only the last `most` such trials are looked at.
+        """
+        rows = ask(
+            self._connection,
+            "SELECT s.trial, abs(m.value - s.setpoint) AS off, "
+            "(SELECT max(at_s) FROM events WHERE trial = s.trial AND event = 'RUN') AS at_s FROM states s "
+            "JOIN measurements m ON m.trial = s.trial AND m.name = s.variable WHERE s.variable = ? AND s.controlled "
+            "AND m.severity < 3 AND off IS NOT NULL ORDER BY s.trial DESC LIMIT ?",
+            variable,
+            most,
+        )
+        return tuple((r["trial"], r["off"]) for r in reversed(rows) if r["at_s"] is None or r["at_s"] > since_s)
+
     def _by_device(self, which: str) -> Mapping[str, CalibrationRow]:
         sql = f"SELECT * FROM {{0}} WHERE id IN (SELECT {which} FROM {{0}} GROUP BY device)"  # noqa: S608 - our own words
         return {row.device: row for row in self._rows(CalibrationRow, "calibrations", sql)}

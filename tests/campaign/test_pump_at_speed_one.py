@@ -1,0 +1,174 @@
+"""Pumps whose own account is wrong, at speed 1: the daemon, its journal on disk, and a pump on a serial port.
+
+The pump is a model of the data sheet's, by the wall clock: it gives at its rate as long as it runs, and it alone knows
+what it gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing, suppress
+
+import pytest
+from pyModbusTCP.server import ModbusServer
+
+from rigctl.campaign.events import AlarmRaised, TrialProposed
+from rigctl.errors import RigctlError
+from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_at_speed_one import FEED, Bench, Plc
+from tests.drivers.peers import PtyPeer, cut_lines, peers
+
+pytestmark = pytest.mark.slow
+
+RATE_ML_PER_S = 5.0
+VOLUME_ML, CAP_ML = 20.0, 60.0
+DOSES = 6
+LARGE = [
+    (old, new.replace("per_dose: 0.7 mL, per_day: 0.8 mL", "per_dose: 25 mL, per_day: 60 mL")) for old, new in FEED
+]
+METER = ("meters: [", "meters: [{name: feed, kind: volume, device: feeder, price: 50 EUR/L}, ")
+
+
+class Supplied:
+    """A dosing pump on a supply that breaks down each time after so many mL; its notice of that arrives garbled."""
+
+    def __init__(self, breaks_after_ml=None, jumps_ml=0.0):
+        self.given_ml = 0.0
+        """What really came out, since ever: no counter of the pump's."""
+        self.doses = []
+        self.breaks_after_ml, self.jumps_ml = breaks_after_ml, jumps_ml
+        self.total_ml = self.last_ml = 0.0
+        self.asked_ml, self.seen_s, self.noise = None, time.monotonic(), b""
+
+    def pump(self):
+        """Let the time that has passed since have its effect."""
+        now_s = time.monotonic()
+        poured_ml, self.seen_s = RATE_ML_PER_S * (now_s - self.seen_s), now_s
+        if self.asked_ml is None:
+            return
+        until_ml = min(self.asked_ml, self.breaks_after_ml or self.asked_ml)
+        poured_ml = min(poured_ml, until_ml - self.last_ml)
+        self.given_ml += poured_ml
+        self.total_ml += poured_ml
+        self.last_ml += poured_ml
+        if self.last_ml < until_ml - 1e-9:
+            return
+        if until_ml < self.asked_ml:
+            self.total_ml = self.last_ml = 0.0
+            self.noise = b"*R\xd3\r*\xd2E\r"
+        self.asked_ml = None
+
+    def __call__(self, request):
+        self.pump()
+        command = request[:-1].decode()
+        noise, self.noise = self.noise, b""
+        running = int(self.asked_ml is not None)
+        known = {
+            "i": "?I,PMP,1.06",
+            "D,?": f"?D,{self.last_ml:.2f},{running}",
+            "TV,?": f"?TV,{self.total_ml:.2f}",
+            "Dstart,?": "?DSTART,0.00",
+            "DC,?": f"?MAXRATE,{60 * RATE_ML_PER_S:.1f}",
+            "PV,?": "?PV,12.00",
+        }
+        if command in known:
+            return [noise + f"{known[command]}\r*OK\r".encode()]
+        if command == "X":
+            self.asked_ml = None
+            return [noise + f"*DONE,{self.last_ml:.2f}\r".encode()]
+        if command.startswith("D,"):
+            self.asked_ml, self.last_ml = float(command[2:]), 0.0
+            self.total_ml += self.jumps_ml
+            self.doses.append(self.asked_ml)
+            return [noise + b"*OK\r"]
+        return [noise + b"*ER\r"]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """Stands where the PLC would, on a TCP port."""
+    plc = Plc()
+    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=plc)
+    server.start()
+    plc.port = server._service.server_address[1]
+    yield Bench(plc, tmp_path / "state")
+    server.stop()
+
+
+@pytest.fixture
+def wired():
+    """Puts a pump on a serial port; returns its path."""
+    with peers() as make:
+        yield lambda pump: str(make(PtyPeer, cut_lines(b"\r"), pump).path)
+
+
+def rows(bench, sql):
+    with closing(sqlite3.connect(bench.state / "journal.sqlite")) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(sql).fetchall()
+
+
+def kinds(bench, source):
+    told = [event.alarm for event in bench.told if isinstance(event, AlarmRaised)]
+    return {alarm.kind for alarm in told if alarm.source == source}
+
+
+async def by_hand(bench, doses):
+    """Pause the campaign, send so many doses by hand, and stop; returns how many were answered by an error."""
+    refused, pausing = [], []
+
+    def pause_once(event):
+        if isinstance(event, TrialProposed) and not pausing:
+            pausing.append(asyncio.create_task(ask(bench, "pause")))
+
+    async def person():
+        await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
+        for _ in range(doses):
+            try:
+                await ask(bench, "manual", operation="dose", device="feeder", volume_ml=VOLUME_ML)
+            except RigctlError as error:
+                refused.append(error)
+        await ask(bench, "stop", why="enough")
+
+    bench.heard = pause_once
+    return asyncio.create_task(person()), refused
+
+
+@pytest.mark.parametrize("breaks_after_ml", [18.0, 4.0])
+async def test_fault_81_a_pump_that_browns_out_in_each_dose_never_passes_its_cap(bench, wired, breaks_after_ml):
+    """Six doses of 20 mL are asked for under a cap of 60 mL in 24 h: what was given is no more than what is booked."""
+    pump = Supplied(breaks_after_ml)
+    person, refused = await by_hand(bench, DOSES)
+    await bench.run(*LARGE, pump=wired(pump))
+    await person
+    doses = rows(bench, "SELECT * FROM doses")
+    booked_ml = sum(dose["dispensed_ml"] for dose in doses)
+    assert pump.given_ml <= booked_ml <= CAP_ML, pump.given_ml
+    assert {dose["state"] for dose in doses} == {"UNKNOWN"}
+    assert (len(pump.doses), len(refused)) == (CAP_ML // VOLUME_ML, DOSES)
+    assert kinds(bench, "feeder") == {"dose unknown"}
+
+
+async def test_fault_81_a_pump_that_does_not_brown_out_is_believed_beside_it(bench, wired):
+    """The same doses on a sound supply: booked as they were given, and told to nobody."""
+    pump = Supplied()
+    person, refused = await by_hand(bench, 3)
+    await bench.run(*LARGE, pump=wired(pump))
+    await person
+    assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx([VOLUME_ML] * 3)
+    assert (refused, kinds(bench, "feeder")) == ([], set())
+
+
+async def test_fault_90_a_pump_s_total_that_jumps_by_500_ml_is_marked_and_teaches_nothing(bench, wired):
+    """The trial is charged by its dose, the line is marked, and a person is told."""
+    pump = Supplied(jumps_ml=500.0)
+    with suppress(RigctlError):
+        await bench.run(*FEED, METER, max_trials=1, pump=wired(pump))
+    (line,) = rows(bench, "SELECT * FROM ledger WHERE meter = 'feed'")
+    assert (line["estimated"], line["quantity"]) == (1, pytest.approx(pump.given_ml, abs=0.011))
+    assert line["amount_micros"] == pytest.approx(50_000 * pump.given_ml, abs=600)
+    (booked,) = rows(bench, "SELECT sum(dispensed_ml) AS ml FROM doses")
+    assert booked["ml"] == pytest.approx(pump.given_ml, abs=0.011)
+    assert kinds(bench, "feeder") == {"total jumped"}
