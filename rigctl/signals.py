@@ -13,6 +13,8 @@ from types import FrameType
 
 INTERRUPTED_EXIT = 130
 """Of a process that Ctrl-C has ended: 128 + SIGINT, as a shell has it."""
+NO_SECOND = "SIGHUP"
+"""Never ends a process that stays to make everything safe: a closed terminal sends it, and its shell once more."""
 CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 

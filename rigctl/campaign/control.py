@@ -122,7 +122,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         pid = holder(directory)
         raise RigctlError(
             f"{directory / FILE_NAME}: {verb}: no answer ({reason(error)}) from process {pid} that runs this campaign. "
-            f"If it stays so, end it with `kill -9 {pid}`, then `rigctl safe` makes everything safe without it"
+            "If it stays so, `rigctl safe --force` ends it and makes everything safe without it"
         ) from error
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):

@@ -23,6 +23,7 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
+from rigctl.campaign.confirming import STAYS, standing, until_confirmed
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import Desk, ServiceManager
@@ -33,13 +34,14 @@ from rigctl.campaign.events import (
     Dosed,
     Ending,
     Listener,
+    PhaseChanged,
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.manual import Manual
 from rigctl.campaign.operating import begin, started
-from rigctl.campaign.patience import Patience, standing
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
@@ -54,14 +56,14 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.wall import begin_civil
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
-from rigctl.errors import JournalError, RigctlError, Tripped
+from rigctl.errors import JournalError, RigctlError, Tripped, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
-from rigctl.signals import INTERRUPTED_EXIT, Signals
+from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
 
 JOURNAL_GIVEN_UP_S = 20.0
 """Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
-SAFE_WITHIN_S = 2.0
+SAFE_WITHIN_S = 10.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
 
@@ -79,6 +81,8 @@ async def run_campaign(
     person: Person | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
+
+    While that cannot be confirmed it is tried again and again, until a second signal comes.
 
     Args:
         spec: what to run.
@@ -216,9 +220,11 @@ class Session:
         self._asked_s = 0.0
         self._may_be_cut_short = True
         self._was_left_safe = self._untouched = self.past_is_settled = False
-        self._report = SafeReport(())
-        self.safe_was_tried = asyncio.Event()
-        self._interrupted = self._leaving = False
+        self._report, self._tried_s = SafeReport(()), 0.0
+        self.safe_was_tried, self._sooner = asyncio.Event(), asyncio.Event()
+        self._staying: asyncio.Task[None] | None = None
+        self._given_up: asyncio.TimerHandle | None = None
+        self._signalled = self._enough = False
 
     def standing(self) -> list[dict[str, str]]:
         """Return what the watch finds wrong now, for programs."""
@@ -227,9 +233,11 @@ class Session:
             for f in self.watchman.standing.found.values()
         ]
 
-    def stop_after_trial(self, why: str) -> dict[str, str]:
+    def stop_after_trial(self, why: str) -> Mapping[str, Any]:
+        """End after the trial under way; the answer names what is not confirmed safe, if there is anything."""
         self.stop.finish = self.stop.finish or why
-        return {"stopping": self.stop.finish}
+        failed = (self._report if self.safe_was_tried.is_set() else self.runner.report).failed
+        return {"stopping": self.stop.finish, **({"failed": dict(failed)} if failed else {})}
 
     def abandon(self, why: str) -> dict[str, str]:
         """End now: everything safe, the trial under way abandoned and charged."""
@@ -239,18 +247,30 @@ class Session:
         return {"stopping": self.stop.abandon or why}
 
     async def go_safe(self, why: str) -> Mapping[str, Any]:
-        """Do as `abandon` does, and return what is confirmed safe once that has been tried."""
+        """Do as `abandon` does, and return what is confirmed safe once that has been tried; again, if it was before."""
         self.abandon(why)
+        before = self._report
+        if self.stays:
+            self._sooner.set()
+        while self.stays and self._report is before:
+            await self.watchman.next_look()
         await self.safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
     def obey(self, signal: str) -> None:
-        """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
-        if signal == "SIGINT" and self._interrupted:
+        """Abandon the campaign at any signal, everything safe; at a second one stay no longer for what is unconfirmed.
+
+        At a second SIGINT before that leave as soon as everything is confirmed safe.
+        """
+        second, self._signalled = self._signalled and signal != NO_SECOND, True
+        self._enough = self._enough or second
+        if self.stays:
+            self._sooner.set()
+            self._log.error(f"{signal}: {'leaving' if second else STAYS}", standing=standing(self._report))
+        elif second and signal == "SIGINT":
             self._leave()
-            return
-        self._interrupted = self._interrupted or signal == "SIGINT"
-        self.abandon(signal)
+        else:
+            self.abandon(signal)
 
     def _break_off(self, why: str) -> None:
         self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
@@ -261,27 +281,21 @@ class Session:
         The journal is good at any instant; the next start settles what was in flight.
         """
         if self.safe_was_tried.is_set():
-            os._exit(INTERRUPTED_EXIT)
-        if not self._leaving:
-            self._leaving = True
+            os._exit(INTERRUPTED_EXIT if self._report.ok else 1)
+        if self._given_up is None:
             self._log.warning(f"going safe, at most {SAFE_WITHIN_S:g} s")
-            asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, INTERRUPTED_EXIT)
+            self._given_up = asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, INTERRUPTED_EXIT)
 
     async def run(self) -> CampaignResult:
         """Open the rig, settle the past, run trials, leave everything safe."""
         try:
-            ending, reason = await self._until_safe()
-            safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
-            # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
-            if self.past_is_settled:
-                row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
-                if row is not None:
-                    await self.desk.tell_of_end(row)
+            ending, reason = await self._until_confirmed()
+            safe_after_s = self._tried_s - self._asked_s if ending == "abandoned" else None
         except RigctlError as error:
             if isinstance(error, Tripped):
                 self.desk.latch(error.reason)
-            if not self._report.ok and standing(self._report) not in str(error):
-                error.extend(f"; {standing(self._report)}")
+            if (self._staying is not None or not self._report.ok) and standing(self._report) not in str(error):
+                error.extend(f"; {'in the end ' * self._report.ok}{standing(self._report)}")
             await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
             raise
         finally:
@@ -292,35 +306,83 @@ class Session:
         await self._last_words(ending, well=ending != "interlock")
         return await self._result(ending, reason, safe_after_s)
 
+    async def _until_confirmed(self) -> tuple[Ending, str]:
+        """Run trials, close the one under way, and stay until everything is confirmed safe."""
+        try:
+            ending, reason = await self._until_safe()
+            # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
+            if self.past_is_settled:
+                row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
+                if row is not None:
+                    await self.desk.tell_of_end(row)
+            return ending, reason
+        finally:
+            if self._staying is not None:
+                if self.past_is_settled:
+                    self.desk.keep_phase("HOLDING", standing(self._report))
+                await self._staying
+
     async def _until_safe(self) -> tuple[Ending, str]:
         """Run trials until they end or are abandoned; either way, send everything to its safe state."""
+        why = ""
         try:
-            return await self._trials()
+            ending, why = await self._trials()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self.stop.abandon is None or task is None:
                 raise
             task.uncancel()  # it is `abandon`'s, so there is still everything to put in order
-            return "abandoned", self.stop.abandon
+            ending, why = "abandoned", self.stop.abandon
+        except Exception as error:
+            why = in_words(error)
+            raise
         finally:
             self._may_be_cut_short = False  # a signal must not break off the way to the safe state
-            await self._make_safe()
+            await self._make_safe(why)
+        return ending, why
 
-    async def _make_safe(self) -> None:
+    async def _make_safe(self, why: str) -> None:
         """Make everything safe for the last time, opened or not, unless the rig is as safe as it was found."""
+        self._tried_s = time.monotonic()
         if not self._untouched:
-            self._report = await self.rig.safe()
+            await self._safe()
         self.safe_was_tried.set()
-        if self._leaving:
-            os._exit(INTERRUPTED_EXIT)
-        if not self._report.ok:
-            self.desk.alarm(
-                Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}", kind="left unsafe")
-            )
-        else:
+        if self._given_up is not None:
+            self._given_up.cancel()
+            if self._report.ok:
+                os._exit(INTERRUPTED_EXIT)
+        if self._report.ok:
             await self._word.take_back()
+        else:
+            self._staying = asyncio.create_task(self._stay(why))  # waits neither for the journal nor for a meter
         if self.rig.tripped is not None:
             self.desk.latch(self.rig.tripped)
+
+    async def _safe(self) -> SafeReport:
+        self._report = await self.rig.safe()
+        self._tried_s = time.monotonic()
+        if not self._report.ok:
+            self._manager.stopping()  # it may ask for more time as long as it tries
+        return self._report
+
+    async def _stay(self, why: str) -> None:
+        """Try again until everything is confirmed safe or a second signal comes; nothing moves, all locks are held."""
+        self.watchman.rig = self.watchman.demand = None  # so no device's own watchdog is fed either
+        what = f"the campaign ends ({why}); {STAYS}"
+        self.desk.tell(PhaseChanged("HOLDING", f"{what}: {standing(self._report)}"))
+        await until_confirmed(
+            self._safe, self._report, self.desk.alarm, lambda: self._enough, what=what, sooner=self._sooner
+        )
+        if self._report.ok:
+            await self._word.take_back()
+        else:
+            left = f"the process ends: {standing(self._report)}"
+            self.desk.alarm(Alarm(Severity.MAJOR, "safe state", left, kind="left unsafe"))
+
+    @property
+    def stays(self) -> bool:
+        """Tell whether all that is left to do is to make everything safe."""
+        return self._staying is not None and not self._staying.done()
 
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
@@ -379,7 +441,8 @@ class Session:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
         self._manager.looked(self.describe())
         self.starts.looked(self.stop.pause)
-        if self.safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
+        tried = self.safe_was_tried.is_set() and (self._report.ok or self._enough)
+        if tried and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import shlex
+import signal
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -160,6 +162,34 @@ def campaign_here(directory: Path) -> int | None:
     """Return the pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
     signed = _reading(directory)
     return signed.pid if signed is not None and signed.alive and not signed.is_this_process else None
+
+
+def end_campaign(directory: Path, within_s: float) -> bool:
+    """End the process that runs this campaign: ask it first, kill it if that does not help; return whether it is gone.
+
+    Only who has signed the lock, lives since then, and holds the lock as the kernel has it, is touched.
+
+    Args:
+        directory: of its state.
+        within_s: wall seconds for each of the two.
+    """
+    pid = campaign_here(directory)
+    if pid is None:
+        return True
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)  # from here on no other process can be meant
+        try:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with (directory / FILE_NAME).open("rb") as lock:
+                    held = _locker(lock.fileno()) == str(pid)
+                if not held or campaign_here(directory) != pid:
+                    break
+                signal.pidfd_send_signal(process, number)
+                if select.select([process], [], [], within_s)[0]:
+                    return True
+        finally:
+            os.close(process)
+    return campaign_here(directory) is None
 
 
 def _reading(directory: Path) -> Writer | None:

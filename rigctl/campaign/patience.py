@@ -6,7 +6,6 @@ a trip is never waited out.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import deque
@@ -18,14 +17,13 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
 from rigctl.rig.calendar import Hours, told
 from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
-from rigctl.rig.values import Alarm, AlarmMark, SafeReport
+from rigctl.rig.values import Alarm, AlarmMark
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -33,9 +31,6 @@ LONGEST_PAUSE_S = 600.0
 FIRST_CALL_S = 0.5
 LONGEST_CALL_S = 10.0
 """Wall seconds between two roll calls of instruments that are missing; they double likewise."""
-FIRST_RETRY_S = 1.0
-LONGEST_RETRY_S = 10.0
-"""Wall seconds between two attempts to make everything safe; they double likewise."""
 AGAIN_S = 30.0
 """Wall seconds between two looks whether instruments can be used again."""
 STEADY_CALLS = 5
@@ -277,30 +272,3 @@ class Patience:
                 message = f"{what}; read why, then look at its wiring and supply"
                 self.desk.alarm(Alarm(Severity.MAJOR, device, message, kind="fails often"))
         return ""
-
-
-def standing(report: SafeReport) -> str:
-    """Say that everything is safe, or what is not."""
-    if report.ok:
-        return "everything is safe"
-    return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in (report.told or report.failed).items())
-
-
-async def until_confirmed(rig: CampaignRig, desk: Desk, report: SafeReport, enough: Callable[[], bool]) -> SafeReport:
-    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it.
-
-    One alarm when it begins and one when it is over, however many attempts there are.
-    """
-    if report.ok:
-        return report
-    message = f"no trial starts, trying again: {standing(report)}"
-    desk.alarm(Alarm(Severity.MAJOR, "safe state", message, kind="unconfirmed", state="stands"))
-    pause_s = FIRST_RETRY_S
-    while not report.ok and not enough():
-        await asyncio.sleep(pause_s)
-        pause_s = min(2.0 * pause_s, LONGEST_RETRY_S)
-        report = await rig.safe()
-    if report.ok:
-        message = "confirmed: everything is safe; the campaign goes on"
-        desk.alarm(Alarm(Severity.MINOR, "safe state", message, kind="unconfirmed", state="over"))
-    return report

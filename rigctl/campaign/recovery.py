@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rigctl.campaign.closing import cancel, close_open_trial
+from rigctl.campaign.confirming import standing
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import said
-from rigctl.campaign.patience import standing
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State

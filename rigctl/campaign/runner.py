@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from rigctl.campaign.awaiting import had_to_wait
 from rigctl.campaign.carrying import TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
+from rigctl.campaign.confirming import standing, until_confirmed
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.following import void_misses
@@ -17,7 +18,7 @@ from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import over
-from rigctl.campaign.patience import Patience, standing, until_confirmed
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
@@ -79,7 +80,8 @@ class Runner:
     """Devices that have let down the last trial; None: it was measured, and its readings say which."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
-    _report: SafeReport = field(default_factory=lambda: SafeReport(()))
+    report: SafeReport = field(default_factory=lambda: SafeReport(()))
+    """What came of the last attempt to make everything safe before another trial may begin."""
     under_way: asyncio.Task[TrialRow | None] | None = None
     """The trial, from its decision to its end."""
     _demanded: Finding | None = None
@@ -236,10 +238,12 @@ class Runner:
         if not report.ok:
             self.desk.keep_phase("HOLDING", standing(report))
             self.desk.tell(PhaseChanged("HOLDING", standing(report)))
-        self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
+        self.report = report
+        what, enough = "no trial starts, trying again", lambda: self.stop.finish is not None
+        self.report = await until_confirmed(self.rig.safe, report, self.desk.alarm, enough, what=what)
         if not report.ok:
-            self.desk.keep_phase("RUNNING", standing(self._report))
-            self.desk.tell(PhaseChanged(self.patience.phase, standing(self._report)))
+            self.desk.keep_phase("RUNNING", standing(self.report))
+            self.desk.tell(PhaseChanged(self.patience.phase, standing(self.report)))
 
     async def _believe_meters(self, row: TrialRow) -> None:
         """Allow no further trial on a meter that cannot be believed any more (faults 41, 69)."""
@@ -304,7 +308,7 @@ class Runner:
             last = "" if row is None else f", {row.trial}"
             raise DeviceError(
                 f"{counted(self._failures, 'trial')} in a row failed, the last one{last}: {because}; "
-                f"{standing(self._report)}; mend the rig, then run again"
+                f"{standing(self.report)}; mend the rig, then run again"
             )
         await self.patience.back_off(max(self._failures, 1))
 

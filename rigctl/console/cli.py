@@ -208,12 +208,14 @@ def safe(
     bus: Bus = None,
     *,
     if_left_driven: IfLeftDriven = False,
+    force: Annotated[bool, typer.Option("--force", help="End a campaign that does not answer.")] = False,
     json: AsJson = False,
 ) -> None:
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console.safe import make_left_safe, make_safe
 
-    done = (make_left_safe if if_left_driven else make_safe)(config, state, buses(bus))
+    there = buses(bus)
+    done = make_left_safe(config, state, there) if if_left_driven else make_safe(config, state, there, force=force)
     tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 

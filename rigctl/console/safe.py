@@ -14,7 +14,7 @@ import structlog
 
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.going_safe import go_safe, joined, recognisable
-from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.people import this_person
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.options import STATES
@@ -24,6 +24,8 @@ from rigctl.rig.values import SafeReport
 
 ANSWER_S = 60.0
 """Wall seconds for a campaign that answers to make everything safe and say so; a slow bus may need many."""
+END_S = 5.0
+"""Wall seconds for one that does not answer to end by itself, and once more after it was killed."""
 RIG = re.compile(r"""^rig\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s#"'][^#\n]*))""", re.MULTILINE)
 
 
@@ -93,10 +95,11 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
 # `rigctl safe` ----------------------------------------------------------------------------------------------------
 
 
-def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Done:
+def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str], *, force: bool = False) -> Done:
     """Bring everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
 
-    What was last driven counts, and with it what a configuration names that is given.
+    What was last driven counts, and with it what a configuration names that is given. A campaign that does not answer
+    is ended with `force`.
 
     Raises:
         UsageError, ConfigError: nothing says what there is to drive.
@@ -107,7 +110,7 @@ def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str])
         from rigctl.console.assemble import find_state
 
         directory = find_state(config, state)
-    told = _by_campaign(directory)
+    told = _by_campaign(directory, force=force)
     if told is not None:
         return Done("the running campaign", told)
     devices, speedup, notes = _what(config, directory, buses)
@@ -131,8 +134,8 @@ def make_left_safe(config: Path | None, state: Path | None, buses: Mapping[str, 
     return Done("rigctl safe", go_safe(left.devices, left.speedup))
 
 
-def _by_campaign(directory: Path) -> SafeReport | None:
-    """Return what the running campaign has confirmed, once it has; None: none runs."""
+def _by_campaign(directory: Path, *, force: bool) -> SafeReport | None:
+    """Return what the running campaign has confirmed, once it has; None: none runs, or any more."""
     try:
         control.ask(directory, "status")  # one that hangs is found out soon
         answer = control.ask(directory, "safe", ANSWER_S, who=this_person())
@@ -142,10 +145,12 @@ def _by_campaign(directory: Path) -> SafeReport | None:
             if not isinstance(error, UsageError):
                 structlog.get_logger("rigctl.console").warning("no campaign answers", error=str(error))
             return None
+        if force and end_campaign(directory, END_S):
+            return None
         if isinstance(error, UsageError):
             raise RigctlError(
                 f"{directory}: process {pid} runs this campaign, but does not listen here; `kill {pid}` makes "
-                f"everything safe and ends it. If it does not end, `kill -9 {pid}`, then `rigctl safe`"
+                f"everything safe and ends it. If it does not end, `rigctl safe --force` ends it and makes all safe"
             ) from error
         raise
     return SafeReport(tuple(answer["reached"]), answer["failed"])

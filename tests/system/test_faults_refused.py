@@ -1,0 +1,155 @@
+"""A PLC that refuses writes while a rig is to be made safe: real processes at speed 1, a PLC nobody here wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from pyModbusTCP.constants import EXP_SLAVE_DEVICE_BUSY, EXP_SLAVE_DEVICE_FAILURE
+from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+
+from tests.system.stack import Stack
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+RIG = """
+rig: bench
+currency: EUR
+budget: 1000 EUR
+policy: {name: explore-then-commit, explore: {share: 0.9, by: spend}}
+model: {hyperparameters: fixed, lengthscales: 0.3, signal_sd: 3, noise_sd: 0.3, mean: 8}
+variables:
+  p: {unit: bar, range: [1, 9], sensor: gauge, actuator: valve, natural: uniform}
+control_sets: [[p]]
+outcome: {name: yield, unit: g, sensor: balance}
+trial: {settle: 60 s, measure: {for: 0.2 s, every: 0.1 s, min_count: 1}}
+meters: [{name: water, kind: fixed, price: 0.05 EUR}]
+buses: {plc: "modbus_tcp://127.0.0.1:PORT"}
+devices:
+  gauge: {driver: modbus, bus: plc, unit: bar, read: {register: input, at: 0, type: uint16}}
+  balance: {driver: modbus, bus: plc, unit: g, read: {register: input, at: 2, type: uint16}}
+  valve: {driver: modbus, bus: plc, unit: bar, write: {at: 10, type: float32}, enable: {coil: 1}}
+safety: {safe_state: {valve: "off"}}
+"""
+
+
+class Plc(DataHandler):
+    """Refuses every write while it is told to; its coil is the witness."""
+
+    def __init__(self):
+        super().__init__(DataBank())
+        self.refuses, self.refused = 0, 0
+        self.data_bank.set_input_registers(0, [5, 0, 7])
+
+    @property
+    def on(self):
+        return self.data_bank.get_coils(1)[0]
+
+    def write_coils(self, address, bits_l, srv_info):
+        if self.refuses:
+            self.refused += 1
+            return DataHandler.Return(exp_code=self.refuses)
+        return super().write_coils(address, bits_l, srv_info)
+
+    def write_h_regs(self, address, words_l, srv_info):
+        if self.refuses:
+            return DataHandler.Return(exp_code=self.refuses)
+        return super().write_h_regs(address, words_l, srv_info)
+
+
+@pytest.fixture
+def plc():
+    """Stands where the PLC would, on a TCP port."""
+    handler = Plc()
+    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
+    server.start()
+    handler.port = server._service.server_address[1]
+    yield handler
+    server.stop()
+
+
+@pytest.fixture
+def driven(plc, tmp_path):
+    """A campaign in mid-trial, the valve on: how to ask something of it, and the process."""
+    (tmp_path / "rig.yaml").write_text(RIG.replace("PORT", str(plc.port)), encoding="utf-8")
+    stack, state = Stack(None, tmp_path), tmp_path / "state"
+    run = stack.rigctl("run", tmp_path / "rig.yaml", "--state", state, state=state)
+    run.until(lambda: state.exists() and run.count("RUNNING") and plc.on, "a trial that settles")
+    yield lambda *words: stack.rigctl(*words, "--state", state, state=state), run
+    if run.process.poll() is None:
+        run.process.kill()
+
+
+def soon(seen, what):
+    """Wait for what is seen at the PLC or in the log; the minute bounds a hang only."""
+    until_s = time.monotonic() + 60.0
+    while not seen():
+        assert time.monotonic() < until_s, f"nothing seen of {what}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("code", [EXP_SLAVE_DEVICE_FAILURE, EXP_SLAVE_DEVICE_BUSY])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "safe"])
+def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shut(driven, plc, how, code):
+    """It tries on, tells whoever asked what is not safe, and ends once the coil is off."""
+    rigctl, run = driven
+    plc.refuses = code
+    if how == "safe":
+        safe = rigctl("safe", "--json")
+        assert safe.wait() == 1
+        assert set(safe.answer["failed"]) == {"valve"}
+    else:
+        run.process.send_signal(getattr(signal, how))
+    soon(lambda: plc.refused > 3, "further attempts")
+    assert plc.on
+    assert run.process.poll() is None
+    again = rigctl("safe", "--json")
+    assert again.wait() == 1
+    assert set(again.answer["failed"]) == {"valve"}
+    plc.refuses = 0
+    run.wait()
+    assert not plc.on
+    assert [row["state"] for row in run.rows("SELECT state FROM trials")] == ["ABANDONED"]
+
+
+def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(driven, plc):
+    """Whoever insists is let go, with exit 1; what was left on is known."""
+    rigctl, run = driven
+    plc.refuses = EXP_SLAVE_DEVICE_FAILURE
+    run.process.send_signal(signal.SIGTERM)
+    soon(lambda: run.alarms("safe state", "NOT CONFIRMED SAFE"), "its word")
+    run.process.send_signal(signal.SIGHUP)  # a terminal that is closed does not insist
+    before = plc.refused
+    soon(lambda: plc.refused > before, "further attempts")
+    assert run.process.poll() is None
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait() == 1
+    assert plc.on
+    plc.refuses = 0
+    assert rigctl("safe").wait() == 0
+    assert not plc.on
+
+
+def test_fault_89_a_hung_campaign_is_ended_by_force_and_its_rig_made_safe(driven, plc):
+    """Without force it is named only; with it the process is gone, and the coil off."""
+    rigctl, run = driven
+    os.kill(run.process.pid, signal.SIGSTOP)
+    assert rigctl("safe").wait() == 1
+    assert plc.on
+    safe = rigctl("safe", "--force", "--json")
+    assert safe.wait() == 0
+    assert safe.answer["by"] == "rigctl safe"
+    assert not plc.on
+    assert run.wait() == -signal.SIGKILL
+
+
+def test_fault_89_a_campaign_that_answers_is_asked_and_not_killed(driven, plc):
+    """Force is for one that hangs."""
+    rigctl, run = driven
+    safe = rigctl("safe", "--force", "--json")
+    assert safe.wait() == 0
+    assert safe.answer["by"] == "the running campaign"
+    assert not plc.on
+    assert run.wait() >= 0
