@@ -6,6 +6,7 @@ what a script answers: bytes, and pauses in seconds of wall time.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
@@ -15,9 +16,11 @@ import time
 import tty
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from rigctl.rig.protocols import Deadline, Hurry
 
 Played = bytes | float
 """Bytes to send, or seconds to wait."""
@@ -224,6 +227,22 @@ def crc16(data: bytes) -> bytes:
         for _ in range(8):
             crc = crc >> 1 ^ (0xA001 if crc & 1 else 0)
     return crc.to_bytes(2, "little")
+
+
+class _Once:
+    """A hurry that begins when something has been seen."""
+
+    def __init__(self, seen: Callable[[], bool]) -> None:
+        self._seen = seen
+
+    @property
+    def at_s(self) -> float:
+        return 0.0 if self._seen() else math.inf
+
+
+def over_once(seen: Callable[[], bool]) -> Deadline:
+    """A deadline that passes when something has been seen, however busy the machine is; the minute is for a hang."""
+    return replace(Deadline.after(60.0), hurry=cast("Hurry", _Once(seen)))
 
 
 class Overdue:
