@@ -90,8 +90,16 @@ def soon(seen, what):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("code", [EXP_SLAVE_DEVICE_FAILURE, EXP_SLAVE_DEVICE_BUSY])
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGHUP", "safe"])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("SIGTERM", EXP_SLAVE_DEVICE_FAILURE),
+        ("SIGTERM", EXP_SLAVE_DEVICE_BUSY),
+        ("SIGINT", EXP_SLAVE_DEVICE_FAILURE),
+        ("SIGHUP", EXP_SLAVE_DEVICE_FAILURE),
+        ("safe", EXP_SLAVE_DEVICE_BUSY),
+    ],
+)
 def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shut(driven, plc, how, code):
     """It tries on, tells whoever asked what is not safe, and ends once the coil is off."""
     rigctl, run = driven
