@@ -7,7 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import structlog
+
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.confirming import STAYS, until_confirmed
 from rigctl.campaign.safe_file import Driven
 from rigctl.errors import RigctlError, in_words
 from rigctl.rig.protocols import DoseLog, Unanswered
@@ -15,10 +18,14 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
 from rigctl.rig.values import SafeReport
+from rigctl.signals import NO_SECOND, Signals
 
 
-def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
-    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
+def go_safe(devices: Sequence[Driven], speedup: float, signals: Signals | None = None) -> SafeReport:
+    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed.
+
+    With `signals` it is tried until it is confirmed, or until one comes once the log has said what is not.
+    """
     registry = Registry.installed()
     usable, failed = [], {}
     for device in devices:
@@ -35,12 +42,25 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
             if device.seen is not None:
                 rig.hands.expect(device.name, device.seen)
         try:
-            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
+            report = await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
+            return report if signals is None else await _until_confirmed(rig, report, signals)
         finally:
             await rig.close()
 
     report = asyncio.run(drive())
     return SafeReport(report.reached, {**failed, **report.failed})
+
+
+async def _until_confirmed(rig: Rig, report: SafeReport, signals: Signals) -> SafeReport:
+    before, sooner, log = len(signals.heard), asyncio.Event(), structlog.get_logger("rigctl.campaign")
+
+    def enough() -> bool:
+        return any(name != NO_SECOND for name in signals.heard[before:])
+
+    with signals.caught(), signals.told(lambda _: sooner.set(), asyncio.get_running_loop().call_soon_threadsafe):
+        return await until_confirmed(
+            rig.safe, report, lambda alarm: log.error(alarm.message), enough, what=STAYS, sooner=sooner
+        )
 
 
 def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:

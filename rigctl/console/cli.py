@@ -203,6 +203,7 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
 
 @app.command()
 def safe(
+    ctx: typer.Context,
     config: MaybeConfig = None,
     state: State = None,
     bus: Bus = None,
@@ -215,7 +216,10 @@ def safe(
     from rigctl.console.safe import make_left_safe, make_safe
 
     there = buses(bus)
-    done = make_left_safe(config, state, there) if if_left_driven else make_safe(config, state, there, force=force)
+    if if_left_driven:
+        done = make_left_safe(config, state, there, ctx.obj)
+    else:
+        done = make_safe(config, state, there, ctx.obj, force=force)
     tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 

@@ -21,6 +21,7 @@ from rigctl.console.options import STATES
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeReport
+from rigctl.signals import Signals
 
 ANSWER_S = 60.0
 """Wall seconds for a campaign that answers to make everything safe and say so; a slow bus may need many."""
@@ -95,11 +96,18 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
 # `rigctl safe` ----------------------------------------------------------------------------------------------------
 
 
-def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str], *, force: bool = False) -> Done:
+def make_safe(
+    config: Path | None,
+    state: Path | None,
+    buses: Mapping[str, str],
+    signals: Signals | None = None,
+    *,
+    force: bool = False,
+) -> Done:
     """Bring everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
 
     What was last driven counts, and with it what a configuration names that is given. A campaign that does not answer
-    is ended with `force`.
+    is ended with `force`. With `signals` it is tried until it is confirmed, or until one comes.
 
     Raises:
         UsageError, ConfigError: nothing says what there is to drive.
@@ -114,10 +122,12 @@ def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str],
     if told is not None:
         return Done("the running campaign", told)
     devices, speedup, notes = _what(config, directory, buses)
-    return Done("rigctl safe", go_safe(devices, speedup), notes)
+    return Done("rigctl safe", go_safe(devices, speedup, signals), notes)
 
 
-def make_left_safe(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Done:
+def make_left_safe(
+    config: Path | None, state: Path | None, buses: Mapping[str, str], signals: Signals | None = None
+) -> Done:
     """Bring to its safe state what a campaign that died has left driven; a running one is left alone.
 
     What cannot be told counts as driven: where the word that was left cannot be read, all that is configured goes safe.
@@ -128,10 +138,10 @@ def make_left_safe(config: Path | None, state: Path | None, buses: Mapping[str, 
     try:
         left = safe_file.read(directory)
     except RigctlError:
-        return make_safe(config, state, buses)
+        return make_safe(config, state, buses, signals)
     if left is None or not left.driven or left.writer.alive:
         return _NOTHING
-    return Done("rigctl safe", go_safe(left.devices, left.speedup))
+    return Done("rigctl safe", go_safe(left.devices, left.speedup, signals))
 
 
 def _by_campaign(directory: Path, *, force: bool) -> SafeReport | None:

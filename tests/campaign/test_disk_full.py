@@ -157,7 +157,7 @@ async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, m
         if stage.rig.calls.count("measure") == 2 and at == "within":
             disk.fill()
         elif stage.rig.calls.count("measure") == 2 and at == "unsafe":
-            stage.rig.unsafe[:] = [{"valve": "no answer"}] * 2
+            stage.rig.unsafe[:] = [{"valve": "no answer"}] * 2000
             raise DeviceTimeout("a_probe: no answer")
 
     class Told(list):
@@ -170,6 +170,7 @@ async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, m
         await soon(lambda: any(isinstance(e, PhaseChanged) and e.phase == "HOLDING" for e in stage.told))
         await asyncio.sleep(0.005)
         stage.world.do("time", s=7200.0)
+        stage.rig.unsafe.clear()
         disk.free()
 
     stage.told = Told()

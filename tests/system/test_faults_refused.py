@@ -78,8 +78,10 @@ def driven(plc, tmp_path):
     run = stack.rigctl("run", tmp_path / "rig.yaml", "--state", state, state=state)
     run.until(lambda: state.exists() and run.count("RUNNING") and plc.on, "a trial that settles")
     yield lambda *words: stack.rigctl(*words, "--state", state, state=state), run
-    if run.process.poll() is None:
-        run.process.kill()
+    for process in stack.processes:  # one that stays would stay for ever: its PLC ends with the test
+        if process.alive:
+            process.process.kill()
+            process.wait()
 
 
 def soon(seen, what):
@@ -161,3 +163,38 @@ def test_fault_89_a_campaign_that_answers_is_asked_and_not_killed(driven, plc):
     assert safe.answer["by"] == "the running campaign"
     assert not plc.on
     assert run.wait() >= 0
+
+
+@pytest.mark.parametrize("how", [["safe"], ["safe", "--if-left-driven"]], ids=" ".join)
+def test_fault_82_safe_by_itself_stays_until_the_valve_is_shut(driven, plc, how):
+    """After a crash `rigctl safe` tries until the coil is off, and exits by that."""
+    rigctl, run = driven
+    run.process.kill()
+    run.wait()
+    plc.refuses = EXP_SLAVE_DEVICE_BUSY
+    safe = rigctl(*how, "--json")
+    soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
+    refused = plc.refused
+    soon(lambda: plc.refused > refused, "further attempts")
+    assert safe.alive
+    assert plc.on
+    plc.refuses = 0
+    assert safe.wait() == 0
+    assert not plc.on
+
+
+def test_fault_82_a_signal_ends_safe_by_itself_once_it_has_said_what_is_not(driven, plc):
+    """Exit 1, with the names; a terminal that is closed does not end it."""
+    rigctl, run = driven
+    run.process.kill()
+    run.wait()
+    plc.refuses = EXP_SLAVE_DEVICE_FAILURE
+    safe = rigctl("safe", "--json")
+    soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
+    safe.process.send_signal(signal.SIGHUP)
+    refused = plc.refused
+    soon(lambda: plc.refused > refused, "further attempts")
+    assert safe.alive
+    safe.process.send_signal(signal.SIGINT)
+    assert safe.wait() == 1
+    assert set(safe.answer["failed"]) == {"valve"}
