@@ -249,11 +249,7 @@ class Dispenser:
         return True, ""
 
     async def _watch(self, dose: _Dose) -> tuple[DoseStatus | None, float | None]:
-        """Ask until the dose is over or its deadline has passed.
-
-        Returns:
-            The last answer, None if there was none at the end; and the most that it showed while it ran, mL.
-        """
+        """Ask until the dose is over or its deadline has passed: the last answer, and the most it showed, mL."""
         expected_s, now_s = dose.expected_s, self._clock.now_s()
         due_s = now_s + expected_s
         until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
@@ -279,8 +275,7 @@ class Dispenser:
         total: Reading | None = None
         with suppress(DeviceError):  # no testimony
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
-        if total is not None and not (total.valid and math.isfinite(total.value)):
-            total = None
+            total = total if total.valid and math.isfinite(total.value) else None
         heard = Account(
             asked_ml=dose.volume_ml,
             slack_ml=slack_ml,

@@ -28,6 +28,8 @@ DOSES = 6
 LARGE = [
     (old, new.replace("per_dose: 0.7 mL, per_day: 0.8 mL", "per_dose: 25 mL, per_day: 60 mL")) for old, new in FEED
 ]
+LARGE.append(("wait: 0.2 s", "wait: 60 s"))
+"""So that the first trial is paused before it doses."""
 METER = ("meters: [", "meters: [{name: feed, kind: volume, device: feeder, price: 50 EUR/L}, ")
 
 
@@ -121,7 +123,7 @@ async def by_hand(bench, doses):
 
     def pause_once(event):
         if isinstance(event, TrialProposed) and not pausing:
-            pausing.append(asyncio.create_task(ask(bench, "pause")))
+            pausing.append(asyncio.create_task(ask(bench, "pause", now=True)))
 
     async def person():
         await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
