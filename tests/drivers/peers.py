@@ -14,7 +14,7 @@ import struct
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -243,6 +243,25 @@ class _Once:
 def over_once(seen: Callable[[], bool]) -> Deadline:
     """A deadline that passes when something has been seen, however busy the machine is; the minute is for a hang."""
     return replace(Deadline.after(60.0), hurry=cast("Hurry", _Once(seen)))
+
+
+class _Shares(Deadline):
+    """Each share of it is over once the party has heard one question more."""
+
+    def within(self, seconds: float) -> Deadline:
+        heard = cast("_Questions", self.hurry)
+        return replace(Deadline.after(60.0), hurry=cast("Hurry", _Questions(heard.asked, len(heard.asked) + 1)))
+
+
+class _Questions(_Once):
+    def __init__(self, asked: Sequence[bytes], most: int) -> None:
+        super().__init__(lambda: len(asked) >= most)
+        self.asked = asked
+
+
+def questions(asked: Sequence[bytes], most: int) -> Deadline:
+    """A deadline that passes when a party has heard so many questions, as many shares of it as there are questions."""
+    return _Shares(Deadline.after(60.0).at_s, cast("Hurry", _Questions(asked, most)))
 
 
 class Overdue:
