@@ -1,0 +1,148 @@
+"""`python -m tests.simulation.mutants --seed S --count N`: how many small mistakes do simulation and tests find?
+
+The mutants that this seed draws are played in their order: first by the simulation alone, up to so many seconds of
+processor each, then by the nearest tests of their modules. What came of each is a line of the file `--into`. A second
+run with the same file goes on where the first was stopped; with more `--seconds` it looks on for what was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.simulation.mutants.drawing import ROOT, Mutant, drawn
+from tests.simulation.mutants.report import Played, told
+
+PARTS: Final = ("simulation", "tests")
+NEEDED: Final = ("rigctl", "drivers", "sim_rig", "config", "docs", "tests", "pyproject.toml", "README.md", "CHANGELOG.md")
+"""What simulation and tests need of the tree."""
+HERE: Final = Path(__file__).parent
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """Yield a copy of the tree, what is compiled already with it."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        copy = Path(directory)
+        for name in NEEDED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, copy / name)
+            else:
+                shutil.copy2(ROOT / name, copy / name)
+        yield copy
+
+
+class Player:
+    """Gives orders to one worker in a copy of its own."""
+
+    def __init__(self, copy: Path) -> None:
+        search = os.pathsep.join((str(copy), str(copy / "drivers")))
+        environment = {**os.environ, "PYTHONPATH": search, "PYTHONHASHSEED": "0"}
+        command = [sys.executable, "-m", "tests.simulation.mutants.worker", str(copy)]
+        self._process = subprocess.Popen(
+            command, cwd=copy, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, **order: Any) -> dict[str, Any]:
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError("it has no pipes")
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Round:
+    """One run over the mutants of a seed."""
+
+    def __init__(self, mutants: Sequence[Mutant], parts: Sequence[str], seconds: float, into: Path) -> None:
+        self._seconds = seconds
+        self._into = into
+        self._tests: dict[str, list[str]] = yaml.safe_load((HERE / "nearest.yaml").read_text(encoding="utf-8"))
+        self.played = Played.read(into)
+        self._left = [(mutant, part) for mutant in mutants for part in parts]
+        self._lock = threading.Lock()
+
+    def go_on(self, copy: Path) -> None:
+        """Play what is left, beside others who do so."""
+        player = Player(copy)
+        try:
+            while (task := self._next()) is not None:
+                self._play(player, *task)
+        finally:
+            player.end()
+
+    def _next(self) -> tuple[Mutant, str] | None:
+        with self._lock:
+            while self._left:
+                mutant, part = self._left.pop(0)
+                if not self.played.is_over(mutant.name, part, self._seconds):
+                    return mutant, part
+        return None
+
+    def _play(self, player: Player, mutant: Mutant, part: str) -> None:
+        original = (ROOT / mutant.module).read_text(encoding="utf-8")
+        before = self.played.of(mutant.name, part)
+        order = {"part": part, "module": mutant.module, "original": original, "text": mutant.applied(original)}
+        if part == "tests":
+            answer = player.ask(**order, tests=self._tests[mutant.module])
+        else:
+            answer = player.ask(**order, seed=before["seed"] + 1, seconds=self._seconds - before["cpu_s"])
+        kept = {
+            **answer, "mutant": mutant.name, "line": mutant.line, "module": mutant.module, "part": part,
+            "operator": mutant.operator, "cpu_s": round(before["cpu_s"] + answer["cpu_s"], 1), "of_s": self._seconds,
+        }  # fmt: skip
+        with self._lock:
+            self.played.add(kept)
+            with self._into.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(kept) + "\n")
+            word = "found" if answer["found"] else "not found"
+            print(f"{part}: {word} in {kept['cpu_s']:.0f} s: {mutant.name}: {answer['shown']}"[:300], flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=300.0, help="of processor, for the simulation of each")
+    parser.add_argument("--only", choices=PARTS, help="one of both")
+    parser.add_argument("--into", type=Path, help="where lines are kept; default: mutants-SEED.jsonl")
+    parser.add_argument("--report", action="store_true", help="play nothing: sum up what has been played")
+    given = parser.parse_args()
+    mutants = drawn(given.seed, given.count)
+    into = given.into or Path(f"mutants-{given.seed}.jsonl")
+    parts = PARTS if given.only is None else (given.only,)
+    plays = Round(mutants, parts, given.seconds, into)
+    if not given.report:
+        with copied() as first:  # all of them as the tree is now
+            copies = [first, *(first / f"job {i}" for i in range(1, given.jobs))]
+            for copy in copies[1:]:
+                shutil.copytree(first, copy, ignore=shutil.ignore_patterns("job *"))
+            jobs = [threading.Thread(target=plays.go_on, args=(copy,)) for copy in copies]
+            for job in jobs:
+                job.start()
+            for job in jobs:
+                job.join()
+    print(told(mutants, plays.played))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

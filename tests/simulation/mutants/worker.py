@@ -1,0 +1,165 @@
+"""Plays one mutant after the other in a copy of the tree: `python -m tests.simulation.mutants.worker COPY`.
+
+Reads orders as lines of JSON and answers each with another. What the program needs of others is imported once; the
+program itself by each child that is forked for a mutant, so that it is the mutant that runs.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pickle
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+OURS: Final = ("rigctl", "rigctl_drivers", "sim_rig", "tests")
+LONGEST_S: Final = 60
+"""Seconds of processor that a seed may take; one that takes longer, and not without the mutant, does not end."""
+TESTS_S: Final = 120
+"""Seconds of processor that nearest tests may take."""
+PYTEST: Final = (
+    "-n", "0", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "timeout=90",
+)  # fmt: skip
+DIED: Final = "died"
+Json = dict[str, Any]
+
+
+class Worker:
+    """Has one copy of the tree to itself."""
+
+    def __init__(self, copy: Path) -> None:
+        self._copy = copy
+        self._clean: dict[int, str] = {}
+        """By seed: what it shows without any mutant."""
+        importlib.import_module("tests.simulation.fleet").warm_up()
+        importlib.import_module("pytest")
+        for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+            del sys.modules[name]
+        sys.dont_write_bytecode = True
+        gc.collect()
+        gc.freeze()
+
+    def played(self, order: Json) -> Json:
+        """Return what came of an order: `part` is `simulation` or `tests`; `text` is the mutant's module."""
+        if order["part"] == "tests":
+            self._plant(order["module"], order["text"])
+            found = self._tested(order["tests"])
+            self._restore(order["module"], order["original"])
+            return found
+        return self._hunted(order)
+
+    def _hunted(self, order: Json) -> Json:
+        seed, used_s, shown = order["seed"], 0.0, ""
+        while used_s < order["seconds"] and not shown:
+            self._plant(order["module"], order["text"])
+            found = self._in_a_child(_hunt, seed, order["seconds"] - used_s)
+            self._restore(order["module"], order["original"])
+            used_s += found["cpu_s"]
+            shown, seed = found["shown"], found["seed"] + 1
+            if shown and not shown.startswith("import: ") and self._without(found["seed"]):
+                shown = ""  # that seed shows something without the mutant, too
+        return {"found": bool(shown), "seed": seed - 1, "cpu_s": used_s, "shown": shown.splitlines()[-1] if shown else ""}
+
+    def _without(self, seed: int) -> str:
+        if seed not in self._clean:
+            self._clean[seed] = str(self._in_a_child(_hunt, seed, 0.1)["shown"])
+        return self._clean[seed]
+
+    def _tested(self, tests: list[str]) -> Json:
+        return self._in_a_child(_test, tests, 0.0)
+
+    def _plant(self, module: str, text: str) -> None:
+        path = self._copy / module
+        path.write_text(text, encoding="utf-8")
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
+
+    def _restore(self, module: str, original: str) -> None:
+        self._plant(module, original)
+
+    def _in_a_child(self, work: Callable[[Any, float], Json], what: Any, seconds: float) -> Json:
+        """Return what a child has told of it, and the processor's time of it and of all its children."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            os.setpgid(0, 0)
+            os.chdir(self._copy)
+            try:
+                told = work(what, seconds)
+            except BaseException as error:  # noqa: BLE001 - told to the parent
+                told = {"found": True, "seed": what, "shown": f"import: {type(error).__name__}: {error}"}
+            with open(writing, "wb") as out:  # noqa: PTH123 - a descriptor
+                pickle.dump(told, out)
+            os._exit(0)
+        os.close(writing)
+        with open(reading, "rb") as out:  # noqa: PTH123 - a descriptor
+            answer = out.read()
+        _, _, used = os.wait4(child, 0)
+        try:
+            os.killpg(child, signal.SIGKILL)  # what tests have left running
+        except ProcessLookupError:
+            pass
+        told: Json = pickle.loads(answer) if answer else {"found": True, "shown": DIED}  # noqa: S301 - our own child's
+        return {"seed": 0, **told, "cpu_s": round(used.ru_utime + used.ru_stime, 2)}
+
+
+def _hunt(first: int, seconds: float) -> Json:
+    """Run seeds until one shows something, or the time is over; in a child of its own."""
+    from tests.simulation.fleet import accounted, alone, warm_up
+
+    warm_up()
+    began_s, seed, shown = _used_s(), first - 1, ""
+    while not shown and (seed < first or _used_s() - began_s < seconds):
+        seed += 1
+        answer, _ = accounted(*alone(seed, LONGEST_S))
+        shown = pickle.loads(answer).violation if answer else f"the seed does not end, or its process {DIED}"  # noqa: S301
+    return {"seed": seed, "shown": shown}
+
+
+def _test(tests: list[str], _: float) -> Json:
+    resource.setrlimit(resource.RLIMIT_CPU, (TESTS_S, TESTS_S))
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 1)
+    os.dup2(devnull, 2)
+    import pytest
+
+    failed = _Failed()
+    code = pytest.main([*PYTEST, *(f"tests/{name}" for name in tests)], plugins=[failed])
+    return {"found": int(code) != 0, "shown": failed.first or ("" if int(code) == 0 else f"exit {int(code)}")}
+
+
+class _Failed:
+    """Remembers which test failed first."""
+
+    first = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not self.first:
+            self.first = str(report.nodeid)
+
+
+def _used_s() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def main() -> None:
+    worker, answers = Worker(Path(sys.argv[1]).resolve()), os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whoever prints disturbs no answer
+    for line in sys.stdin:
+        began_s = time.monotonic()
+        answer = worker.played(json.loads(line))
+        answers.write(json.dumps({**answer, "wall_s": round(time.monotonic() - began_s, 1)}) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
