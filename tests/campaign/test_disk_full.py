@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -148,6 +149,12 @@ async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_d
     assert told[-1][0] == "RUNNING"
 
 
+def held(stage):
+    """Whether the journal has a hold."""
+    with closing(sqlite3.connect(f"file:{stage.state / 'journal.sqlite'}?mode=ro", uri=True)) as connection:
+        return connection.execute("SELECT 1 FROM phases WHERE phase = 'HOLDING'").fetchone() is not None
+
+
 @pytest.mark.parametrize("at", ["between", "within", "unsafe"])
 async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, monkeypatch, at):
     """On a full disk between trials or in one, and while something is not confirmed safe; none is paid twice."""
@@ -168,6 +175,8 @@ async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, m
 
     async def two_hours():
         await soon(lambda: any(isinstance(e, PhaseChanged) and e.phase == "HOLDING" for e in stage.told))
+        if at == "unsafe":  # from when it is in the journal it counts
+            await soon(lambda: held(stage))
         await asyncio.sleep(0.005)
         stage.world.do("time", s=7200.0)
         stage.rig.unsafe.clear()

@@ -277,7 +277,9 @@ class Witness(Eyes):
             if isinstance(circuit, PumpCircuit) and (pump := self._pump_of.get(bus)) is not None:
                 came = {dose: circuit.pump.log[number - 1] for dose, number in self._came.get(pump, {}).items()}
                 left = self._left.get(pump, 0) if running.safe_first_s is None else 0
-                self.promises.metered.booked(pump, came, connection, lambda d, left=left: d.number <= left or running.life.dead)
+                self.promises.metered.booked(
+                    pump, came, connection, lambda d, left=left: d.number <= left or running.life.dead
+                )
 
     def _told(self, running: Running, kept: set[tuple[str, str]]) -> None:
         ended_s = self.kernel.now_s

@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 from rigctl.campaign.events import CampaignEvent, TrialEnded, TrialStep
@@ -65,7 +65,9 @@ class Metered:
         told = mischief._tell
 
         def tell(what: str, **more: object) -> None:
-            self._spoilt = self._spoilt or what in METERS or (more.get("bus") == "mains" and what not in ("drop_reply",))
+            self._spoilt = (
+                self._spoilt or what in METERS or (more.get("bus") == "mains" and what not in ("drop_reply",))
+            )
             if what == "suspended":
                 self._slept_s = self._kernel.now_s + float(str(more["seconds"]))
             told(what, **more)
@@ -112,7 +114,9 @@ class Metered:
 
     def _charged(self, trial: int, state: str) -> None:
         began_s, began_kwh, boot = self._began[trial]
-        lines = self._witness._ask("SELECT meter, quantity, amount_micros, estimated FROM ledger WHERE trial = ?", trial)
+        lines = self._witness._ask(
+            "SELECT meter, quantity, amount_micros, estimated FROM ledger WHERE trial = ?", trial
+        )
         used_kwh = self._used_kwh() - began_kwh
         for meter, quantity, amount, estimated in lines:
             if self._energy is not None and meter == self._energy.name and self._kernel.computer.boot == boot:
@@ -155,7 +159,11 @@ class Metered:
     # doses ----------------------------------------------------------------------------------------------------------
 
     def booked(
-        self, pump: str, dispenses: Mapping[int, Dispense], connection: sqlite3.Connection, left: Callable[[Dispense], bool]
+        self,
+        pump: str,
+        dispenses: Mapping[int, Dispense],
+        connection: sqlite3.Connection,
+        left: Callable[[Dispense], bool],
     ) -> None:
         """Hold what each dose has given against what is booked of it: that, or more.
 
@@ -168,7 +176,9 @@ class Metered:
         Raises:
             Violation: less is booked.
         """
-        rows = connection.execute("SELECT id, volume_ml, dispensed_ml FROM doses WHERE actuator = ?", (pump,)).fetchall()
+        rows = connection.execute(
+            "SELECT id, volume_ml, dispensed_ml FROM doses WHERE actuator = ?", (pump,)
+        ).fetchall()
         for number, volume_ml, dispensed_ml in rows:
             if (dispense := dispenses.get(number)) is None:
                 continue

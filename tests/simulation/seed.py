@@ -202,7 +202,9 @@ class Simulation:
     def _rest_s(self) -> float:
         """Return within what a trial is recorded with nothing wrong: caps that come free again may make it wait."""
         rig = self.world.loaded.rig
-        capped_s = max((span_s for cap in rig.capped for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0)
+        capped_s = max(
+            (span_s for cap in rig.capped for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0
+        )
         return REST_S[self.world.pace] + 2 * rig.timing.settle_s + capped_s
 
     def _seen_to(self, running: Running) -> None:

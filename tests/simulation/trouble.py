@@ -119,7 +119,9 @@ class Trouble:
     def told_true_s(self, sensor: str) -> float:
         """Return for how long nothing has been wrong with a sensor and its bus, true seconds."""
         self.glance()
-        last_s = max(self._untrue_s.get(sensor, NEVER_S), self._bus_s.get(self._bus_of[sensor], NEVER_S), self._computer_s)
+        last_s = max(
+            self._untrue_s.get(sensor, NEVER_S), self._bus_s.get(self._bus_of[sensor], NEVER_S), self._computer_s
+        )
         return self._kernel.now_s - last_s
 
     def silent_s(self, sensor: str) -> float:

@@ -196,7 +196,9 @@ class Truths:
         if step is not None and change > step * PACE + rounding:
             self._witness.fail(f"{name}: stepped by {change:g}, {step:g} is allowed")
         if rate_per_s is not None and change > PACE * rate_per_s * (now_s - before[1] + 0.1) + rounding:
-            self._witness.fail(f"{name}: stepped by {change:g} in {now_s - before[1]:.2f} s, {rate_per_s:g}/s is allowed")
+            self._witness.fail(
+                f"{name}: stepped by {change:g} in {now_s - before[1]:.2f} s, {rate_per_s:g}/s is allowed"
+            )
 
     def _actuator(self, variable: str) -> str:
         return next((v.actuator or "" for v in self._rig.variables if v.name == variable), "")
@@ -239,7 +241,9 @@ class Truths:
         needed_ml = (missing + near * (1.0 if dosing.effect_per_ml > 0 else -1.0)) / dosing.effect_per_ml
         self.met["dose held against what is missing"] += 1
         if volume_ml > max(needed_ml, 0.5) + 0.1 or needed_ml < 0:
-            self._witness.fail(f"{pump}: doses {volume_ml} mL, and {missing:+.3f} of {name} is missing ({needed_ml:.1f} mL)")
+            self._witness.fail(
+                f"{pump}: doses {volume_ml} mL, and {missing:+.3f} of {name} is missing ({needed_ml:.1f} mL)"
+            )
 
     def partners(self, pump: str, volume_ml: float, sent: Mapping[str, Sequence[tuple[float, float]]]) -> None:
         """What goes along with a pump gives its share of what that has just given."""

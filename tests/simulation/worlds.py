@@ -150,13 +150,12 @@ def besides(draw: random.Random, scenario: str, pace: str) -> frozenset[str]:
     """Draw what a rig has besides; where a trial takes longer than hours or a watchdog allow, it has none of it."""
     drawn = [name for name in EXTRAS if draw.random() < BESIDES and scenario in EXTRAS[name]]
     richer = [name for name in RICHER if draw.random() < OFTEN and scenario in RICHER[name]]
-    if MORE_PUMPS <= set(richer) or "inventory" in drawn:  # a bottle, like a pump, has one use here
+    if set(richer) >= MORE_PUMPS or "inventory" in drawn:  # a bottle, like a pump, has one use here
         richer = [name for name in richer if name not in MORE_PUMPS - {"pumps"}]
     if "pumps" in richer and ("reference" in drawn or "inventory" in drawn or "caps" in richer):
         richer.remove("pumps")
     return frozenset(
-        [name for name in drawn if pace in QUICK or name == "reference"]
-        + [name for name in richer if pace in QUICK]
+        [name for name in drawn if pace in QUICK or name == "reference"] + [name for name in richer if pace in QUICK]
     )
 
 

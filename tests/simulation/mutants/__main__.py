@@ -26,7 +26,17 @@ from tests.simulation.mutants.drawing import ROOT, Mutant, drawn
 from tests.simulation.mutants.report import Played, told
 
 PARTS: Final = ("simulation", "tests")
-NEEDED: Final = ("rigctl", "drivers", "sim_rig", "config", "docs", "tests", "pyproject.toml", "README.md", "CHANGELOG.md")
+NEEDED: Final = (
+    "rigctl",
+    "drivers",
+    "sim_rig",
+    "config",
+    "docs",
+    "tests",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+)
 """What simulation and tests need of the tree."""
 HERE: Final = Path(__file__).parent
 

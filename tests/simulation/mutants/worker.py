@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,7 +66,12 @@ class Worker:
             shown, seed = found["shown"], found["seed"] + 1
             if shown and not shown.startswith("import: ") and self._without(found["seed"]):
                 shown = ""  # that seed shows something without the mutant, too
-        return {"found": bool(shown), "seed": seed - 1, "cpu_s": used_s, "shown": shown.splitlines()[-1] if shown else ""}
+        return {
+            "found": bool(shown),
+            "seed": seed - 1,
+            "cpu_s": used_s,
+            "shown": shown.splitlines()[-1] if shown else "",
+        }
 
     def _without(self, seed: int) -> str:
         if seed not in self._clean:
@@ -103,10 +109,8 @@ class Worker:
         with open(reading, "rb") as out:  # noqa: PTH123 - a descriptor
             answer = out.read()
         _, _, used = os.wait4(child, 0)
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what tests have left running
-        except ProcessLookupError:
-            pass
         told: Json = pickle.loads(answer) if answer else {"found": True, "shown": DIED}  # noqa: S301 - our own child's
         return {"seed": 0, **told, "cpu_s": round(used.ru_utime + used.ru_stime, 2)}
 
