@@ -198,7 +198,9 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
     from rigctl.campaign.people import this_person
     from rigctl.console.assemble import find_state
 
-    tell(control.ask(find_state(config, state), "stop", who=this_person()), json)
+    answer = control.ask(find_state(config, state), "stop", who=this_person())
+    tell(answer, json)
+    raise typer.Exit(1 if answer.get("failed") else 0)
 
 
 @app.command()

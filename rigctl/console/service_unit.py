@@ -25,8 +25,9 @@ WATCHDOG_S: Final = 30.0
 MISSED_LOOKS: Final = 3
 """Or as many in a row, where looks are rare."""
 STARTING_S: Final = 180.0
-STOPPING_S: Final = 90.0
-"""Wall seconds for what a slow board does besides making everything safe: to import, to check and close the journal."""
+STOPPING_S: Final = 180.0
+"""Wall seconds for what a slow board does besides making everything safe: to import, to check and close the journal;
+and for what `ExecStopPost=`, which cannot ask for more, tries again while an instrument refuses to be made safe."""
 RESTART_S: Final = 30
 STARTS: Final = 100
 STARTS_WITHIN: Final = "2h"
@@ -177,10 +178,7 @@ def _service(service: Service) -> Lines:
     yield "# Whatever ended it: what it left driven goes safe at once, not only at the next start."
     yield f"ExecStopPost={command_line(safe)}"
     yield f"WatchdogSec={max(WATCHDOG_S, MISSED_LOOKS * service.look_every_s):g}"
-    told = (
-        f"# Everything is safe within {service.times.confirmed_s:.2f} s; a process that still works asks for more time."
-    )
-    yield told
+    yield f"# Everything is safe within {service.times.confirmed_s:.2f} s. Who works, or tries on, asks for more time."
     yield f"TimeoutStartSec={_rounded(STARTING_S + 2 * service.times.confirmed_s)}"
     yield f"TimeoutStopSec={_rounded(STOPPING_S + 2 * service.times.confirmed_s)}"
     yield "Restart=on-failure"

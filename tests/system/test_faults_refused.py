@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from pyModbusTCP.constants import EXP_SLAVE_DEVICE_BUSY, EXP_SLAVE_DEVICE_FAILURE
+from pyModbusTCP.constants import EXP_ACKNOWLEDGE, EXP_SLAVE_DEVICE_BUSY
 from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
 
 from tests.system.stack import Stack
@@ -95,10 +95,10 @@ def soon(seen, what):
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ("SIGTERM", EXP_SLAVE_DEVICE_FAILURE),
+        ("SIGTERM", EXP_ACKNOWLEDGE),
         ("SIGTERM", EXP_SLAVE_DEVICE_BUSY),
-        ("SIGINT", EXP_SLAVE_DEVICE_FAILURE),
-        ("SIGHUP", EXP_SLAVE_DEVICE_FAILURE),
+        ("SIGINT", EXP_ACKNOWLEDGE),
+        ("SIGHUP", EXP_ACKNOWLEDGE),
         ("safe", EXP_SLAVE_DEVICE_BUSY),
     ],
 )
@@ -115,9 +115,10 @@ def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shu
     soon(lambda: plc.refused > 3, "further attempts")
     assert plc.on
     assert run.process.poll() is None
-    again = rigctl("safe", "--json")
-    assert again.wait() == 1
-    assert set(again.answer["failed"]) == {"valve"}
+    for verb in ("safe", "stop"):
+        again = rigctl(verb, "--json")
+        assert again.wait() == 1
+        assert set(again.answer["failed"]) == {"valve"}
     plc.refuses = 0
     run.wait()
     assert not plc.on
@@ -127,7 +128,7 @@ def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shu
 def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(driven, plc):
     """Whoever insists is let go, with exit 1; what was left on is known."""
     rigctl, run = driven
-    plc.refuses = EXP_SLAVE_DEVICE_FAILURE
+    plc.refuses = EXP_ACKNOWLEDGE
     run.process.send_signal(signal.SIGTERM)
     soon(lambda: run.alarms("safe state", "NOT CONFIRMED SAFE"), "its word")
     run.process.send_signal(signal.SIGHUP)  # a terminal that is closed does not insist
@@ -188,7 +189,7 @@ def test_fault_82_a_signal_ends_safe_by_itself_once_it_has_said_what_is_not(driv
     rigctl, run = driven
     run.process.kill()
     run.wait()
-    plc.refuses = EXP_SLAVE_DEVICE_FAILURE
+    plc.refuses = EXP_ACKNOWLEDGE
     safe = rigctl("safe", "--json")
     soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
     safe.process.send_signal(signal.SIGHUP)
