@@ -177,8 +177,7 @@ class Session:
     ) -> None:
         self.spec = spec
         self.rig = rig
-        self.journal = journal
-        self.desk = desk
+        self.journal, self.desk = journal, desk
         self.stop = StopRequest()
         self.watchman = Watchman(
             rules=(*rules_of(spec.rig.watch), hours_rule(spec.rig)),
