@@ -38,6 +38,7 @@ SLACK: Final = 0.03
 """Of the range of a variable: what is within that of an interlock's limit may be taken for either side."""
 HEEDS_S: Final = 15.0
 """True seconds from when an interlock holds until everything is let go, on buses without trouble."""
+NEVER_S: Final = -1e9
 MOST_UNANSWERED: Final = 6
 """Doses in a row of which nothing arrives; the pump is latched then."""
 
@@ -183,15 +184,16 @@ class Truths:
         if pdu[0] not in (6, 16) or slew is None:
             return
         value, now_s = self._value(name, pdu), self._kernel.now_s
+        channel, rounding = self.channels[name], 2 * ROUNDED
         before = self._written.get(name)
         self._written[name] = value, now_s
-        if before is None:
-            if self.channels[name].enabled and self._kernel.now_s - self.nudged_s.get(name, -1e9) > 60.0:
-                before = self.channels[name].setpoint, -1e9
-            else:
-                return
+        if not channel.enabled:  # it begins where its variable is, as its probe reads it
+            before = channel.value, NEVER_S
+            rounding += SLACK * (channel.variable.high - channel.variable.low)
+        elif before is None:
+            return
         step, rate_per_s = slew
-        change, rounding = abs(value - before[0]), 2 * ROUNDED
+        change = abs(value - before[0])
         self.met["step of a ramp"] += 1
         if step is not None and change > step * PACE + rounding:
             self._witness.fail(f"{name}: stepped by {change:g}, {step:g} is allowed")
