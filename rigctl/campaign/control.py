@@ -22,7 +22,7 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.lock import holder
+from rigctl.campaign.lock import UNKNOWN, holder
 from rigctl.campaign.people import barred, person
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.printable import one_line
@@ -81,12 +81,13 @@ def _address(directory: Path) -> Iterator[str]:
 def _recognise(line: socket.socket, directory: Path) -> None:
     """Raise `RigctlError` unless who answers is who signed the lock, by the kernel's word (fault 86).
 
-    Of a process in another PID namespace the kernel gives no number; then its user must be the directory's owner.
+    Of a process in another PID namespace the kernel gives no number, and where no campaign ever ran nobody has signed:
+    then its user must be the directory's owner.
     """
     credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, user, _ = struct.unpack("3i", credentials)
     known, owner = holder(directory), directory.stat().st_uid
-    if (pid and str(pid) != known) or user != owner:
+    if (pid and str(pid) != known and known != UNKNOWN) or user != owner:
         raise RigctlError(
             f"{directory / FILE_NAME}: process {pid} of user {user} answers, but this campaign is process {known} of "
             f"user {owner}. Nothing was asked of it. Find out what it is before you trust this directory"

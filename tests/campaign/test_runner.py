@@ -234,7 +234,7 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
     """Nothing is commanded while an actuator cannot be confirmed safe."""
     from rigctl.rig.values import SafeReport
 
-    spec, factory = make_spec(), stage.make_rig
+    spec, factory, tried = make_spec(), stage.make_rig, []
 
     def stubborn(**faults):
         make = factory(**faults)
@@ -243,7 +243,8 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
             rig = make(doses, on_alarm)
 
             async def safe():
-                return SafeReport(("pump",), {"valve": "no answer"})
+                tried.append(1)  # it stays until it is confirmed, whoever has ended it
+                return SafeReport(("pump",), {} if len(tried) > 3 else {"valve": "no answer"})
 
             rig.safe = safe
             return rig
@@ -251,8 +252,9 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
         return made
 
     stage.make_rig = stubborn
-    with pytest.raises(DeviceError, match="valve: no answer"):
+    with pytest.raises(DeviceError):
         await stage.run(spec)
+    assert len(tried) > 3
     assert stage.world.count("control") == 0
 
 

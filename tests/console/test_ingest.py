@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
 
 import pytest
+
+from rigctl.campaign.journal.inserts import Statements
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0, ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -116,14 +117,18 @@ def test_results_are_not_taken_for_another_variable_s(ingested, verb):
     assert "variables.names: was " in ingested.rigctl(verb, "other.yaml", code=2).err
 
 
-def test_a_list_is_recorded_whole_or_not_at_all(bench):
+def test_a_list_is_recorded_whole_or_not_at_all(bench, monkeypatch):
     """If the journal fails in the middle of a list, none of it is there, and the list can be given again."""
     bench.rigctl("ingest", "bench.yaml", *GOOD)
-    journal = bench.folder / "state/bench/journal.sqlite"
-    disk_full = "CREATE TRIGGER no BEFORE INSERT ON trials WHEN NEW.trial = 4 BEGIN SELECT RAISE(ABORT, 'full'); END"
-    for statement, code, trials in ((disk_full, 1, 1), ("DROP TRIGGER no", 0, 6)):
-        with closing(sqlite3.connect(journal)) as database:
-            database.execute(statement)
+    insert = Statements.insert
+
+    def full(self, table, values, on_conflict=""):
+        if table == "trials" and values["trial"] == 4:
+            raise sqlite3.OperationalError("full")
+        return insert(self, table, values, on_conflict)
+
+    for does, code, trials in ((full, 1, 1), (insert, 0, 6)):
+        monkeypatch.setattr(Statements, "insert", does)
         bench.rigctl("ingest", "bench.yaml", "trials.csv", code=code)
         assert len(bench.rigctl("export", "--format", "jsonl").out.splitlines()) == trials
     assert bench.rigctl("status", "bench.yaml", "--json").json["spent"] == 2.35

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from starlette.testclient import TestClient
 
 from rigctl.campaign import control
+from rigctl.campaign.lock import state_lock
 from rigctl.errors import UsageError
 from rigctl.page.server import Options, application
 from rigctl.page.tokens import TokenFile
@@ -57,9 +58,10 @@ class Answering:
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         names = ("status", "stop", "safe", "pause", "resume", "ack", "void", "outcome", "note")
-        async with control.serving(self.directory, dict.fromkeys(names, self._answer)):
-            self._ready.set()
-            await self._end.wait()
+        with state_lock(self.directory):  # whoever asks looks who has signed it
+            async with control.serving(self.directory, dict.fromkeys(names, self._answer)):
+                self._ready.set()
+                await self._end.wait()
 
     @contextmanager
     def running(self):
