@@ -10,8 +10,15 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
+from rigctl.campaign.journal import database
+from rigctl.campaign.journal.backup import back_up
+from rigctl.campaign.journal.database import connect, guarded, open_for_reading, open_for_writing
+from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.recovering import recover_journal
+from rigctl.campaign.journal.verifying import verified
 from rigctl.console.cli import app
 from rigctl.console.options import Records
+from rigctl.errors import JournalCorrupt
 from rigctl.page.render import page
 from rigctl.printable import printable
 from tests.page.conftest import told, unpacked
@@ -54,7 +61,7 @@ def sent(sound, tmp_path, monkeypatch):
 
     def made(sql):
         with closing(sqlite3.connect(directory / "journal.sqlite", isolation_level=None)) as file:
-            for statement in sql.split(";; "):
+            for statement in filter(None, sql.split(";; ")):
                 given = {"deep": DEEP, "long": "#" * 5_000_000}
                 file.execute(statement, {k: v for k, v in given.items() if f":{k}" in statement})
         return directory
@@ -73,6 +80,36 @@ def test_a_journal_from_a_stranger_is_read_or_refused(sent, kind):
         assert printable(done.output) == done.output, words
         assert len(done.output) < 100_000
     assert not (directory.parent / "PWNED").exists()
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT"
+
+
+@pytest.mark.parametrize("table", slow_beyond(1, ("starts", "phases", "campaign", "seals")))
+def test_fault_88_an_endless_view_in_a_tables_place_ends_in_time_with_our_error(sent, tmp_path, table):
+    """For whoever starts, looks, verifies, backs up or recovers: what cannot be read is named, or told as lost."""
+    path = sent("") / "journal.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        columns = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+        file.execute(f"DROP TABLE {table}")
+        file.execute(f"CREATE VIEW {table} AS {ENDLESS} {', '.join(f'i AS {name!r}' for name in columns)} FROM n")
+    for reads in (open_for_reading, open_for_writing, lambda _: back_up(path, tmp_path / "copy.sqlite")):
+        with pytest.raises(JournalCorrupt):
+            reads(path)
+    with pytest.raises(JournalCorrupt), looking(path.parent):
+        pass
+    assert [violation.table for violation in verified(path).violations] == ["file"]
+    loss = recover_journal(path, tmp_path / "new", "Ada", "now")
+    assert table == "seals" or loss.tables[table].lost
+
+
+def test_fault_88_what_goes_on_without_end_is_cut_short(tmp_path, monkeypatch):
+    """Whatever in a file makes it so: reading ends at a deadline, in an error that says so of the file."""
+    monkeypatch.setattr(database, "LONGEST_S", 0.05)
+    path = tmp_path / "journal.sqlite"
+    sqlite3.connect(path).close()
+    with closing(connect(path)) as file, pytest.raises(JournalCorrupt), guarded(path):
+        file.execute(f"{ENDLESS} max(i) FROM n").fetchone()
 
 
 @pytest.mark.parametrize("unseen", ["", "char(27) || ", "char(8203) || ", "char(8238) || char(8238) || "])

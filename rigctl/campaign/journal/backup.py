@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_reading, snapshot
+from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.integrity import damage, log_of, lost_its_log
 from rigctl.campaign.journal.schema import VERSION
 from rigctl.campaign.journal.seals import SealingConnection, watch
@@ -89,9 +89,9 @@ def keep_newest(newest: Path, count: int) -> tuple[Path, ...]:
 def _begun(backup: Path) -> str:
     """Return when the campaign in a backup was begun, by which it is known; empty: it cannot be read."""
     try:
-        with closing(sqlite3.connect(f"{backup.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as copy:
+        with closing(connect(backup, "?mode=ro&immutable=1")) as copy:
             (begun,) = copy.execute("SELECT created_utc FROM campaign").fetchone()
-    except (sqlite3.Error, TypeError):  # TypeError: there is no row
+    except (sqlite3.Error, OSError, TypeError):  # TypeError: there is no row
         return ""
     return str(begun)
 
@@ -128,7 +128,7 @@ def _copy(source: sqlite3.Connection, passing: Path) -> None:
 
 def _verify(passing: Path, there: Held, path: Path) -> None:
     """Raise `JournalCorrupt` unless the copy is whole and has all that the original had."""
-    with closing(sqlite3.connect(f"{passing.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as copy:
+    with closing(connect(passing, "?mode=ro&immutable=1")) as copy:
         try:
             found = damage(copy) or ("" if held(copy) == there else "it has other rows than the journal")
         except sqlite3.Error as error:

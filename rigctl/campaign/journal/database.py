@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import TypeVar
 import structlog
 
 from rigctl.campaign.journal.documents import loaded
-from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log, never_begun
+from rigctl.campaign.journal.integrity import (
+    damage,
+    damaged_header,
+    log_of,
+    lost_its_file,
+    lost_its_log,
+    never_begun,
+    redefined,
+)
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, has_table, lay_out
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
@@ -20,10 +29,15 @@ from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewe
 
 T = TypeVar("T")
 
+LONGEST_S = 60.0
+BYTES_PER_S = 1e6
+"""So long may be read in a file that somebody has sent, and so much longer the larger it is."""
+STEPS = 100_000
+"""Of SQLite's machine between two looks at the clock: a few milliseconds."""
 BUSY_MS = 3000
 """How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
 
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_INTERRUPT})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _UNWRITABLE = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
@@ -145,7 +159,7 @@ def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("UPDATE starts SET closed = 1 WHERE NOT closed AND id = (SELECT max(id) FROM starts)")
     except sqlite3.Error:
         # Who closes last removes the log, unless it may only read.
-        with closing(_connect(path, "?mode=ro")) as last:
+        with closing(connect(path, "?mode=ro")) as last:
             last.execute("SELECT 1 FROM sqlite_master").fetchone()
             connection.close()
         return
@@ -172,13 +186,15 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
             raise JournalCorrupt(recovery_advice(path, str(error))) from error
         try:
             with snapshot(connection):
-                version = _check(connection, path) if whole else _check_version(connection, path)
+                version = _check(connection, path) if whole else _check_schema(connection, path)
         except BaseException:
             connection.close()
             raise
     if version == 0:
         connection.close()
         raise _no_journal(path)
+    if whole:  # it holds our own tables only, and may be read for as long as a campaign lasts
+        connection.set_progress_handler(None, 0)
     return connection
 
 
@@ -193,7 +209,7 @@ def _check_before_writing(path: Path) -> None:
     with guarded(path):
         # Without a log nobody else has it open, and SQLite need not make the files that it shares with others.
         trace = "" if log_of(path).exists() else "&immutable=1"
-        with closing(_connect(path, "?mode=ro" + trace)) as connection:
+        with closing(connect(path, "?mode=ro" + trace)) as connection:
             _check(connection, path)
             if lost_its_log(connection, path):
                 raise JournalCorrupt(_without_log(path))
@@ -202,6 +218,14 @@ def _check_before_writing(path: Path) -> None:
 def _check(connection: sqlite3.Connection, path: Path) -> int:
     """Return its version, if it is whole and ours."""
     found = damage(connection)
+    if found:
+        raise JournalCorrupt(recovery_advice(path, found))
+    return _check_version(connection, path)
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
+    """Do as `_check` does, and look at the list of tables alone."""
+    found = redefined(connection)
     if found:
         raise JournalCorrupt(recovery_advice(path, found))
     return _check_version(connection, path)
@@ -224,11 +248,13 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def _connect(path: Path, options: str) -> sqlite3.Connection:
+def connect(path: Path, options: str = "") -> sqlite3.Connection:
+    """Open a file that somebody may have sent: its schema may call nothing, and reading it ends (see `LONGEST_S`)."""
     uri = path.resolve().as_uri() + options
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    # somebody may have sent it: views and triggers in it may call nothing (sqlite.org/security.html)
-    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA trusted_schema = OFF")  # see sqlite.org/security.html
+    until_s = time.monotonic() + LONGEST_S + path.stat().st_size / BYTES_PER_S
+    connection.set_progress_handler(lambda: time.monotonic() > until_s, STEPS)
     return connection
 
 
@@ -236,7 +262,7 @@ def _connect_without_log(path: Path) -> sqlite3.Connection | None:
     """Open a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
     if log_of(path).exists():
         return None
-    connection = _connect(path, "?mode=ro&immutable=1")
+    connection = connect(path, "?mode=ro&immutable=1")
     try:
         if lost_its_log(connection, path):
             structlog.get_logger("rigctl.campaign").warning(_without_log(path))
@@ -248,7 +274,7 @@ def _connect_without_log(path: Path) -> sqlite3.Connection | None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    connection = _connect(path, "?mode=ro")
+    connection = connect(path, "?mode=ro")
     try:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
         connection.execute("PRAGMA user_version").fetchone()
@@ -260,7 +286,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         # A cleanly closed journal on read-only media: SQLite cannot make its shared-memory file, and needs none.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or log_of(path).exists():
             raise
-        return _connect(path, "?mode=ro&immutable=1")
+        return connect(path, "?mode=ro&immutable=1")
     except BaseException:
         connection.close()
         raise

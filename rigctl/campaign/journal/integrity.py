@@ -16,8 +16,9 @@ _FORMATS: Final = (b"\x01\x01", b"\x02\x02")
 """Bytes 18 and 19 of the header: with a rollback journal, with a log."""
 _PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL}
+    | {sqlite3.SQLITE_INTERRUPT}
 )
-"""Primary codes of errors that say nothing of what stands in the file."""
+"""Primary codes of errors that say nothing of what stands in the file, or are told where they are caught."""
 
 
 def log_of(path: Path) -> Path:
@@ -52,7 +53,7 @@ def damage(connection: sqlite3.Connection) -> str:
         sqlite3.Error: it cannot be read now, whatever stands in it.
     """
     try:
-        return _flipped(connection) or _redefined(connection) or _broken(connection)
+        return _flipped(connection) or redefined(connection) or _broken(connection)
     except (MemoryError, UnicodeDecodeError) as error:  # a length, or a name, that cannot be true
         return f"{type(error).__name__}: {error}"
     except sqlite3.Error as error:
@@ -75,7 +76,7 @@ def _flipped(connection: sqlite3.Connection) -> str:
     return "a bit of its version is not as it was written" if (sealed[0] ^ version).bit_count() == 1 else ""
 
 
-def _redefined(connection: sqlite3.Connection) -> str:
+def redefined(connection: sqlite3.Connection) -> str:
     """Say which tables, views, indexes and triggers are not as they were made, or nobody here made (fault 88).
 
     Asked before anything is read: a view in a table's place may be endless, and a trigger may do anything.
@@ -119,7 +120,7 @@ def lost_its_file(path: Path) -> bool:
 
 def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:
     """Tell whether the file was not closed in good order, and the log that has the rest is not there."""
-    if log_of(path).exists():
+    if log_of(path).exists() or not has_table(connection, "starts"):
         return False
     columns = [row[1] for row in connection.execute("PRAGMA table_info(starts)")]
     if "closed" not in columns:

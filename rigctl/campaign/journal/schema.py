@@ -213,7 +213,5 @@ def lay_out(connection: sqlite3.Connection, version: int = VERSION, since: int =
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
     """Tell whether there is such a table; an older version's file lacks those that came later."""
-    return (
-        connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table'", (name,)).fetchone()
-        is not None
-    )
+    rows = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? AND sql LIKE 'CREATE TABLE%'", (name,))
+    return rows.fetchone() is not None
