@@ -90,7 +90,8 @@ def _recognise(line: socket.socket, directory: Path) -> None:
     if (pid and str(pid) != known and known != UNKNOWN) or user != owner:
         raise RigctlError(
             f"{directory / FILE_NAME}: process {pid} of user {user} answers, but this campaign is process {known} of "
-            f"user {owner}. Nothing was asked of it. Find out what it is before you trust this directory"
+            f"user {owner}. Nothing was asked of it. Find out what it is; `rigctl safe --force` makes everything safe "
+            "without it"
         )
 
 
@@ -178,10 +179,9 @@ def _listen(directory: Path) -> socket.socket:
     (directory / FILE_NAME).unlink(missing_ok=True)
     out = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
+        os.fchmod(out.fileno(), 0o600)  # so will be the mode of the file that it makes
         with _address(directory) as address:
             out.bind(address)
-        # Nobody can connect before it listens, so there is no moment in which the mode is too wide.
-        (directory / FILE_NAME).chmod(0o600)
         out.listen(8)
     except BaseException:
         out.close()

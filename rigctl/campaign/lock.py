@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from rigctl.campaign.alive import Writer
+from rigctl.campaign.people import person
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
 
 FILE_NAME = "lock"
@@ -95,8 +96,8 @@ def make_directory(directory: Path) -> None:
         raise _unwritable(directory, error) from error
     if there.st_uid != os.geteuid():
         raise UsageError(
-            f"{directory}: belongs to user {there.st_uid}, this process is user {os.geteuid()}. "
-            "Run it as that user, or choose another directory with --state"
+            f"{directory}: belongs to {person(there.st_uid)}, and this is {person(os.geteuid())}; run it as the owner "
+            f"(`sudo -u '#{there.st_uid}' rigctl ...`), or choose another directory with --state"
         )
     if there.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(open_to_others(directory))

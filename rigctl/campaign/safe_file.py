@@ -7,7 +7,6 @@ configuration or the lock: every actuator with its driver, its line and its safe
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import structlog
 from rigctl.campaign.alive import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalError, JournalUnwritable, RigctlError, reason
+from rigctl.files import own, whole
 from rigctl.rig.places import Seen
 from rigctl.rig.spec import RigSpec
 
@@ -105,29 +105,14 @@ def put(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         JournalUnwritable: it cannot be written, so nothing may move.
     """
-    new = path.with_suffix(".new")
     try:
-        new.unlink(missing_ok=True)  # a killed process has left it, or somebody a link to another file
-        only = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(new, only, 0o666), "w", encoding="utf-8") as out:
-            json.dump(content, out, indent=1, allow_nan=False)
-            out.flush()
-            os.fsync(out.fileno())
-        new.replace(path)
-        _sync(path.parent)
+        with whole(path, private=True) as new:
+            new.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
     except OSError as error:
         raise JournalUnwritable(
             f"{path}: cannot be written ({reason(error)}), so nothing may move; free space or make the directory "
             "writable, then run again"
         ) from error
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Word:
@@ -167,11 +152,11 @@ def read(directory: Path) -> SafeFile | None:
     """Return what is there; None: nothing.
 
     Raises:
-        RigctlError: something is, but it cannot be read.
+        RigctlError: something is, but it cannot be read, or others may have put it there (fault 86).
     """
     path = directory / FILE_NAME
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(own(path))
         version = content.pop("version")
         if version > VERSION:
             raise RigctlError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import statistics
 import tempfile
 import time
@@ -76,7 +77,8 @@ def _directory(_: Machine, subject: Subject) -> Iterator[Finding]:
     wide = open_to_others(directory)
     if wide:
         what, remedy = wide.split("; ", 1)
-        yield Finding("state directory", "warn", what, remedy)
+        refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        yield Finding("state directory", "bad" if refused else "warn", what, remedy)
     else:
         yield Finding("state directory", "ok", f"{directory} is its owner's alone")
     if not os.access(directory, os.W_OK) and campaign_here(directory) is None:

@@ -118,11 +118,12 @@ def make_safe(
         from rigctl.console.assemble import find_state
 
         directory = find_state(config, state)
-    told = _by_campaign(directory, force=force)
+    refused: list[str] = []
+    told = _by_campaign(directory, refused, force=force)
     if told is not None:
         return Done("the running campaign", told)
     devices, speedup, notes = _what(config, directory, buses)
-    return Done("rigctl safe", go_safe(devices, speedup, signals), notes)
+    return Done("rigctl safe", go_safe(devices, speedup, signals), (*refused, *notes))
 
 
 def make_left_safe(
@@ -144,8 +145,11 @@ def make_left_safe(
     return Done("rigctl safe", go_safe(left.devices, left.speedup, signals))
 
 
-def _by_campaign(directory: Path, *, force: bool) -> SafeReport | None:
-    """Return what the running campaign has confirmed, once it has; None: none runs, or any more."""
+def _by_campaign(directory: Path, refused: list[str], *, force: bool) -> SafeReport | None:
+    """Return what the running campaign has confirmed, once it has; None: none runs, or any more.
+
+    Who answers in its place is not asked, and told of in `refused`.
+    """
     try:
         control.ask(directory, "status")  # one that hangs is found out soon
         answer = control.ask(directory, "safe", ANSWER_S, who=this_person())
@@ -153,7 +157,7 @@ def _by_campaign(directory: Path, *, force: bool) -> SafeReport | None:
         pid = campaign_here(directory)
         if pid is None:
             if not isinstance(error, UsageError):
-                structlog.get_logger("rigctl.console").warning("no campaign answers", error=str(error))
+                refused.append(str(error))
             return None
         if force and end_campaign(directory, END_S):
             return None

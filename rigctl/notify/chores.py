@@ -23,6 +23,7 @@ from rigctl.campaign.journal.look import looking
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import campaign_here
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.files import whole
 from rigctl.notify.metrics import Numbers, families
 from rigctl.notify.setup import Setup
 from rigctl.notify.texts import SEVERITIES
@@ -175,9 +176,10 @@ def write_textfile(path: Path, registry: Any) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    from prometheus_client import write_to_textfile  # noqa: PLC0415 - an extra
+    from prometheus_client import generate_latest  # noqa: PLC0415 - an extra
 
-    write_to_textfile(str(path), registry)
+    with whole(path) as new:
+        new.write_bytes(generate_latest(registry))
 
 
 def require_prometheus() -> None:

@@ -12,7 +12,6 @@ import hmac
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,7 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.lock import make_directory
 from rigctl.errors import RigctlError, UsageError
+from rigctl.files import own, whole
 
 FILE_NAME = "tokens.json"
 PREFIX = "rigctl-"
@@ -54,14 +55,7 @@ class TokenFile:
             RigctlError: the file cannot be read, others may read it, or it is not what `rigctl token` writes.
         """
         try:
-            with self.path.open(encoding="utf-8") as file:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                if mode & 0o077:
-                    raise RigctlError(
-                        f"{self.path}: got mode {mode:04o}, so others may read or change it; must be 0600: "
-                        f"`chmod 600 {self.path}`, and make new tokens if others had access"
-                    )
-                return tuple(Token(**entry) for entry in json.load(file))
+            return tuple(Token(**entry) for entry in json.loads(own(self.path, 0o077)))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -123,7 +117,7 @@ class TokenFile:
     def _alone(self) -> Iterator[tuple[Token, ...]]:
         """Give what is there while nobody else changes it."""
         try:
-            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             descriptor = os.open(
                 self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
             )
@@ -138,15 +132,9 @@ class TokenFile:
     def _write(self, tokens: Sequence[Token]) -> None:
         """Put a new file in the place of the old one: whoever reads sees one or the other."""
         text = json.dumps([asdict(token) for token in tokens], indent=1) + "\n"
-        new = self.path.with_suffix(".new")
         try:
-            new.unlink(missing_ok=True)
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
+            with whole(self.path, private=True) as new:
+                new.write_text(text, encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -21,6 +21,7 @@ from rigctl.campaign.journal.reader import FILE_NAME, Reader
 from rigctl.campaign.journal.salvage import Salvaged, salvage
 from rigctl.campaign.journal.schema import APPLICATION_ID, lay_out
 from rigctl.campaign.journal.stored import Violation
+from rigctl.campaign.lock import make_directory
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
@@ -98,7 +99,7 @@ def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
     with tempfile.TemporaryDirectory(prefix="rigctl-recover-") as folder:
         found = salvage(path, Path(folder))
         mending, left = _held_together(found)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(directory)
     new = directory / FILE_NAME
     try:
         with guarded(new):
@@ -109,7 +110,8 @@ def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
         for file in directory.iterdir():
             file.unlink()
         raise
-    with suppress(OSError), whole(directory / SAFE_FILE) as safe:  # how the rig is made safe without a journal
+    # how the rig is made safe without a journal
+    with suppress(OSError), whole(directory / SAFE_FILE, private=True) as safe:
         shutil.copyfile(path.with_name(SAFE_FILE), safe)
     return loss
 
@@ -143,7 +145,7 @@ def _fill(connection: sqlite3.Connection, version: int, mending: Mending) -> Non
 
 
 def _write(new: Path, version: int, mending: Mending) -> None:
-    new.touch(mode=0o600)
+    new.touch(mode=0o600, exist_ok=False)
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         _fill(connection, version, mending)
