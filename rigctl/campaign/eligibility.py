@@ -21,8 +21,6 @@ Use = Literal["any", "dosing", "control"]
 """What a control set may need a device for: whatever it does; to judge doses by; to reach a setpoint with."""
 HOURS, SPENT = "hours", "cap"
 """Kinds of objections that time alone ends, and that nothing ends as long as this process runs."""
-ASTRAY = "does not follow"
-"""Kind of the objection to an actuator whose variable does not follow its setpoint."""
 DUE_SOON = 0.9
 """Share of the time between two calibrations after which the next is worth a word."""
 
@@ -104,7 +102,7 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
         return
     yield from _runs_out(device, state, care)
     if state.astray:
-        yield Objection(device, ASTRAY, state.astray, state.check, _CONTROL)
+        yield Objection(device, "does not follow", state.astray, state.check, _CONTROL)
     if state.closed:
         yield Objection(device, HOURS, f"may be driven {state.closed} only", "wait, or allow more hours", _ANY)
     if state.spent:

@@ -1,16 +1,7 @@
 """Controlled variables that do not follow their setpoints, by what their own sensors measured (fault 83).
 
-An actuator that reads back its setpoint says nothing of a dead valve, a hose that is off, or two exchanged sensors. A
-trial in which a controlled variable was measured too far from its setpoint is a miss; four misses in the last five
-trials that controlled it are a fault of valve, line or sensor:
-
-- A healthy variable may miss in 1 of 20 trials. Four of five then happen by chance once in 33,000 windows, or in one
-  of 230 campaigns that control it 200 times.
-- A variable that does not move, with readings and setpoints spread evenly, is further than a tenth of its range from
-  its setpoint in 81 % of trials. That is found in five trials with a probability of 76 %, in ten with 96 %.
-
-Nobody can tell whether valve or sensor is to blame, so neither setpoint nor reading says where these trials were. They
-are voided: their cost stays spent, and the model does not learn from them. A person may take them in again.
+A healthy variable may miss in 1 of 20 trials: four misses in five are then chance once in 33,000 windows. One that does
+not move misses in 81 %. Neither setpoint nor reading says where its trials were, so they are void (decision 0019).
 """
 
 from __future__ import annotations

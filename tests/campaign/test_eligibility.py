@@ -50,6 +50,7 @@ def found(**states):
         ("a_probe", {"calibrated_ago_s": 26 * DAY_S}, None, set()),
         ("a_probe", {"calibrated_ago_s": 31 * DAY_S}, "overdue", {"a", "a+b"}),
         ("b_probe", {"points": 0}, "uncalibrated", set()),
+        ("pump", {"astray": "does not bring a to its setpoint"}, "does not follow", {"a", "a+b"}),
         ("a_probe", {"out": "by anna"}, "out", {"a", "b", "a+b"}),
     ],
 )
@@ -82,6 +83,8 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
     assert set(needed(rig, ("a",))) == always | {"acid", "base", "nutrient", "osmosis"}
     assert "dosing" in needed(rig, ("a",))["a_probe"]
     assert "dosing" not in needed(rig, ("b",))["a_probe"]
+    assert [name for name, uses in needed(rig, ("a",)).items() if "control" in uses] == ["acid"]
+    assert [name for name, uses in needed(rig, ("b",)).items() if "control" in uses] == ["feed"]
 
 
 # in a campaign --------------------------------------------------------------------------------

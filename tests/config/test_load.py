@@ -54,6 +54,26 @@ def test_wiring_follows_the_names():
     assert loaded(given).rig.variables[1].read_back_tolerance == pytest.approx(0.02)
 
 
+def test_how_far_a_variable_may_be_from_its_setpoint_comes_from_its_tolerances():
+    """Three tolerances of doses or read-backs to a tenth of the range; what is declared; nothing without a sensor."""
+    dosed = loaded(SMALL).rig.variables[0].follows
+    assert (dosed.least, dosed.most, dosed.unit) == (pytest.approx(0.12), pytest.approx(0.16), "pH")
+    coarse = SMALL.replace("tolerance: 0.04 pH,", "tolerance: 0.2 pH,")
+    assert loaded(coarse).rig.variables[0].follows == FollowSpec(pytest.approx(0.6), pytest.approx(0.6), "pH")
+    declared = SMALL.replace("actuator: ca_valve,", "actuator: ca_valve, follows: 50 uM,")
+    assert loaded(declared).rig.variables[1].follows == FollowSpec(pytest.approx(0.05), pytest.approx(0.05), "mM")
+    own = SMALL.replace("sensor: ca_probe", "sensor: ca_valve").replace(
+        "write: {at: 2,", "read: {at: 0, type: float32}, write: {at: 2,"
+    )
+    assert loaded(own).rig.variables[1].follows is None
+    assert (
+        loaded(own.replace("actuator: ca_valve,", "actuator: ca_valve, follows: 0.3,")).rig.variables[1].follows.most
+        == 0.3
+    )
+    measured = SMALL.replace(", actuator: ca_valve, natural", ", natural").replace(", [ca], [ph, ca]]", "]")
+    assert loaded(measured.replace(", ca_valve: off}", "}")).rig.variables[1].follows is None
+
+
 def test_units_of_the_same_dimension_may_be_mixed():
     """A range in another unit than the variable's is converted to the variable's."""
     config = loaded(SMALL.replace("range: [0, 7.7]", "range: [0 mM, 7700 uM]"))
