@@ -77,7 +77,7 @@ def decide(question: Question) -> Decision:
     if question.looks:
         return _to_look(question)
     fruitless = _fruitless(question.history)
-    if fruitless is not None:
+    if fruitless is not None and fruitless not in question.problem.unavailable:  # else it cannot ask for that again
         label = question.problem.space.control_sets[fruitless].label
         with suppress(PolicyError):  # production that has nothing to run yet asks what it is
             return explore(question, "rejected", f"the last {FRUITLESS} trials, of {label}, gave no outcome")

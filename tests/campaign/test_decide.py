@@ -51,3 +51,10 @@ def test_deciding_needs_neither_the_journal_nor_what_it_brings():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_control_set_that_cannot_be_played_keeps_no_policy_from_being_asked():
+    """Trials that were voided because a variable did not follow gave no outcome; their control set is held already."""
+    asked = after(1.0, *[None] * 3)
+    held = decide(replace(asked, problem=replace(asked.problem, unavailable={0: "held"})))
+    assert (held.origin, held.control_set != ("a",)) == ("policy", True)

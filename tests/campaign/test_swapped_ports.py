@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from dataclasses import replace
 
 import pytest
 
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.events import TrialEnded
+from rigctl.campaign.events import AlarmRaised, TrialEnded
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
 from rigctl.console.safe import make_safe, safe_first
@@ -128,6 +130,13 @@ async def test_a_number_is_not_sent_to_another_instrument(bench, by_configuratio
     assert "rigctl accept-device CONFIG logic" in failed["logic"]
 
 
+def insist(event):
+    """What stays to make everything safe is ended by a second signal."""
+    if isinstance(event, AlarmRaised) and (event.alarm.kind, event.alarm.source) == ("unconfirmed", "safe state"):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
 @pytest.mark.slow
 async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(bench):
     """Neither before it looks at the configuration, nor after it has found one wrong, and the other missing."""
@@ -135,6 +144,7 @@ async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(ben
     def power_cut(event):
         if isinstance(event, TrialEnded):
             bench.there = dict.fromkeys(bench.there, silent)
+        insist(event)
 
     assert not (await bench.run(listen=power_cut)).safe.ok
     bench.swap()
@@ -142,7 +152,7 @@ async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(ben
     assert set((await asyncio.to_thread(safe_first, bench.path, bench.state)).failed) == {"heater", "logic"}
     bench.there[1] = silent
     with pytest.raises(IdentityMismatch, match=r"heater: .*: PS-30 78 answers, expected PS-30 77"):
-        await bench.run()
+        await bench.run(listen=insist)
     assert bench.told == NOTHING
 
 

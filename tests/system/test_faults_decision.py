@@ -205,6 +205,8 @@ def test_fault_49_a_fit_in_trouble_does_not_end_the_campaign(sim, stack, tmp_pat
         rig["policy"]["explore"] = {"plays": 1}
         for variable in rig["variables"].values():  # what is tried is the fit, not how soon a frozen probe is found
             variable["frozen_after"] = "off"
+            if "actuator" in variable:
+                variable["follows"] = 1000
 
     config = greenhouse(tmp_path / "rig.yaml", VALVES_ONLY, edit=edit)
     run = stack.run(config, tmp_path / "state", "--max-trials", 8)
