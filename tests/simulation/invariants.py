@@ -63,7 +63,7 @@ class Eyes:
         """Tell whether an actuator is off, as the plant has it."""
         plant = self.plant.assembly.plant
         if isinstance(plant, Tank):
-            pumps = {"ca_doser": plant.ca_pump, "ph_doser": plant.acid_pump}
+            pumps = {pump.name: pump for pump in plant.pumps}
             if name in pumps:
                 return not pumps[name].running
             if name in ("softener", "alkaliser"):
@@ -99,8 +99,17 @@ class Witness(Eyes):
     """Keeps its own counts; what it finds wrong ends the simulation."""
 
     def __init__(
-        self, kernel: Kernel, plant: Plant, spec: CampaignSpec, controller: Controller, mischief: Mischief
+        self,
+        kernel: Kernel,
+        plant: Plant,
+        spec: CampaignSpec,
+        controller: Controller,
+        mischief: Mischief,
+        *,
+        seed: int = 0,
+        extras: frozenset[str] = frozenset(),
     ) -> None:
+        self.seed, self.extras = seed, extras
         self.kernel = kernel
         self.plant = plant
         self.spec = spec
@@ -116,13 +125,17 @@ class Witness(Eyes):
         """By actuator: which of the plant's dispenses were begun by a command."""
         self._left: dict[str, int] = {}
         """By actuator: how many dispenses had begun when the last life ended."""
+        self._next: dict[str, int] = {}
+        """By actuator: the dose that has left last, by its number in the journal."""
+        self._came: dict[str, dict[int, int]] = {}
+        """By actuator: which of the plant's dispenses belongs to which dose."""
         self._driven_since_s: float | None = None
         links = {wire.bus: wire.link for wire in plant.assembly.serial}
         urls = {d.url.rpartition("/")[2].partition("?")[0]: n for n, d in spec.rig.devices.items()}
         self._pump_of = {bus: urls[link] for bus, link in links.items() if urls.get(link) in spec.rig.pumps}
         self._coils = _coils(spec)
         for bus, circuit in plant.assembly.circuits.items():
-            if isinstance(circuit, PumpCircuit):
+            if isinstance(circuit, PumpCircuit) and bus in self._pump_of:
                 self._follow(self._pump_of[bus], circuit)
         controller.heard = self._heard
         self.promises = Promises(self)
@@ -133,12 +146,16 @@ class Witness(Eyes):
         """Look at what is about to leave."""
         if bus == PLC:
             self.promises.exchanges.writes(data[MBAP:])
+            self.promises.truths.writes(data[MBAP:])
             self._switches(data)
         elif bus in self._pump_of and (dose := DOSE.match(data)) is not None:
             self._doses(self._pump_of[bus], float(dose[1]))
+        elif bus in self._pump_of and data.upper().startswith(b"D,?"):
+            self.promises.truths.asks(self._pump_of[bus])
 
     def _doses(self, pump: str, volume_ml: float) -> None:
-        self.promises.doses(pump)
+        self.promises.doses(pump, volume_ml)
+        self.promises.truths.partners(pump, volume_ml, self._sent)
         self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
         rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
         if len(rows) != 1 or not is_of(volume_ml, rows[0][0]):
@@ -146,6 +163,7 @@ class Witness(Eyes):
         if self._intents.intersection(number for _, number in rows):
             self.fail(f"{pump}: {volume_ml} mL leaves a second time for one intent: {rows}")
         self._intents.update(number for _, number in rows)
+        self._next[pump] = rows[0][1] if rows else 0
 
     def _switches(self, data: bytes) -> None:
         on = [self._coils.get(coil, f"coil {coil}") for coil in _switched_on(data[MBAP:])]
@@ -173,6 +191,8 @@ class Witness(Eyes):
             answer = really(*arguments)
             if circuit.pump.running:
                 ours.add(len(circuit.pump.log))
+                self._came.setdefault(pump, {})[self._next.get(pump, 0)] = len(circuit.pump.log)
+                self.promises.truths.arrived(pump, dry=circuit.pump.faults.dry)
             return answer
 
         circuit.circuit.commands["D"] = dispense
@@ -219,6 +239,7 @@ class Witness(Eyes):
     def _heard(self, running: Running, event: CampaignEvent) -> None:
         self.promises.batches.heard(running, event)
         self.promises.besides.heard(event)
+        self.promises.metered.heard(running, event)
         if isinstance(event, TrialEnded):
             self.recorded += event.row.state == "RECORDED"
             with self._open() as connection:
@@ -243,12 +264,22 @@ class Witness(Eyes):
                 return
             for pump, sent in self._sent.items():
                 check_sends(pump, sent, intents_of(connection, pump))
+            self._booked(running, connection)
             self._told(running, self.books.alarms(connection))
             self.promises.ended(running, connection)
         self._delivered(running)
         driven = [name for name in self.driven() if name not in self.mischief.touched]
         if running.ending and self.calm and driven:
             raise Violation(f"it ended ({running.ending}), and {', '.join(driven)} is driven")
+
+    def _booked(self, running: Running, connection: sqlite3.Connection) -> None:
+        for bus, circuit in self.plant.assembly.circuits.items():
+            if isinstance(circuit, PumpCircuit) and (pump := self._pump_of.get(bus)) is not None:
+                came = {dose: circuit.pump.log[number - 1] for dose, number in self._came.get(pump, {}).items()}
+                left = self._left.get(pump, 0) if running.safe_first_s is None else 0
+                self.promises.metered.booked(
+                    pump, came, connection, lambda d, left=left: d.number <= left or running.life.dead
+                )
 
     def _told(self, running: Running, kept: set[tuple[str, str]]) -> None:
         ended_s = self.kernel.now_s
@@ -260,7 +291,7 @@ class Witness(Eyes):
 
     def _delivered(self, running: Running) -> None:
         for bus, circuit in self.plant.assembly.circuits.items():
-            if not isinstance(circuit, PumpCircuit):
+            if not isinstance(circuit, PumpCircuit) or bus not in self._pump_of:
                 continue
             pump = self._pump_of[bus]
             limits = self.spec.rig.limits[pump]
@@ -275,7 +306,8 @@ class Witness(Eyes):
     def met(self) -> Counter[str]:
         """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
-            return self.promises.batches.met(connection) + self.promises.besides.met
+            promises = self.promises
+            return promises.batches.met(connection) + promises.besides.met + promises.truths.met + promises.metered.met
 
     def replays(self) -> None:
         """Recompute every decision by the program's own replay, and have it verify its journal; raises `Violation`."""

@@ -34,9 +34,9 @@ class VirtualTimer(Timer):
 class Plant:
     """A rig with its lines; `desk` understands what `sim_rig`'s control socket does."""
 
-    def __init__(self, kernel: Kernel, scenario: str, seed: int, hook: Hook) -> None:
+    def __init__(self, kernel: Kernel, scenario: str, seed: int, hook: Hook, *, more_pumps: bool = False) -> None:
         self.kernel = kernel
-        self.assembly: Assembly = build(scenario, VirtualTimer(kernel=kernel), seed, None)
+        self.assembly: Assembly = build(scenario, VirtualTimer(kernel=kernel), seed, None, more_pumps=more_pumps)
         assembly = self.assembly
         self.tcp = TcpCable(kernel, PLC, hook, assembly.stations[PLC], assembly.sync)
         self.serial: dict[str, SerialCable] = {}

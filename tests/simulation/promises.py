@@ -20,8 +20,10 @@ from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.late import Late
+from tests.simulation.metered import Metered
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.trouble import Trouble
+from tests.simulation.truths import Truths
 
 if TYPE_CHECKING:
     from tests.simulation.invariants import Witness
@@ -56,6 +58,8 @@ class Promises:
         self.late = Late(witness, witness.mischief.draw)
         self.batches = Batches(witness, witness.controller.loaded)
         self.besides = Besides(witness, self._trouble)
+        self.truths = Truths(witness, self._trouble)
+        self.metered = Metered(witness, self._trouble, witness.seed)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
@@ -69,7 +73,7 @@ class Promises:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with self._shoulder.installed(), self.exchanges.installed():
+        with self._shoulder.installed(), self.exchanges.installed(), self.truths.installed(), self.metered.installed():
             yield
 
     def glance(self, running: Running) -> None:
@@ -78,17 +82,20 @@ class Promises:
         self._heeds(running)
         self.late.glance(running)
         self.besides.glance(running)
+        self.truths.glance()
 
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
     def moves(self, what: str) -> None:
-        """Before anything moves, safe.json says so."""
+        """Before anything moves, safe.json says so, and nobody has to look at a trip."""
+        self.truths.moves(what)
         if not self._said_driven():
             self._witness.fail(f"{what}: driven, and safe.json does not say so")
 
-    def doses(self, pump: str) -> None:
+    def doses(self, pump: str, volume_ml: float) -> None:
         """No dose goes by a probe that has been silent for long, or by a reading from before the last dose."""
         self.moves(pump)
+        self.truths.doses(pump, volume_ml)
         spec = self._rig.dosing.get(pump)
         if spec is not None:
             self.exchanges.doses(pump, spec.sensor)
@@ -147,6 +154,7 @@ class Promises:
         """Hold what a life has left against what was promised; raises `Violation`."""
         self._demand = None
         self.exchanges.begins()
+        self.truths.ends()
         driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")

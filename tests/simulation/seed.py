@@ -23,7 +23,7 @@ from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
 from tests.simulation.production import Plan, produces
-from tests.simulation.reached import passed
+from tests.simulation.richer import MORE_PUMPS
 from tests.simulation.worlds import QUICK, World, besides, drawn, world
 
 LIVES = {**dict.fromkeys(QUICK, 24), "plain": 8, "long": 5}
@@ -33,8 +33,10 @@ LONGEST_S = {**dict.fromkeys(QUICK, 160.0), "plain": 2400.0, "long": 2.5 * 86400
 GLANCES_S = {**dict.fromkeys(QUICK, 2.0), "plain": 5.0, "long": 120.0}
 SAFE_S = {**dict.fromkeys(QUICK, 12.0), "plain": 20.0, "long": 300.0}
 """Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
-REST_S = 4 * 3600.0
-"""Within this, once nothing is wrong any more, a trial is recorded."""
+REST_S = {**dict.fromkeys(QUICK, 3600.0), "plain": 4 * 3600.0, "long": 4 * 3600.0}
+"""Within this, once nothing is wrong any more, a trial is recorded; and within what caps may make it wait besides."""
+TIGHT_ML = 1000.0
+"""A cap of less may make a trial wait."""
 REAL = "greenhouse"
 """The rig whose own policy decides in a tenth of its seeds: it explores first, which does not cost much."""
 CRASHES = ("commit", "disk", "line", "instant", "dose", "kill")
@@ -57,8 +59,6 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
     """What else has come to pass, and how often."""
-    passed: Counter[int] = field(default_factory=Counter)
-    """How often it came to what is planted."""
     violation: str = ""
 
 
@@ -83,14 +83,18 @@ class Simulation:
         self.kernel = Kernel(seed, trace)
         self.outcome = Outcome(seed, f"{where.scenario} {where.pace}{'' if cheap else ', its own policy'}")
         self.world = where
-        self.plant = Plant(self.kernel, where.scenario, seed % 2**32, self._at_line)
+        self.plant = Plant(
+            self.kernel, where.scenario, seed % 2**32, self._at_line, more_pumps=bool(where.extras & MORE_PUMPS)
+        )
         spec = specified(where.loaded, cheap=cheap)
         self.disk = Disk(random.Random(f"{seed} disk"))
         state = directory / "state"
         self.controller = Controller(self.kernel, self.plant, where.loaded, spec, state, self.disk, self._at_point)
         trouble = random.Random(f"{seed} trouble")
         self.mischief = Mischief(self.kernel, self.plant, self.disk, self.controller, trouble)
-        self.witness = Witness(self.kernel, self.plant, spec, self.controller, self.mischief)
+        self.witness = Witness(
+            self.kernel, self.plant, spec, self.controller, self.mischief, seed=seed, extras=where.extras
+        )
         self.doom = Doom("none")
         draw = random.Random(f"{seed} production")
         self.plan = Plan(draw, spec.problem.space, LIVES[where.pace], produces=batches)
@@ -113,7 +117,7 @@ class Simulation:
         outcome.events, outcome.digest = self.kernel.events, self.kernel.trace.digest
         outcome.starts, outcome.trials = self.controller.lives, len(self.witness.books.trials)
         outcome.recorded = self.witness.recorded
-        outcome.faults, outcome.passed, outcome.met = self.mischief.done, passed(), self.witness.met()
+        outcome.faults, outcome.met = self.mischief.done, self.witness.met()
         return outcome
 
     # one life -------------------------------------------------------------------------------------------------------
@@ -180,20 +184,28 @@ class Simulation:
         """With nothing wrong any more, a trial is recorded before long; and all decisions come out the same again."""
         self.mischief.end()
         self.doom = Doom("none")
-        settle_s = self.world.loaded.rig.timing.settle_s
-        until_s, before = self.kernel.now_s + REST_S + 2 * settle_s, self.witness.recorded
+        rest_s, before = self._rest_s(), self.witness.recorded
+        until_s = self.kernel.now_s + rest_s
         while self.witness.recorded == before:
             running = self._started()
             self.kernel.after(5.0, lambda running=running: self._seen_to(running))  # type: ignore[misc]
             going = lambda running=running: running.life.dead or self.witness.recorded > before  # type: ignore[misc]  # noqa: E731
             if not self.kernel.run(going, until_s):
-                raise Violation(f"nothing is wrong, and for {REST_S / 3600.0:g} h no trial was recorded")
+                raise Violation(f"nothing is wrong, and for {rest_s / 3600.0:g} h no trial was recorded")
             if not running.life.dead:
                 self.mischief.ask(running, "stop")
-                self.kernel.run(lambda running=running: running.life.dead, self.kernel.now_s + REST_S + 2 * settle_s)  # type: ignore[misc]
+                self.kernel.run(lambda running=running: running.life.dead, self.kernel.now_s + rest_s)  # type: ignore[misc]
             self._buried(running)
             self._mended(running)
         self.witness.replays()
+
+    def _rest_s(self) -> float:
+        """Return within what a trial is recorded with nothing wrong: caps that come free again may make it wait."""
+        rig = self.world.loaded.rig
+        capped_s = max(
+            (span_s for cap in rig.capped for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0
+        )
+        return REST_S[self.world.pace] + 2 * rig.timing.settle_s + capped_s
 
     def _seen_to(self, running: Running) -> None:
         """Do what a person does that it may wait for: resume, fill the bottles, take back their pumps."""

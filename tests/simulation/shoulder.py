@@ -61,7 +61,7 @@ class Shoulder:
 
     def _given_ml(self, pump: str) -> float:
         for bus, circuit in self._witness.plant.assembly.circuits.items():
-            if isinstance(circuit, PumpCircuit) and self._witness._pump_of[bus] == pump:
+            if isinstance(circuit, PumpCircuit) and self._witness._pump_of.get(bus) == pump:
                 start_s = self._witness.kernel.now_s - circuit.pump.now_s
                 ours = (e for e in circuit.pump.log if e.number in self._witness._ours[pump])
                 return sum(

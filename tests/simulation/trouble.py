@@ -34,6 +34,7 @@ class Trouble:
         self._forged_s: dict[str, float] = {}
         self._computer_s = NEVER_S
         self._silent_since_s: dict[str, float] = {}
+        self._untrue_s: dict[str, float] = {}
         links = {wire.link: wire.bus for wire in self._plant.assembly.serial}
         self._bus_of = {
             name: links.get(device.url.rpartition("/")[2].partition("?")[0], PLC)
@@ -77,6 +78,8 @@ class Trouble:
         if self._mischief.disk_until_s > now_s:
             self._computer_s = max(self._computer_s, now_s)
         for name, tap in self._plant.assembly.sensors.items():
+            if tap.mode != "ok":
+                self._untrue_s[name] = now_s
             if tap.mode in NO_READING or not self._plant.cables[self._bus_of[name]].plugged:
                 self._silent_since_s.setdefault(name, now_s)
             else:
@@ -112,6 +115,14 @@ class Trouble:
     def untouched(self, device: str) -> bool:
         """Tell whether, besides, nobody else has touched an actuator."""
         return self.quiet(device) and self._kernel.now_s - self._mischief.hand_at_s > QUIET_S
+
+    def told_true_s(self, sensor: str) -> float:
+        """Return for how long nothing has been wrong with a sensor and its bus, true seconds."""
+        self.glance()
+        last_s = max(
+            self._untrue_s.get(sensor, NEVER_S), self._bus_s.get(self._bus_of[sensor], NEVER_S), self._computer_s
+        )
+        return self._kernel.now_s - last_s
 
     def silent_s(self, sensor: str) -> float:
         """Return for how long this sensor has given no valid reading, true seconds; 0 while the computer is upset."""

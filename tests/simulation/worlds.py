@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rigctl.config.load import LoadedConfig, load_text
+from tests.simulation.richer import MORE_PUMPS, RICHER, enriched
 
 CONFIGURATIONS: Final = Path(__file__).parents[2] / "config"
 
@@ -46,6 +47,8 @@ PACES: Final = {
 }
 BESIDES: Final = 1 / 6
 """How many seeds have each of what a rig may have besides."""
+OFTEN: Final = 1 / 4
+"""How many seeds have each of `RICHER`."""
 QUICK: Final = ("dense", "looking", "by hand", "read later")
 """Paces at which a trial takes a minute."""
 SCENARIOS: Final = ("greenhouse", "lathe")
@@ -89,8 +92,9 @@ def world(scenario: str, pace: str, extras: frozenset[str] = frozenset()) -> Wor
     text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)
     text += f"  watch: {{every: {WATCH_EVERY[pace]}}}\n"
     text += "  starts: {at_most: 1000000}\n"  # nobody is there to let it go on
-    for name in sorted(extras):
+    for name in sorted(extras & _ADDED.keys()):
         text = _ADDED[name](text, scenario)
+    text = enriched(text, scenario, extras, pace)
     return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"), extras)
 
 
@@ -145,7 +149,14 @@ _ADDED: Final[Mapping[str, Callable[[str, str], str]]] = MappingProxyType(
 def besides(draw: random.Random, scenario: str, pace: str) -> frozenset[str]:
     """Draw what a rig has besides; where a trial takes longer than hours or a watchdog allow, it has none of it."""
     drawn = [name for name in EXTRAS if draw.random() < BESIDES and scenario in EXTRAS[name]]
-    return frozenset(name for name in drawn if pace in QUICK or name == "reference")
+    richer = [name for name in RICHER if draw.random() < OFTEN and scenario in RICHER[name]]
+    if set(richer) >= MORE_PUMPS or "inventory" in drawn:  # a bottle, like a pump, has one use here
+        richer = [name for name in richer if name not in MORE_PUMPS - {"pumps"}]
+    if "pumps" in richer and ("reference" in drawn or "inventory" in drawn or "caps" in richer):
+        richer.remove("pumps")
+    return frozenset(
+        [name for name in drawn if pace in QUICK or name == "reference"] + [name for name in richer if pace in QUICK]
+    )
 
 
 def drawn(draw: random.Random, *, looking: bool = False) -> tuple[str, str]:
@@ -156,4 +167,4 @@ def drawn(draw: random.Random, *, looking: bool = False) -> tuple[str, str]:
         looking: whether somebody mostly looks before a trial is decided, as a rule for production has it.
     """
     pace = draw.choices((*QUICK, "plain", "long"), (4, 8, 1, 1, 1, 1) if looking else (8, 4, 2, 1, 1, 2))[0]
-    return draw.choices(SCENARIOS, (1, 6) if pace == "long" else (1, 1))[0], pace
+    return draw.choices(SCENARIOS, (1, 2) if pace == "long" else (1, 1))[0], pace

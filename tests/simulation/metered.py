@@ -1,0 +1,191 @@
+"""What was used, held against what the plant itself has counted: energy, volumes, time, and what each dose gave."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
+
+from rigctl.campaign.events import CampaignEvent, TrialEnded, TrialStep
+from rigctl.rig.protocols import Reading
+from rigctl.rig.rig import Rig
+from sim_rig.plants.pump import Dispense
+from tests.simulation.books import Violation, counted
+from tests.simulation.controller import Running
+from tests.simulation.trouble import Trouble
+
+if TYPE_CHECKING:
+    from tests.simulation.invariants import Witness
+
+SPARED: Final = 0.5
+"""How many seeds spare the meters, so that what they say must come out to the last digit."""
+METERS: Final = ("energy_reset", "jump_kwh", "energy_unit")
+ENERGY_NEAR_KWH: Final = 0.004
+"""What a reading that takes a moment may miss, and a counter's last digit."""
+PART: Final = 0.01
+TIME_NEAR_S: Final = 4.0
+SHARE: Final = 0.03
+"""A pump gives so much more or less than it counts, and"""
+LEAST_ML: Final = 0.12
+"""two decimals, as often as it was asked; a dose counts as complete within its slack."""
+SLACK: Final = 0.05
+FAR: Final = 21.0
+"""No trial is charged for so many times what it has used: power says what a counter cannot have counted."""
+NEVER_S: Final = -1e9
+
+
+class Metered:
+    """Keeps the plant's own counts beside what is read of them."""
+
+    def __init__(self, witness: Witness, trouble: Trouble, seed: int) -> None:
+        self._witness = witness
+        self._kernel = witness.kernel
+        self._trouble = trouble
+        self._rig = witness.spec.rig
+        self._spoilt = False
+        """Whether a meter's count was ever changed, or what it says forged."""
+        self._true_kwh: dict[float, float] = {}
+        """By what was read of the counter: what had really been used."""
+        self._began: dict[int, tuple[float, float, int]] = {}
+        """By trial: true time, energy and boot at its first step."""
+        self._measured_s: dict[int, float] = {}
+        self._slept_s = NEVER_S
+        self.met: Counter[str] = Counter()
+        self._energy = next((m for m in self._rig.meters if m.kind == "energy"), None)
+        self._time = next((m for m in self._rig.meters if m.kind == "time"), None)
+        self._dearest = self._price_per_kwh()
+        self._alive = ""
+        mischief = witness.mischief
+        if random.Random(f"{seed} spared").random() < SPARED:
+            mischief._kinds = {name: kind for name, kind in mischief._kinds.items() if name not in ("meter", "words")}
+        told = mischief._tell
+
+        def tell(what: str, **more: object) -> None:
+            self._spoilt = (
+                self._spoilt or what in METERS or (more.get("bus") == "mains" and what not in ("drop_reply",))
+            )
+            if what == "suspended":
+                self._slept_s = self._kernel.now_s + float(str(more["seconds"]))
+            told(what, **more)
+
+        mischief._tell = tell  # type: ignore[method-assign]
+
+    def _price_per_kwh(self) -> float:
+        meter = self._energy
+        if meter is None:
+            return 0.0
+        return max([float(meter.price), *(float(rate.price) for rate in (meter.tariff.rates if meter.tariff else ()))])
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        really = Rig.meters
+
+        async def meters(rig: Rig) -> Mapping[str, Reading]:
+            before = self._used_kwh()
+            found = await really(rig)
+            name = "" if self._energy is None else self._energy.name
+            if name in found and found[name].valid:
+                self._true_kwh[found[name].value] = (before + self._used_kwh()) / 2.0
+            return found
+
+        with patch.object(Rig, "meters", meters):
+            yield
+
+    def _used_kwh(self) -> float:
+        self._witness.plant.assembly.sync()
+        return float(self._witness.plant.assembly.plant.energy.total_kwh)
+
+    # trials ---------------------------------------------------------------------------------------------------------
+
+    def heard(self, running: Running, event: CampaignEvent) -> None:
+        """Follow what it tells: what a trial is charged for is what it has used."""
+        if isinstance(event, TrialStep):
+            if event.state in ("LOOKING", "ARMED") and event.trial not in self._began:
+                self._began[event.trial] = self._kernel.now_s, self._used_kwh(), self._kernel.computer.boot
+                self._alive = running.life.name
+            elif event.state == "MEASURED":
+                self._measured_s[event.trial] = self._kernel.now_s
+        elif isinstance(event, TrialEnded) and event.row.trial in self._began and self._alive == running.life.name:
+            self._charged(event.row.trial, event.row.state)
+
+    def _charged(self, trial: int, state: str) -> None:
+        began_s, began_kwh, boot = self._began[trial]
+        lines = self._witness._ask(
+            "SELECT meter, quantity, amount_micros, estimated FROM ledger WHERE trial = ?", trial
+        )
+        used_kwh = self._used_kwh() - began_kwh
+        for meter, quantity, amount, estimated in lines:
+            if self._energy is not None and meter == self._energy.name and self._kernel.computer.boot == boot:
+                self.met["energy of a trial"] += 1
+                if amount / 1e6 > self._dearest * (FAR * used_kwh + 0.2):
+                    self._witness.fail(f"trial {trial}: {amount / 1e6} charged, and it has used {used_kwh:.4f} kWh")
+            if self._time is not None and meter == self._time.name and self._slept_s < began_s and not estimated:
+                until_s = self._measured_s.get(trial, self._kernel.now_s)
+                took_s, said_s = until_s - began_s, 3600.0 * (quantity or 0.0)
+                near = TIME_NEAR_S + PART * took_s
+                self.met["time of a trial"] += 1
+                if said_s > took_s + near or (state in ("RECORDED", "AWAITING") and said_s < took_s - near):
+                    self._witness.fail(f"trial {trial}: {said_s:.1f} s are charged, and it took {took_s:.1f} s")
+        if not self._spoilt and self._energy is not None:
+            with self._witness._open() as connection:
+                if (wrong := self._against_plant(connection)) != "":
+                    self._witness.fail(f"after trial {trial}: {wrong}")
+
+    def _against_plant(self, connection: sqlite3.Connection) -> str:
+        """Say so if ledger and idle lines are not what the plant has used between the first reading and the last."""
+        meter = "" if self._energy is None else self._energy.name
+        rows = connection.execute(
+            "SELECT value FROM meter_readings WHERE meter = ? AND value IS NOT NULL ORDER BY at_s, phase DESC", (meter,)
+        ).fetchall()
+        booked = [
+            *connection.execute("SELECT quantity, estimated FROM ledger WHERE meter = ?", (meter,)),
+            *connection.execute("SELECT quantity, quantity IS NULL FROM idle WHERE meter = ?", (meter,)),
+        ]
+        if len(rows) < 2 or any(quantity is None or estimated for quantity, estimated in booked):
+            return ""
+        (first,), (last,) = rows[0], rows[-1]
+        if first not in self._true_kwh or last not in self._true_kwh:
+            return ""
+        used = self._true_kwh[last] - self._true_kwh[first]
+        said = sum(quantity for quantity, _ in booked)
+        self.met["energy of the plant"] += 1
+        near = ENERGY_NEAR_KWH + 0.0005 * len(booked) + PART * used
+        return f"{said:.4f} kWh are booked, {used:.4f} kWh were used" if abs(said - used) > near else ""
+
+    # doses ----------------------------------------------------------------------------------------------------------
+
+    def booked(
+        self,
+        pump: str,
+        dispenses: Mapping[int, Dispense],
+        connection: sqlite3.Connection,
+        left: Callable[[Dispense], bool],
+    ) -> None:
+        """Hold what each dose has given against what is booked of it: that, or more.
+
+        Args:
+            pump: its name.
+            dispenses: by the dose's number in the journal: what came of it, by the pump's own witness.
+            connection: to the journal.
+            left: tells whether a life that died has left one running, which nobody could stop.
+
+        Raises:
+            Violation: less is booked.
+        """
+        rows = connection.execute(
+            "SELECT id, volume_ml, dispensed_ml FROM doses WHERE actuator = ?", (pump,)
+        ).fetchall()
+        for number, volume_ml, dispensed_ml in rows:
+            if (dispense := dispenses.get(number)) is None:
+                continue
+            told_ml = volume_ml if dispensed_ml is None else dispensed_ml
+            given_ml = counted(dispense, left=left(dispense))
+            self.met["dose held against the pump"] += 1
+            if told_ml < given_ml * (1.0 - SHARE - SLACK) - LEAST_ML:
+                raise Violation(
+                    f"{pump}: dose {number} of {volume_ml:g} mL has given {given_ml:.2f} mL, {told_ml:g} mL are booked"
+                )

@@ -1,0 +1,332 @@
+"""What moves, held against the plant itself: setpoints, steps, doses, interlocks, trips, and who was asked.
+
+Nothing here goes by what the journal or the program's own counts say, but for what was decided.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
+
+from rigctl.campaign.journal import Journal
+from rigctl.rig.rig import Rig
+from rigctl.rig.values import SafeReport
+from sim_rig.plants.parts import Channel
+from sim_rig.plants.tank import Tank
+from tests.simulation.richer import INTERLOCKS, SLEWS
+from tests.simulation.trouble import Trouble
+
+if TYPE_CHECKING:
+    from tests.simulation.invariants import Witness
+
+SEEN_S: Final = 10.0
+"""True seconds: whoever reads back now sees what has been so for so long."""
+ROUNDED: Final = 0.011
+"""Share of a count, or of single precision's digits, by which a register's value differs from what was meant."""
+PACE: Final = 1.02
+"""A line takes a moment: steps may arrive a little closer together than they were sent."""
+NOISE: Final[Mapping[str, float]] = MappingProxyType(
+    {"ca": 0.05, "ph": 0.03, "speed": 1.5, "coolant": 0.2, "feed": 0.004, "depth": 0.04}
+)
+SLACK: Final = 0.03
+"""Of the range of a variable: what is within that of an interlock's limit may be taken for either side."""
+HEEDS_S: Final = 15.0
+"""True seconds from when an interlock holds until everything is let go, on buses without trouble."""
+NEVER_S: Final = -1e9
+MOST_UNANSWERED: Final = 6
+"""Doses in a row of which nothing arrives; the pump is latched then."""
+
+
+class Truths:
+    """Holds what moves against what the plant has."""
+
+    def __init__(self, witness: Witness, trouble: Trouble) -> None:
+        self._witness = witness
+        self._kernel = witness.kernel
+        self._trouble = trouble
+        self._rig = witness.spec.rig
+        self._extras = witness.extras
+        self.nudged_s: dict[str, float] = {}
+        """By variable: when another hand has moved its setpoint."""
+        self._written: dict[str, tuple[float, float]] = {}
+        """By variable that may not jump: what was written last, and when; forgotten when it is let go."""
+        self._queries: Counter[str] = Counter()
+        """By pump: how often it was asked in vain."""
+        self._asked_s: dict[str, float] = {}
+        """By pump: when it was last asked whether it runs."""
+        self._holds_since_s: dict[str, float] = {}
+        """By interlock: since when it has held, at the plant."""
+        self.met: Counter[str] = Counter()
+        self._tolerance = {v.name: v.read_back_tolerance for v in self._rig.variables}
+        self._registers = _registers(witness)
+        self._dry: Counter[str] = Counter()
+        mischief = witness.mischief
+        mischief._kinds = {**mischief._kinds, "nudge": (3, self._nudge)}
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for where, name, around in (
+                (Journal, "run", self._begun),
+                (Journal, "measure", self._measured),
+                (Rig, "safe", self._safe),
+            ):
+                stack.enter_context(patch.object(where, name, around(getattr(where, name))))
+            yield
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        plant = self._witness.plant.assembly.plant
+        return plant.channels if isinstance(plant, Tank) else plant.drives.channels  # type: ignore[union-attr]
+
+    # setpoints ------------------------------------------------------------------------------------------------------
+
+    def _nudge(self) -> None:
+        """Another hand moves the setpoint of what runs, by more than is tolerated."""
+        mischief, draw = self._witness.mischief, self._witness.mischief.draw
+        switched = {v.name for v in self._rig.variables if v.actuator and v.actuator not in self._rig.pumps}
+        running = [name for name in sorted(switched) if self.channels[name].enabled]
+        if not running:
+            return
+        name = draw.choice(running)
+        channel, by = self.channels[name], self._tolerance[name] * draw.uniform(1.5, 20.0)
+        low, high = channel.variable.low, channel.variable.high
+        channel.setpoint = channel.setpoint - by if channel.setpoint + by > high else channel.setpoint + by
+        channel.setpoint = min(max(channel.setpoint, low), high)
+        self.nudged_s[name] = mischief.hand_at_s = self._kernel.now_s
+        self._written.pop(name, None)
+        mischief._tell("nudged", variable=name, to=round(channel.setpoint, 4))
+        mischief._dirty(30.0)
+
+    def _astray(self, trial: int) -> list[str]:
+        """Return what the plant holds otherwise than was decided, and has for a while."""
+        found = []
+        rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
+        setpoints = {} if not rows else json.loads(rows[0][0])
+        actuators = {v.name: v.actuator or "" for v in self._rig.variables}
+        for name, value in dict(setpoints.get("setpoints", setpoints)).items():
+            actuator = actuators.get(name, "")
+            if actuator in self._rig.pumps or name not in self.channels or not isinstance(value, int | float):
+                continue
+            if self._kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self._trouble.quiet(actuator):
+                continue
+            channel = self.channels[name]
+            self.met["setpoint held against the plant"] += 1
+            if abs(channel.setpoint - value) > self._tolerance[name] + ROUNDED * max(1.0, abs(value)):
+                found.append(f"{name} is at {channel.setpoint:g}, {value:g} was decided")
+        return found
+
+    def _begun(self, really: Callable[..., None]) -> Callable[..., None]:
+        """A trial is RUNNING only with its setpoints, and with its pumps' variables at theirs."""
+
+        def run(journal: Journal, trial: int, *more: Any) -> None:
+            if astray := [*self._astray(trial), *self._off(trial)]:
+                self._witness.fail(f"trial {trial} is RUNNING, and {', '.join(astray)}")
+            really(journal, trial, *more)
+
+        return run
+
+    def _measured(self, really: Callable[..., None]) -> Callable[..., None]:
+        """A read-back outside its tolerance is never accepted: a trial is MEASURED only with its setpoints."""
+
+        def measure(journal: Journal, trial: int, *more: Any) -> None:
+            if astray := self._astray(trial):
+                self._witness.fail(f"trial {trial} is MEASURED, and {', '.join(astray)}")
+            really(journal, trial, *more)
+
+        return measure
+
+    def _off(self, trial: int) -> list[str]:
+        """Return what is dosed and not where it was to be: two tolerances past it at most, by the plant."""
+        rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
+        setpoints = {} if not rows else json.loads(rows[0][0])
+        found = []
+        for name, value in dict(setpoints.get("setpoints", setpoints)).items():
+            variable = next((v for v in self._rig.variables if v.name == name), None)
+            dosing = None if variable is None else self._rig.dosing.get(variable.actuator or "")
+            if dosing is None or not self._is_sound(dosing.sensor):
+                continue
+            self.met["dosed variable held against the plant"] += 1
+            unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
+            if abs(self.channels[name].value - value) > 2 * dosing.tolerance + NOISE.get(name, 0.0) + unmixed:
+                found.append(f"{name} is {self.channels[name].value:.3f}, {value:.3f} was decided")
+        return found
+
+    def _is_sound(self, sensor: str) -> bool:
+        """Tell whether a sensor has told what is so for a while."""
+        tap = self._witness.plant.assembly.sensors[sensor]
+        return tap.mode == "ok" and self._trouble.told_true_s(sensor) > 150.0
+
+    # what leaves ----------------------------------------------------------------------------------------------------
+
+    def moves(self, what: str) -> None:
+        """A latched trip is looked at, by a person, before anything moves."""
+        if self._witness._ask("SELECT 1 FROM trips WHERE reset_utc IS NULL"):
+            self._witness.fail(f"{what}: driven, and a trip is latched")
+        self.met["moved with trips looked at"] += 1
+
+    def writes(self, pdu: bytes) -> None:
+        """What may not jump goes in steps no larger and no faster than it may."""
+        if len(pdu) < 5:
+            return
+        at = struct.unpack(">H", pdu[1:3])[0]
+        if pdu[0] == 5 and pdu[3:5] == b"\0\0":
+            self._written.pop(self._registers.get(("coil", at), ""), None)
+            return
+        name = self._registers.get(("holding", at), "")
+        slew = SLEWS.get(self._rig.name, {}).get(self._actuator(name)) if "slew" in self._extras else None
+        if pdu[0] not in (6, 16) or slew is None:
+            return
+        value, now_s = self._value(name, pdu), self._kernel.now_s
+        channel, rounding = self.channels[name], 2 * ROUNDED
+        before = self._written.get(name)
+        self._written[name] = value, now_s
+        if not channel.enabled:  # it begins where its variable is, as its probe reads it
+            before = channel.value, NEVER_S
+            rounding += SLACK * (channel.variable.high - channel.variable.low)
+        elif before is None:
+            return
+        step, rate_per_s = slew
+        change = abs(value - before[0])
+        self.met["step of a ramp"] += 1
+        if step is not None and change > step * PACE + rounding:
+            self._witness.fail(f"{name}: stepped by {change:g}, {step:g} is allowed")
+        if rate_per_s is not None and change > PACE * rate_per_s * (now_s - before[1] + 0.1) + rounding:
+            self._witness.fail(
+                f"{name}: stepped by {change:g} in {now_s - before[1]:.2f} s, {rate_per_s:g}/s is allowed"
+            )
+
+    def _actuator(self, variable: str) -> str:
+        return next((v.actuator or "" for v in self._rig.variables if v.name == variable), "")
+
+    def _value(self, name: str, pdu: bytes) -> float:
+        write = self._witness.spec.rig.devices[self._actuator(name)].options.model_dump(by_alias=True)["write"]
+        if pdu[0] == 6:
+            return float(struct.unpack(">h", pdu[3:5])[0]) * float(write.get("scale") or 1.0)
+        words = pdu[6:10]
+        order = str(write.get("order") or "ABCD")
+        return float(struct.unpack(">f", bytes(words[order.index(letter)] for letter in "ABCD"))[0])
+
+    def asks(self, pump: str) -> None:
+        """Note that a pump is asked whether it runs."""
+        self._asked_s[pump] = self._kernel.now_s
+
+    # doses ----------------------------------------------------------------------------------------------------------
+
+    def doses(self, pump: str, volume_ml: float) -> None:
+        """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
+        rows = self._witness._ask("SELECT setpoints FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
+        setpoints = {} if not rows else json.loads(rows[0][0])
+        setpoints = dict(setpoints.get("setpoints", setpoints))
+        if pump in self._rig.volumes:
+            name = next(v.name for v in self._rig.variables if v.actuator == pump)
+            wanted_ml = setpoints.get(name, self._rig.volumes[pump].otherwise_ml)
+            self.met["volume held against its decision"] += 1
+            if abs(volume_ml - wanted_ml) > 0.02:
+                self._witness.fail(f"{pump}: {volume_ml} mL leave, {wanted_ml:g} mL were decided")
+            return
+        dosing = self._rig.dosing.get(pump)
+        if dosing is None:  # it goes along with another
+            return
+        name = next((v.name for v in self._rig.variables if pump in v.actuators), "")
+        if name not in setpoints or not self._is_sound(dosing.sensor):
+            return
+        missing = setpoints[name] - self.channels[name].value
+        unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
+        near = NOISE.get(name, 0.0) + unmixed
+        needed_ml = (missing + near * (1.0 if dosing.effect_per_ml > 0 else -1.0)) / dosing.effect_per_ml
+        self.met["dose held against what is missing"] += 1
+        if volume_ml > max(needed_ml, 0.5) + 0.1 or needed_ml < 0:
+            self._witness.fail(
+                f"{pump}: doses {volume_ml} mL, and {missing:+.3f} of {name} is missing ({needed_ml:.1f} mL)"
+            )
+
+    def partners(self, pump: str, volume_ml: float, sent: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+        """What goes along with a pump gives its share of what that has just given."""
+        for main, dosing in self._rig.dosing.items():
+            share = dosing.partners.get(pump)
+            if share is not None:
+                self.met["partner held against its share"] += 1
+                last_ml = sent[main][-1][1] if sent.get(main) else 0.0
+                if abs(volume_ml - share * last_ml) > 0.02:
+                    self._witness.fail(f"{pump}: {volume_ml} mL leave along with {last_ml} mL of {main}")
+
+    def arrived(self, pump: str, *, dry: bool) -> None:
+        """No pump doses on and on while nothing arrives."""
+        self._dry[pump] = self._dry[pump] + 1 if dry and pump in self._rig.dosing else 0
+        if self._dry[pump] > MOST_UNANSWERED:
+            self._witness.fail(f"{pump}: doses for the {self._dry[pump]}th time in a row, and nothing arrives")
+
+    # safe -----------------------------------------------------------------------------------------------------------
+
+    def _safe(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        """A pump is called safe only once it was asked whether it stands still."""
+
+        async def safe(rig: Rig) -> SafeReport:
+            began_s = self._kernel.now_s
+            report: SafeReport = await really(rig)
+            for pump in (name for name in report.reached if name in self._rig.pumps):
+                self.met["standstill asked"] += 1
+                if self._asked_s.get(pump, -1e9) < began_s:
+                    self._witness.fail(f"{pump}: called safe, and nobody has asked it whether it runs")
+            return report
+
+        return safe
+
+    # interlocks -----------------------------------------------------------------------------------------------------
+
+    def glance(self) -> None:
+        """An interlock that holds at the plant lets everything go; one that does not is no reason to."""
+        if "interlocks" not in self._extras or self._rig.name not in INTERLOCKS:
+            return
+        now_s = self._kernel.now_s
+        for name, holds in _held(self._rig.name, self.channels):
+            if not holds or not self._trouble.quiet_all:
+                self._holds_since_s.pop(name, None)
+                continue
+            since_s = self._holds_since_s.setdefault(name, now_s)
+            driven = [n for n in self._witness.driven() if self._trouble.untouched(n)]
+            self.met["interlock held"] += 1
+            if driven and now_s - since_s > HEEDS_S:
+                self._witness.fail(f"{', '.join(driven)}: driven, and {name} has held for {now_s - since_s:.0f} s")
+
+    def ends(self) -> None:
+        """Forget what a life that is over was doing."""
+        self._holds_since_s.clear()
+
+
+def _held(rig: str, channels: Mapping[str, Channel]) -> Iterator[tuple[str, bool]]:
+    """Give the interlocks and whether each holds, beyond any doubt that noise could raise."""
+
+    def beyond(name: str, sign: str, limit: float) -> bool:
+        variable = channels[name].variable
+        slack = SLACK * (variable.high - variable.low)
+        value = channels[name].value
+        return value > limit + slack if sign == ">" else value < limit - slack
+
+    if rig == "lathe":
+        yield "fast", beyond("speed", ">", 290.0)
+        yield "wet", beyond("coolant", ">", 10.0)
+        yield "torn", beyond("feed", ">", 0.36) and beyond("depth", ">", 1.8)
+        yield "hard", beyond("hardness", ">", 272.0)
+
+
+def _registers(witness: Witness) -> dict[tuple[str, int], str]:
+    """Return the variables by table and address of what is written for them."""
+    found = {}
+    for variable in witness.spec.rig.variables:
+        if variable.actuator is None or variable.actuator in witness.spec.rig.pumps:
+            continue
+        options = witness.spec.rig.devices[variable.actuator].options.model_dump(by_alias=True)
+        write, enable = options.get("write") or {}, options.get("enable") or {}
+        if write.get("at") is not None:
+            found["holding", int(write["at"])] = variable.name
+        if enable.get("coil") is not None:
+            found["coil", int(enable["coil"])] = variable.name
+    return found
