@@ -57,7 +57,7 @@ class Aims:
     def any(self) -> None:
         """Have one of them wait for its moment, all else aside."""
         kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
-        kinds += [self.at_dose] * 3 + [self.at_pump] if self._pumps else []
+        kinds += [self.at_dose] * 3 + [self.at_pump, self.browns_out] if self._pumps else []
         self._means.draw.choice(kinds)()
 
     def forget(self) -> None:
@@ -112,6 +112,22 @@ class Aims:
             means._lasts(lambda: means.plant.ask(fault="pump", bus=bus, **{kind: False}), lasts_s)
 
         self._waiting.append((bus, doses, strike))
+
+    def browns_out(self) -> None:
+        """A pump loses its supply in mid-dose and has it back at once; what it says of that is lost, or is not."""
+        if not self._pumps:
+            return
+        means = self._means
+        bus, _ = means.draw.choice(self._pumps)
+        late_s, silent = means.draw.uniform(0.0, 12.0), means.draw.random() < 0.7
+
+        def restart() -> None:
+            if silent:
+                means._ask(fault="drop_reply", bus=bus, count=1)
+            means._ask(fault=means.draw.choice(("pump_reset", "restart")), bus=bus)
+            means._dirty(30.0)
+
+        self._waiting.append((bus, doses, lambda: means.kernel.after(late_s, restart)))
 
     def soon_after(self) -> None:
         """Anything at all goes wrong soon after a dose or a command: then the rig is at work."""

@@ -295,6 +295,8 @@ class Mischief(AtComputer):
             "at a question": (4, self.aims.at_question),
             "at a dose": (3, self.aims.at_dose),
             "at a pump": (1, self.aims.at_pump),
+            "brown-out": (2, self.aims.browns_out),
+            "by hand": (2, self._by_hand),
             "soon after": (4, self.aims.soon_after),
         }
 
@@ -366,6 +368,29 @@ class Mischief(AtComputer):
             self.kernel.after(self.draw.random(), lambda: self.running.signals.send("SIGINT"))
         else:
             self.ask(self.running, verb, **self._arguments(verb))
+
+    def _by_hand(self) -> None:
+        """Pause, drive single instruments by `rigctl manual`, and go on."""
+        rig, draw, running = self.controller.spec.rig, self.draw, self.running
+        valves = {v.actuator: v.name for v in rig.variables if v.actuator and v.actuator not in rig.pumps}
+        channels = {v.name: v for v in self.controller.spec.problem.space.variables}
+        self._tell("by hand")
+        self.ask(running, "pause")
+        for i in range(draw.randrange(1, 4)):
+            kind, at_s = draw.choice(("set", "release", "dose", "read")), 5.0 + 4.0 * i
+            device = draw.choice(sorted(rig.pumps) if kind == "dose" and rig.pumps else sorted(valves))
+            given: dict[str, Any] = {"operation": kind, "device": device}
+            if kind == "set" and (own := channels.get(valves.get(device, ""))) is not None:
+                given["value"] = own.low + (own.high - own.low) * draw.random()
+            if kind == "dose":
+                given["volume_ml"] = round(draw.uniform(0.6, 15.0), 2)
+            self.kernel.after(at_s, lambda given=given: self._does(running, given))  # type: ignore[misc]
+        self.kernel.after(25.0, lambda: self.ask(running, "resume"))
+
+    def _does(self, running: Running, given: Mapping[str, Any]) -> None:
+        if given["operation"] == "set":
+            self.touched[given["device"]] = self.kernel.now_s
+        self.ask(running, "manual", **given)
 
     def _arguments(self, verb: str) -> dict[str, Any]:
         if verb == "ack":

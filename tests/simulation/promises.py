@@ -158,6 +158,9 @@ class Promises:
         driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
+        in_order = running.ending.startswith(("stopped", "abandoned")) and self._trouble.quiet_all
+        if in_order and not self._witness.driven() and self._said_driven():
+            raise Violation(f"it ended ({running.ending}), all is off, and safe.json says that something is driven")
         self.late.ended(connection)
         self.batches.ended(running, connection)
         self.besides.ended(connection)

@@ -171,11 +171,11 @@ class Simulation:
         if running.ending.startswith("budget"):
             raise Violation("a hundred million is spent, on what has cost a few hundred at most")
 
-    def _mended(self, running: Running) -> None:
+    def _mended(self, running: Running, *, final: bool = False) -> None:
         """Do what a person does before starting it again: mend the rig, reset the trip."""
         if running.ending and self.draw.random() < 0.7:
             self.mischief.end()
-        if "Tripped" in running.ending:
+        if "Tripped" in running.ending and (final or self.draw.random() < 0.6):  # else somebody starts it all the same
             life = self.controller.alone("reset-trip", lambda: trip.reset(self.controller.state))
             self.kernel.run(lambda: life.dead, self.kernel.now_s + 600.0)
             self.controller.abandoned()
@@ -196,7 +196,7 @@ class Simulation:
                 self.mischief.ask(running, "stop")
                 self.kernel.run(lambda running=running: running.life.dead, self.kernel.now_s + rest_s)  # type: ignore[misc]
             self._buried(running)
-            self._mended(running)
+            self._mended(running, final=True)
         self.witness.replays()
 
     def _rest_s(self) -> float:

@@ -23,6 +23,7 @@ ROOT: Final = Path(__file__).parents[3]
 MODULES: Final = (
     "rigctl/rig/guard.py",
     "rigctl/rig/dosing.py",
+    "rigctl/rig/testimony.py",
     "rigctl/rig/titration.py",
     "rigctl/rig/safing.py",
     "rigctl/rig/imposing.py",
