@@ -48,8 +48,8 @@ class Metered:
         self._rig = witness.spec.rig
         self._spoilt = False
         """Whether a meter's count was ever changed, or what it says forged."""
-        self._true_kwh: dict[float, float] = {}
-        """By what was read of the counter: what had really been used."""
+        self._true_kwh: dict[float, tuple[float, float]] = {}
+        """By what was read of the counter: what had really been used when it was asked, and when all meters had been."""
         self._began: dict[int, tuple[float, float, int]] = {}
         """By trial: true time, energy and boot at its first step."""
         self._measured_s: dict[int, float] = {}
@@ -89,7 +89,7 @@ class Metered:
             found = await really(rig)
             name = "" if self._energy is None else self._energy.name
             if name in found and found[name].valid:
-                self._true_kwh[found[name].value] = (before + self._used_kwh()) / 2.0
+                self._true_kwh[found[name].value] = before, self._used_kwh()
             return found
 
         with patch.object(Rig, "meters", meters):
@@ -150,11 +150,14 @@ class Metered:
         (first,), (last,) = rows[0], rows[-1]
         if first not in self._true_kwh or last not in self._true_kwh:
             return ""
-        used = self._true_kwh[last] - self._true_kwh[first]
+        (soonest, latest), (first_soonest, first_latest) = self._true_kwh[last], self._true_kwh[first]
+        least, most = soonest - first_latest, latest - first_soonest  # other meters may be silent meanwhile
         said = sum(quantity for quantity, _ in booked)
         self.met["energy of the plant"] += 1
-        near = ENERGY_NEAR_KWH + 0.0005 * len(booked) + PART * used
-        return f"{said:.4f} kWh are booked, {used:.4f} kWh were used" if abs(said - used) > near else ""
+        near = ENERGY_NEAR_KWH + 0.0005 * len(booked) + PART * most
+        if least - near <= said <= most + near:
+            return ""
+        return f"{said:.4f} kWh are booked, {least:.4f} to {most:.4f} kWh were used"
 
     # doses ----------------------------------------------------------------------------------------------------------
 

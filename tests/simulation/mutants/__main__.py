@@ -74,8 +74,8 @@ class Player:
         return answer
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        with self._process as process:  # which closes its pipes
+            process.kill()
 
 
 class Round:

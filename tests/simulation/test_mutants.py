@@ -1,0 +1,124 @@
+"""Mutants are drawn by rule, the same for one seed, and a handful of them is found in the gate."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+import yaml
+
+from tests.simulation.mutants.__main__ import HERE, Player, copied
+from tests.simulation.mutants.drawing import MODULES, ROOT, drawn, mutants
+from tests.simulation.mutants.report import Played
+
+FOUND = {
+    "a lost dose booked as nothing": (
+        "rigctl/rig/dosing.py",
+        "Dispenser._unknown",
+        "await self._doses.unknown(dose.id, max(dose.volume_ml, at_least_ml), why)",
+        "pass",
+    ),
+    "no word of what is driven": (
+        "rigctl/campaign/safe_file.py",
+        "Word.leave",
+        "await self._write(driven=True)",
+        "pass",
+    ),
+}
+"""Module, function, what is replaced and by what. (A read-back that is not asked for was not found within a minute.)"""
+SECONDS = 60.0
+
+
+def of(text):
+    return mutants("rigctl/module.py", text)
+
+
+def test_a_seed_draws_the_same_mutants_and_a_longer_list_begins_as_a_shorter():
+    """So a run can be resumed, and a part of it is a sample of the whole."""
+    ten = drawn(1, 10)
+    assert drawn(1, 20)[:10] == ten
+    assert drawn(2, 10) != ten
+
+
+def test_every_operator_makes_its_mutants():
+    """One function with a place for each of them."""
+    begin = "async def f(a, b):\n    x = a\n    if a < 1:\n"
+    text = f"{begin}        x += g(a, b)\n        await h(b)\n    return await h(x)\n"
+    found = {(m.operator, m.was, m.now) for m in of(text)}
+    assert {
+        ("comparison", "a < 1", "(a >= 1)"),
+        ("boundary", "a < 1", "(a <= 1)"),
+        ("constant", "1", "(2)"),
+        ("constant", "1", "(0)"),
+        ("dropped statement", "x += g(a, b)", "pass"),
+        ("swapped arguments", "g(a, b)", "g(b, a)"),
+        ("removed await", "await h(b)", "h(b)"),
+        ("removed await (its value used)", "await h(x)", "(h(x))"),
+        ("skipped branch", "a < 1", "False"),
+        ("skipped branch", "a < 1", "True"),
+    } <= found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def f():\n    """Say 1 < 2."""\n',
+        "def f(a):\n    return f'{a:.1f} of {a + 1}'\n",
+        "def f(log):\n    log.warning('so', 1)\n",
+        "from x import y\n",
+        "@decorated(1)\ndef f(a: Literal[1]) -> Literal[2]: ...\n",
+        "class P(Protocol):\n    def f(self, a=1): ...\n",
+        "def f():\n    only = g()\n",
+    ],
+)
+def test_what_nobody_could_tell_from_the_program_is_not_drawn(text):
+    """Words, logs, types, imports, and a statement without which a name would not be there."""
+    assert of(text) == []
+
+
+def test_each_mutant_is_a_program_with_one_change():
+    """It can be compiled, and differs from the module in the place that it names."""
+    for mutant in drawn(3, 40):
+        text = (ROOT / mutant.module).read_text(encoding="utf-8")
+        changed = mutant.applied(text)
+        assert changed != text
+        ast.parse(changed)
+        assert len(changed.encode()) - len(text.encode()) == len(mutant.now.encode()) - len(mutant.was.encode())
+
+
+def test_every_module_has_nearest_tests_that_are_there():
+    """A name that has gone would be a test that fails for every mutant."""
+    nearest = yaml.safe_load((HERE / "nearest.yaml").read_text(encoding="utf-8"))
+    assert set(nearest) == set(MODULES)
+    assert all((ROOT / "tests" / name).is_file() for names in nearest.values() for name in names)
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    """What was found, or has had its time, is not played again; more seconds go on where they ended."""
+    kept = {"mutant": "m", "part": "simulation", "found": False, "cpu_s": 61.0, "seed": 9}
+    (tmp_path / "lines").write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    played = Played.read(tmp_path / "lines")
+    assert [played.is_over("m", "simulation", s) for s in (60.0, 300.0)] == [True, False]
+    assert (played.of("m", "simulation")["seed"], played.is_over("m", "tests", 60.0)) == (9, False)
+    played.add({**kept, "found": True})
+    assert played.is_over("m", "simulation", 300.0)
+
+
+@pytest.mark.slow
+def test_the_simulation_finds_a_handful_of_mutants():
+    """Each within a minute of processor time, in a copy of the tree."""
+    with copied() as copy:
+        player = Player(copy)
+        try:
+            missed = [name for name in FOUND if not _found(player, *FOUND[name])]
+        finally:
+            player.end()
+    assert missed == []
+
+
+def _found(player, module, function, was, now):
+    text = (ROOT / module).read_text(encoding="utf-8")
+    mutant = next(m for m in mutants(module, text) if (m.function, m.was, m.now) == (function, was, now))
+    order = {"part": "simulation", "module": module, "original": text, "text": mutant.applied(text)}
+    return player.ask(**order, seed=1, seconds=SECONDS)["found"]
