@@ -45,9 +45,7 @@ def test_a_rig_has_what_was_drawn_for_it(rig):
 def test_each_of_it_comes_in_a_part_of_the_seeds():
     """But a watchdog or hours only where a trial takes a minute."""
     drawn = Counter(name for seed in range(3000) for name in besides(random.Random(seed), "greenhouse", "dense"))
-    assert {name: drawn[name] for name in EXTRAS} == {
-        name: pytest.approx(3000 * BESIDES, rel=0.15) for name in EXTRAS
-    }
+    assert {name: drawn[name] for name in EXTRAS} == {name: pytest.approx(3000 * BESIDES, rel=0.15) for name in EXTRAS}
     assert all(drawn[name] > 300 for name in RICHER if "greenhouse" in RICHER[name])
     assert {name for seed in range(99) for name in besides(random.Random(seed), "lathe", "long")} == {"reference"}
 
