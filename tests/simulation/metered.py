@@ -49,7 +49,7 @@ class Metered:
         self._spoilt = False
         """Whether a meter's count was ever changed, or what it says forged."""
         self._true_kwh: dict[float, tuple[float, float]] = {}
-        """By what was read of the counter: what had really been used when it was asked, and when all meters had been."""
+        """By what was read of the counter: what had been used when it was asked, and when all meters had been."""
         self._began: dict[int, tuple[float, float, int]] = {}
         """By trial: true time, energy and boot at its first step."""
         self._measured_s: dict[int, float] = {}
