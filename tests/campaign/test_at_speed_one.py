@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign import awaiting
 from rigctl.campaign.clock import RealClock
@@ -27,7 +27,7 @@ from rigctl.page.campaign import campaign_spec
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump
-from tests.drivers.peers import PtyPeer, cut_lines, peers
+from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow
 
@@ -153,12 +153,8 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path):
     """Stands where the PLC would, on a TCP port."""
-    plc = Plc()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=plc)
-    server.start()
-    plc.port = server._service.server_address[1]
-    yield Bench(plc, tmp_path / "state")
-    server.stop()
+    with foreign_plc(Plc()) as plc:
+        yield Bench(plc, tmp_path / "state")
 
 
 async def test_what_trips_before_a_trial_begins_opens_no_valve(bench, monkeypatch):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import pytest
 from pyModbusTCP.constants import EXP_GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND as UNHEARD
-from pyModbusTCP.server import ModbusServer
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
@@ -19,7 +18,7 @@ from rigctl.rig.civil import Civil
 from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import BALANCE, FEED, PROBE, Bench, Feeder, Plc
-from tests.drivers.peers import PtyPeer, cut_lines, peers
+from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow
 
@@ -95,13 +94,9 @@ class Ahead:
 @pytest.fixture
 def bench(tmp_path):
     """Stands where the PLC would, on a TCP port."""
-    plc = Board()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=plc)
-    server.start()
-    plc.port = server._service.server_address[1]
-    yield Bench(plc, tmp_path / "state")
-    plc.answers.set()
-    server.stop()
+    with foreign_plc(Board()) as plc:
+        yield Bench(plc, tmp_path / "state")
+        plc.answers.set()
 
 
 @pytest.fixture

@@ -12,13 +12,12 @@ import time
 from contextlib import closing, suppress
 
 import pytest
-from pyModbusTCP.server import ModbusServer
 
 from rigctl.campaign.events import AlarmRaised, TrialProposed
 from rigctl.errors import RigctlError
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import FEED, Bench, Plc
-from tests.drivers.peers import PtyPeer, cut_lines, peers
+from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow
 
@@ -91,12 +90,8 @@ class Supplied:
 @pytest.fixture
 def bench(tmp_path):
     """Stands where the PLC would, on a TCP port."""
-    plc = Plc()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=plc)
-    server.start()
-    plc.port = server._service.server_address[1]
-    yield Bench(plc, tmp_path / "state")
-    server.stop()
+    with foreign_plc(Plc()) as plc:
+        yield Bench(plc, tmp_path / "state")
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from pyModbusTCP.server import ModbusServer
+
 from rigctl.rig.protocols import Deadline, Hurry
 
 Played = bytes | float
@@ -398,3 +400,15 @@ def peers() -> Iterator[Callable[..., _Peer]]:
     yield make
     for one in made:
         one.stop()
+
+
+@contextmanager
+def foreign_plc(handler: Any) -> Iterator[Any]:
+    """Have pyModbusTCP's server stand where a PLC would, on a TCP port, which `handler.port` names."""
+    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
+    server.start()
+    handler.port = server._service.server_address[1]
+    try:
+        yield handler
+    finally:
+        server.stop()

@@ -9,8 +9,9 @@ import threading
 
 import pytest
 import yaml
-from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+from pyModbusTCP.server import DataBank, DataHandler
 
+from tests.drivers.peers import foreign_plc
 from tests.system.stack import Stack
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -86,12 +87,8 @@ def floats(value):
 @pytest.fixture
 def plc():
     """Stands where the PLC would, on a TCP port."""
-    handler = Plc()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
-    server.start()
-    handler.port = server._service.server_address[1]
-    yield handler
-    server.stop()
+    with foreign_plc(Plc()) as handler:
+        yield handler
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import time
 
 import pytest
 from pyModbusTCP.constants import EXP_ACKNOWLEDGE, EXP_SLAVE_DEVICE_BUSY
-from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+from pyModbusTCP.server import DataBank, DataHandler
 
+from tests.drivers.peers import foreign_plc
 from tests.system.stack import Stack
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -62,12 +63,8 @@ class Plc(DataHandler):
 @pytest.fixture
 def plc():
     """Stands where the PLC would, on a TCP port."""
-    handler = Plc()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
-    server.start()
-    handler.port = server._service.server_address[1]
-    yield handler
-    server.stop()
+    with foreign_plc(Plc()) as handler:
+        yield handler
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pyModbusTCP.server import DataBank, DataHandler, ModbusServer
+from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign.watch import VERY_LATE_S
+from tests.drivers.peers import foreign_plc
 from tests.system.stack import WITHIN_S, Stack, because, cost, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -111,13 +112,9 @@ GOOD = ["refilled", "valve set", "valve opened"]
 @pytest.fixture
 def plc():
     """Stands where the PLC would, on a TCP port."""
-    handler = Plc()
-    server = ModbusServer("127.0.0.1", 0, no_block=True, data_hdl=handler)
-    server.start()
-    handler.port = server._service.server_address[1]
-    yield handler
-    handler.go_on.set()
-    server.stop()
+    with foreign_plc(Plc()) as handler:
+        yield handler
+        handler.go_on.set()
 
 
 @pytest.fixture
