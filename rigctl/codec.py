@@ -17,10 +17,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Decode = Callable[[Any], Any]
-Load = Callable[[str, str], Any]
-"""From a column's name and the JSON in it to the plain value."""
-Store = Callable[[str, Any], str]
-"""The other way."""
 
 MONEY = ("amount", "budget")
 """Fields in whole micro-units; their columns end in `_micros`."""
@@ -84,21 +80,21 @@ def parsed(text: str) -> Any:
         raise ValueError("JSON that is nested too deep") from None
 
 
-def row(values: Mapping[str, Any], store: Store) -> dict[str, Any]:
+def row(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by field as values by column, as SQLite takes them: what has parts is stored as JSON."""
     return {
-        f"{name}_micros" if name in MONEY else name: value if isinstance(value, _ATOMS) else store(name, value)
+        f"{name}_micros" if name in MONEY else name: value if isinstance(value, _ATOMS) else to_json(value)
         for name, value in values.items()
     }
 
 
-def row_decoder(kind: type[T], columns: tuple[str, ...], load: Load) -> Callable[..., T]:
+def row_decoder(kind: type[T], columns: tuple[str, ...]) -> Callable[..., T]:
     """Return what makes a value of this type of a row with these columns, and of the fields it is given besides.
 
     Columns that are no fields are left out; fields that have no column must have a default.
     """
     hashable: Any = kind
-    wanted = _wanted(hashable, columns, load)
+    wanted = _wanted(hashable, columns)
 
     def decode(cells: Sequence[Any], **more: Any) -> T:
         return kind(**{n: cells[i] if d is None else d(cells[i]) for n, i, d in wanted}, **more)
@@ -107,13 +103,13 @@ def row_decoder(kind: type[T], columns: tuple[str, ...], load: Load) -> Callable
 
 
 @cache
-def _wanted(kind: Any, columns: tuple[str, ...], load: Load) -> list[tuple[str, int, Decode | None]]:
+def _wanted(kind: Any, columns: tuple[str, ...]) -> list[tuple[str, int, Decode | None]]:
     names = [column.removesuffix("_micros") for column in columns]
     hints = get_type_hints(kind)
-    return [(name, names.index(name), _of_cell(name, hint, load)) for name, hint in hints.items() if name in names]
+    return [(name, names.index(name), _of_cell(hint)) for name, hint in hints.items() if name in names]
 
 
-def _of_cell(name: str, kind: Any, load: Load) -> Decode | None:
+def _of_cell(kind: Any) -> Decode | None:
     members = [member for member in get_args(kind) if member is not NoneType]
     alone = members[0] if get_origin(kind) in (Union, UnionType) and len(members) == 1 else kind
     if kind is float:
@@ -123,7 +119,7 @@ def _of_cell(name: str, kind: Any, load: Load) -> Decode | None:
     decode = _decoder(alone) or (lambda value: value)
 
     def decode_cell(text: str | None) -> Any:
-        return None if text is None else decode(load(name, text))
+        return None if text is None else decode(parsed(text))
 
     # Tuples do not change, and the same few come again and again, e.g. control sets.
     return lru_cache(maxsize=256)(decode_cell) if get_origin(alone) is tuple else decode_cell

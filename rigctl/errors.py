@@ -25,7 +25,7 @@ RigctlError                     exit 1
 │   ├── JournalCorrupt                   its contents do not check out
 │   ├── JournalUnwritable                disk full or read-only: nothing may move
 │   │   └── JournalBusy                  another program holds its lock: the same, until it lets go
-│   └── JournalNewer            exit 4   written by a newer rigctl
+│   └── JournalVersion          exit 4   another version of rigctl wrote it
 └── Locked                      exit 4   another process holds this state directory, or drives one of its buses
 ```
 
@@ -262,10 +262,18 @@ class JournalBusy(JournalUnwritable):
     """Another program has held the journal's lock for too long, so nothing may move until it lets go."""
 
 
-class JournalNewer(JournalError):
-    """The journal was written by a newer rigctl."""
+class JournalVersion(JournalError):
+    """Another version of rigctl wrote the journal."""
 
     exit_code = 4
+
+    def __init__(self, path: object, found: int, known: int) -> None:
+        self.found = found
+        self.known = known
+        newer = "update rigctl, or start a new campaign with another --state directory"
+        older = "export its trials with the rigctl that wrote it, and `rigctl import` them into a new campaign"
+        told = f"the journal has version {found}, and this rigctl reads version {known} only"
+        super().__init__(f"{path}: {told}; {newer if found > known else older}")
 
 
 class Locked(RigctlError):

@@ -69,7 +69,7 @@ def verify(path: Path) -> Verification:
 
     Raises:
         UsageError: there is none.
-        JournalNewer: a newer rigctl wrote it.
+        JournalVersion: another version of rigctl wrote it.
     """
     file, allowed = (path / FILE_NAME if path.is_dir() else path), Allowed()
     try:

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from rigctl.campaign.journal.schema import MIGRATIONS, VERSION
+from rigctl.campaign.journal.schema import VERSION, lay_out
 
 PAGE = Path(__file__).parent.parent.parent / "docs/journal.md"
 HEAD = f"""# The journal's tables
 
 One SQLite file, `journal.sqlite` in the state directory, holds everything that was decided, done and paid. Any program
 may read it while a campaign runs; only rigctl writes it. For most purposes `rigctl export` and `rigctl.read` are the
-better door. This is version {VERSION} (`PRAGMA user_version`); older files are raised to it when a campaign goes on.
+better door. This is version {VERSION} (`PRAGMA user_version`). rigctl reads no other one.
 
 Money is whole micro-units of the rig's currency; `_s` is campaign seconds, `_utc` and `utc` are for people, `_ml`
-millilitres. NULL stands for NaN and for what is not known. What is JSON says its own version. Rows of {{kept}} never
+millilitres. NULL stands for NaN and for what is not known. Rows of {{kept}} never
 change.
 """
 
@@ -26,9 +26,7 @@ change.
 def page() -> str:
     """The whole page."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for migration in MIGRATIONS:
-            for statement in migration:
-                connection.execute(statement)
+        lay_out(connection)
         tables = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
         ).fetchall()

@@ -1,4 +1,4 @@
-"""What is stored as JSON says its version, is upgraded when it is read, and names no class."""
+"""What is stored as JSON is known and checked, and names no class."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ import pytest
 import rigctl
 from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.documents import UPGRADERS, loaded, stored
 from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.schema import JSON_COLUMNS
 from rigctl.campaign.spec import NATURALS, identity_of
 from rigctl.config.load import load
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.marginals.families import Uniform
-from rigctl.errors import JournalNewer
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.abilities import Calibration
 from tests.campaign.fakes import make_spec
@@ -36,8 +35,8 @@ TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"}
 TABLE |= {"slopes": "calibrations", "looks": "suggestions"}
 
 
-async def test_every_document_says_its_version(stage):
-    """Whatever column begins with a brace or a bracket is one of those that are known, and says its version."""
+async def test_every_document_is_known(stage):
+    """Whatever column begins with a brace or a bracket is one of those that are checked, and is JSON."""
     await stage.run(make_spec())
     with closing(Journal(stage.state, SetClock(), "boot-1")) as journal:
         journal.people.correct(1, "amend", Amendment(note=""), Amendment(note="by Ada"), who="Ada", why="left out")
@@ -53,45 +52,13 @@ async def test_every_document_says_its_version(stage):
             for column, value in dict(row).items()
             if isinstance(value, str) and value[:1] in ("{", "[")
         }
-    assert {column for _, column, _ in cells} == set(UPGRADERS)
+    assert {column for _, column, _ in cells} == set(JSON_COLUMNS)
     assert all(table == TABLE.get(column, "trials") for table, column, _ in cells if table != "suggestions")
-    for _, column, text in cells:
-        document = json.loads(text)
-        assert document.keys() == {"version", column}
-        assert document["version"] == len(UPGRADERS[column]) >= 1
-
-
-@pytest.mark.parametrize("column", UPGRADERS)
-def test_a_document_of_a_newer_version_is_refused(column):
-    """Naming it and both versions; never misread."""
-    document = json.loads(stored(column, {}))
-    newer = json.dumps({**document, "version": document["version"] + 1})
-    with pytest.raises(JournalNewer, match=f"the journal's {column} was written by a newer rigctl .version"):
-        loaded(column, newer)
-    assert loaded(column, json.dumps(document)) == {}
-
-
-def test_what_had_no_version_is_upgraded():
-    """As release 0.1.0 wrote it: bare, kinds by the names of classes, hyper-parameters without a version."""
-    assert loaded("control_set", '["a", "b"]') == ["a", "b"]
-    assert loaded("setpoints", '{"version": 0.5}') == {"version": 0.5}
-    kinds = {"variables.k.marginal.kind": '"Learned"', "model.kind": '"ModelOptions"', "meters.m.kind": '"energy"'}
-    steps = {"trial.prepare": '[{"kind": "PrepareStep", "actuator": "refill"}]'}
-    assert loaded("identity", json.dumps(kinds | steps)) == {
-        "variables.k.marginal.kind": '"learned"',
-        "meters.m.kind": '"energy"',
-        "trial.prepare": '[{"actuator": "refill"}]',
-        "trial.look": "null",
-    }
-    known = Hyperparameters((0.5,), 1.0, 0.1)
-    bare = {name: value for name, value in known.to_json().items() if name != "version"}
-    state = loaded("policy_state", json.dumps({"fitted_at": 7, "hyperparameters": bare}))
-    assert state == {"fitted_at": 7, "hyperparameters": known.to_json()}
-    assert loaded("policy_state", '{"asked": 1}') == {"asked": 1}
+    assert all(json.loads(text) is not None for _, _, text in cells)
 
 
 def test_hyper_parameters_say_their_version():
-    """Those without one are release 0.1.0's; a newer version is refused."""
+    """Those of a newer version are refused."""
     known = Hyperparameters((0.5,), 1.0, 0.1)
     written = known.to_json()
     assert Hyperparameters.from_json({k: v for k, v in written.items() if k != "version"}) == known

@@ -11,12 +11,12 @@ from rigctl.campaign.journal import Journal
 from tests.campaign.flips import held
 from tests.campaign.records import SetClock
 
-LEFT = Path(__file__).parent.parent / "fixtures/0.1.0"
+LEFT = Path(__file__).parent.parent / "fixtures/journal-9"
 FLIPS = 160
 
 
 def unpacked(campaign, directory):
-    """The journal and its log as release 0.1.0 left them."""
+    """The journal and its log as a campaign left them."""
     directory.mkdir()
     for name in ("journal.sqlite", "journal.sqlite-wal"):
         packed = LEFT / campaign / f"{name}.xz"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
+from rigctl.codec import to_json
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
 from rigctl.core.money import to_micros
 from rigctl.core.policies.ca_mobo import CaMobo
@@ -99,7 +99,7 @@ async def test_a_journal_from_before_goes_on(stage):
     import sqlite3
 
     with sqlite3.connect(stage.state / "journal.sqlite") as file:
-        file.execute("UPDATE campaign SET identity = ?", (stored("identity", identity),))
+        file.execute("UPDATE campaign SET identity = ?", (to_json(identity),))
     file.close()
     await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:

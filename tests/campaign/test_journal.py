@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.time import DATED
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.plausibility import PastCosts
@@ -223,7 +222,7 @@ def test_an_option_that_a_newer_version_adds_is_no_change(journal, clock):
     """A key that only one side knows does not stop a campaign from going on."""
     known = dict(journal.read.campaign().identity)
     del known["model.nodes"]
-    changed = stored("identity", {**known, "old.option": "1"})
+    changed = to_json({**known, "old.option": "1"})
     journal._connection.execute("UPDATE campaign SET identity = ?", (changed,))
     journal.begin(make_spec(), "0.0")
     assert len(journal.read.starts()) == 2

@@ -7,10 +7,10 @@ import pytest
 
 from rigctl.campaign.journal import Journal, JournalThread, open_reader
 from rigctl.campaign.journal.database import open_for_writing
-from rigctl.campaign.journal.schema import MIGRATIONS, VERSION
+from rigctl.campaign.journal.schema import VERSION
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.trial import Event, State
-from rigctl.errors import JournalCorrupt, JournalNewer, JournalUnwritable, UsageError
+from rigctl.errors import JournalCorrupt, JournalUnwritable, JournalVersion, UsageError
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
 
@@ -79,20 +79,21 @@ def test_fault_33_another_programs_database_is_left_alone(tmp_path):
     assert "another program" in refused(path, JournalCorrupt)
 
 
-def test_fault_34_a_newer_journal_is_refused(closed):
-    """A file with a higher version number, sealed by who wrote it, is not touched."""
+@pytest.mark.parametrize(("version", "remedy"), [(VERSION + 1, "update rigctl"), (VERSION - 1, "rigctl import")])
+def test_fault_34_a_journal_of_another_version_is_refused(closed, version, remedy):
+    """A file of a newer or an older version, sealed by who wrote it, is not touched."""
     with sqlite3.connect(closed) as file:
-        file.execute("UPDATE seals SET digest = ? WHERE name = 'user_version'", (VERSION + 1,))
-        file.execute(f"PRAGMA user_version = {VERSION + 1}")
+        file.execute("UPDATE seals SET digest = ? WHERE name = 'user_version'", (version,))
+        file.execute(f"PRAGMA user_version = {version}")
     file.close()
-    assert "update rigctl" in refused(closed, JournalNewer)
+    assert remedy in refused(closed, JournalVersion)
 
 
 def test_a_new_file_carries_our_mark_and_version(closed):
     """application_id and user_version are in the header."""
     file = sqlite3.connect(closed)
     assert file.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"RIGC"),)
-    assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),) == (VERSION,)
+    assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
     file.close()
 
 

@@ -1,4 +1,4 @@
-"""What released versions have left on disk: every later version reads, resumes, replays and exports it."""
+"""What campaigns have left on disk is read, resumed, replayed and exported as it was then."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from rigctl.rig.values import Measurement, SafeReport
 from tests.campaign.fakes import FakeClock, FakeRig, ThreadDecider, World, open_journal
 from tests.fixtures.make_release import RECORDS
 
-RELEASES = Path(__file__).parent.parent / "fixtures"
-CAMPAIGNS = [path.parent for path in sorted(RELEASES.glob("*/*/journal.sqlite.xz"))]
-STABLE = [path for path in CAMPAIGNS if path.name == "finished"]
-LOST = [path for path in CAMPAIGNS if path.name == "unfinished"]
+LEFT = Path(__file__).parent.parent / "fixtures" / "journal-9"
+FINISHED, UNFINISHED = LEFT / "finished", LEFT / "unfinished"
+"""A campaign that has ended, and one whose process was killed."""
 
-every = pytest.mark.parametrize("left", CAMPAIGNS, ids=lambda p: f"{p.parent.name}-{p.name}")
+every = pytest.mark.parametrize("left", [FINISHED, UNFINISHED], ids=lambda p: p.name)
 
 
 def unpacked(left, directory):
@@ -48,15 +47,9 @@ def exported(bench, state, records):
     return table(bench.rigctl("export", "--state", str(state), "--records", records).out)
 
 
-def test_there_is_something_to_read():
-    """Release 0.1.0, and journals of versions 4 and 5: a campaign that has ended, and one whose process was killed."""
-    for left in ("0.1.0", "journal-4", "journal-5"):
-        assert {p.name for p in CAMPAIGNS if p.parent.name == left} == {"finished", "unfinished"}
-
-
 @every
 @pytest.mark.parametrize("records", RECORDS)
-def test_what_a_release_left_is_exported_as_it_was_then(bench, tmp_path, left, records):
+def test_a_campaign_is_exported_as_it_was_then(bench, tmp_path, left, records):
     """Every value of every record, to the last digit; a later version may know more columns."""
     then = table((left / f"{records}.csv").read_text(encoding="utf-8"))
     now = exported(bench, unpacked(left, tmp_path / "state"), records)
@@ -64,28 +57,19 @@ def test_what_a_release_left_is_exported_as_it_was_then(bench, tmp_path, left, r
 
 
 @every
-def test_what_a_release_left_is_told_as_it_was_then(bench, tmp_path, left):
+def test_a_campaign_is_told_as_it_was_then(bench, tmp_path, left):
     """Trials, budget, what was spent, how it ended, the trade-off."""
     then = json.loads((left / "status.json").read_text(encoding="utf-8"))
     now = bench.rigctl("status", "--state", str(unpacked(left, tmp_path / "state")), "--json").json
     assert {name: now[name] for name in then} == then
 
 
-@pytest.mark.parametrize("left", STABLE, ids=lambda p: p.parent.name)
-def test_what_a_release_decided_is_replayed(bench, tmp_path, left):
-    """Its model is pinned, so that later versions decide the same, bit for bit; what is not so would be named."""
-    found = bench.rigctl("replay", "--state", str(unpacked(left, tmp_path / "state")), "--json").json
+def test_what_was_decided_is_replayed(bench, tmp_path):
+    """The model is pinned, so that later code decides the same, bit for bit; what is not so would be named."""
+    found = bench.rigctl("replay", "--state", str(unpacked(FINISHED, tmp_path / "state")), "--json").json
     assert found["differing"] == []
     assert found["trials"] == found["agree"] == 12
     assert sum(len(other["trials"]) for other in found["other_code"]) == 12
-
-
-def test_replay_says_that_release_0_1_0_decided(bench, tmp_path):
-    """It kept no word of its code but its version."""
-    state = unpacked(RELEASES / "0.1.0/finished", tmp_path / "state")
-    said = bench.rigctl("replay", "--state", str(state)).out
-    why = "rigctl 0.1.0, which did not note its code"
-    assert f"12 decisions made by other code may come out differently: {why}\n" in said
 
 
 class StandIn(FakeRig):
@@ -131,7 +115,7 @@ async def resumed(state, spec, world):
 
 
 @every
-async def test_what_a_release_began_is_gone_on_with(bench, tmp_path, left):
+async def test_a_campaign_is_gone_on_with(bench, tmp_path, left):
     """The trial under way is lost and charged, those before it stay as they were, one more is decided and recorded."""
     state, spec = unpacked(left, tmp_path / "state"), campaign_spec(load(left / "rig.yaml"))
     (state / "safe.json").unlink()  # the rig that it names is long gone
@@ -159,12 +143,12 @@ async def test_what_a_release_began_is_gone_on_with(bench, tmp_path, left):
         ("natural:\n      learned:\n        at_least: 4", "natural: uniform", "variables.k.marginal.kind: was "),
     ],
 )
-async def test_what_a_release_began_is_refused_to_another_configuration(bench, tmp_path, old, new, said):
+async def test_a_campaign_is_refused_to_another_configuration(bench, tmp_path, old, new, said):
     """What it kept of its configuration still counts."""
-    text = (LOST[0] / "rig.yaml").read_text(encoding="utf-8")
+    text = (UNFINISHED / "rig.yaml").read_text(encoding="utf-8")
     assert old in text
     changed = bench.write("changed.yaml", text.replace(old, new))
-    state = unpacked(LOST[0], tmp_path / "state")
+    state = unpacked(UNFINISHED, tmp_path / "state")
     (state / "safe.json").unlink()
     with World(tmp_path / "world.jsonl") as world, pytest.raises(UsageError, match=said):
         await resumed(state, campaign_spec(load(Path(changed))), world)

@@ -31,7 +31,7 @@ SELECT trial, who, c.at_s - a.at_s, 86400.0 * (julianday(c.utc) - julianday(a.ut
     c.who = 'sensor' OR instr(c.why, 'what its sensor reads now') > 0
 FROM events a JOIN awaited w USING (trial) JOIN corrections c USING (trial)
 WHERE a.event = 'AWAIT' AND c.who IN ('rigctl', 'sensor') AND c.kind = 'amend'
-    AND json_extract(c.becomes, '$.becomes.outcomes') IS NOT NULL
+    AND json_extract(c.becomes, '$.outcomes') IS NOT NULL
 """
 """How long the program itself has waited for an outcome: campaign time, civil time, whether within one boot; and
 whether it need wait only until it is read."""

@@ -47,7 +47,7 @@ def books(tmp_path):
             "CREATE TABLE alarms (id); CREATE TABLE acts (id); CREATE TABLE doses (id); CREATE TABLE starts (id);"
             "CREATE TABLE trips (id);"
         )
-        chosen = json.dumps({"version": 1, "control_set": ["speed"]})
+        chosen = json.dumps(["speed"])
         trials = [(1, chosen, "{}", "RECORDED"), (2, chosen, "{}", "ARMED")]
         connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?)", trials)
         steps = [(1, s) for s in ("PROPOSED", "ARMED", "RUNNING", "MEASURED", "RECORDED")] + [

@@ -144,7 +144,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "rotten"}))
     run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
     assert run.wait() == 0, run.said
-    trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.proposal.setting[0]') AS u FROM trials")
+    trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.setting[0]') AS u FROM trials")
     origins = ["policy", "timed-out", "policy", "rejected", "timed-out", "policy", "policy"]
     assert [r["origin"] for r in trials] == origins
     assert {r["state"] for r in trials} == {"RECORDED"}
@@ -165,7 +165,7 @@ def test_fault_87_a_policy_that_forks_or_answers_twice_never_costs_the_campaign(
     config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "forked"}))
     run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
     assert run.wait() == 0, run.said
-    trials = run.rows("SELECT state, origin, json_extract(proposal, '$.proposal.setting[0]') AS u FROM trials")
+    trials = run.rows("SELECT state, origin, json_extract(proposal, '$.setting[0]') AS u FROM trials")
     assert [(r["state"], r["origin"]) for r in trials] == [("RECORDED", "policy")] * 7
     assert [r["u"] for r in trials] == [trial / 10 for trial in range(1, 8)]
 

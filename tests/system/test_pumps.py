@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from rigctl.campaign.journal.documents import loaded
 from tests.simulated import start_sim
 from tests.system.stack import SPEED, TIMEOUT_S, Stack, because, greenhouse, next_trial
 
@@ -93,7 +94,7 @@ def test_acid_and_base_bring_the_ph_to_setpoints_on_both_sides(sim, start):
     )
     assert len(measured) == 14
     for row in measured:  # two tolerances, and what the probe's noise adds
-        assert row["value"] == pytest.approx(loaded("setpoints", row["setpoints"])["ph"], abs=0.1)
+        assert row["value"] == pytest.approx(json.loads(row["setpoints"])["ph"], abs=0.1)
     for pump, known in before.items():
         assert booked(run, pump) == pytest.approx(witnessed(sim, pump, known), abs=0.02)
         assert booked(run, pump), pump
@@ -133,7 +134,7 @@ def test_a_volume_is_chosen_given_once_and_charged(sim, start):
     run = start(as_a_volume, ["feed"], ["k"], ["feed", "k"], trials=9)
     assert run.wait() == 0, run.said[-3000:]
     trials = run.rows("SELECT trial, setpoints FROM trials WHERE state = 'RECORDED' ORDER BY trial")
-    chosen = {row["trial"]: loaded("setpoints", row["setpoints"]).get("feed") for row in trials}
+    chosen = {row["trial"]: json.loads(row["setpoints"]).get("feed") for row in trials}
     assert len(chosen) == 9
     assert all(ml is None or ml in range(0, 45, 5) for ml in chosen.values())
     given = {r["trial"]: r["value"] for r in run.rows("SELECT * FROM measurements WHERE name = 'feed'")}

@@ -9,9 +9,9 @@ from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised
 from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.errors import UsageError
 
-_RAISED: Final = "SELECT *, {} AS kind, id AS alarm FROM alarms WHERE id > ? ORDER BY id"
+_RAISED: Final = "SELECT *, id AS alarm FROM alarms WHERE id > ? ORDER BY id"
 _MINDED: Final = """
-    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.{kind}, r.source, r.id AS alarm
+    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
     FROM acts a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
     WHERE a.id > ? AND a.verb IN ('ack', 'shelve', 'unshelve') AND a.argument LIKE 'alarm %' ORDER BY a.id"""
 
@@ -30,9 +30,8 @@ class AlarmRows(Questions):
 
     def last(self) -> Mark:
         """Return the last rows that there are."""
-        acts = "acts" if self._has("acts") else "(SELECT 0 AS id)"
         sql = "SELECT {} AS alarm, {} AS act, {} AS start"
-        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", acts, "starts"))  # noqa: S608 - ours
+        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", "acts", "starts"))  # noqa: S608 - ours
         found = ask(self._connection, sql.format(*tables))[0]
         return Mark(found["alarm"], found["act"], found["start"])
 
@@ -40,14 +39,9 @@ class AlarmRows(Questions):
         """Return all that came after; None: everything."""
         after = after or Mark()
         starts = "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id"
-        kind = "kind" if self._has_kinds() else "message"
-        minded = self._rows(Minded, "acts", _MINDED.format(kind=kind), after.act)
-        raised = fetch(self._connection, Raised, _RAISED.format(kind), after.alarm)
+        minded = fetch(self._connection, Minded, _MINDED, after.act)
+        raised = fetch(self._connection, Raised, _RAISED, after.alarm)
         return (*fetch(self._connection, Begun, starts, after.start), *raised, *minded)
-
-    def _has_kinds(self) -> bool:
-        """Tell whether alarms have them; in journals up to version 7 a message is its own kind."""
-        return any(row["name"] == "kind" for row in ask(self._connection, "PRAGMA table_info(alarms)"))
 
     def key(self, alarm: int) -> AlarmKey:
         """Return kind and source of what was raised under this number.

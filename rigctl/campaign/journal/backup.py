@@ -19,7 +19,6 @@ from typing import Final
 
 from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.integrity import damage, log_of, lost_its_log
-from rigctl.campaign.journal.schema import VERSION
 from rigctl.campaign.journal.seals import SealingConnection, watch
 from rigctl.campaign.journal.verifying import Held, held
 from rigctl.core.money import Micros
@@ -115,10 +114,7 @@ def _copy(source: sqlite3.Connection, passing: Path) -> None:
     try:
         with closing(sqlite3.connect(passing, factory=SealingConnection, isolation_level=None)) as copy:
             source.backup(copy, pages=PAGES, progress=lambda *_: time.sleep(REST_S))
-            (version,) = copy.execute("PRAGMA user_version").fetchone()
-            (journaled,) = copy.execute("PRAGMA journal_mode = DELETE").fetchone()
-            if version != VERSION or journaled != "delete":
-                return  # an older version's: as it was closed
+            copy.execute("PRAGMA journal_mode = DELETE")
             # the original is open, or was when its process died; the copy has no log that could be missing
             watch(copy)
             close_in_good_order(copy, passing)

@@ -1,7 +1,4 @@
-"""What is kept beside the trials: what none of them used, pinned instruments, who decided.
-
-A journal that an older version wrote has none of it.
-"""
+"""What is kept beside the trials: what none of them used, pinned instruments, who decided."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from typing import Final
 
 from rigctl.campaign.journal.database import Questions, ask, fetch
 from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
-from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.trial import UNDER_WAY
 from rigctl.core.money import Micros
 
@@ -20,7 +16,7 @@ OPERATE: Final = "operate"
 OPERATED: Final = """EXISTS (
     SELECT 1 FROM events WHERE events.trial = {trial} AND event IN ('LOOK', 'PROPOSE')
     AND start IN (SELECT start FROM acts WHERE verb = 'operate'))"""
-"""Whether a trial began as such a batch; needs the table `acts`."""
+"""Whether a trial began as such a batch."""
 IN_TRIAL: Final = f"""EXISTS (
     SELECT 1 FROM events WHERE events.trial = idle.before_trial AND events.at_s <= idle.at_s
     AND state NOT IN {tuple(map(str, UNDER_WAY))})"""  # noqa: S608 - only this package's own states
@@ -31,7 +27,7 @@ class IdleRows(Questions):
     """Lines beside the trials' ledger, counted in what was spent."""
 
     def rows(self) -> tuple[IdleRow, ...]:
-        return self._rows(IdleRow, "idle")
+        return self._rows(IdleRow, "SELECT * FROM idle ORDER BY id")
 
     def spent(self) -> Micros:
         """Return what was used beside the campaign's trials."""
@@ -43,9 +39,7 @@ class IdleRows(Questions):
         What was used between a batch and a trial is production's, whichever was first: it is in no campaign's budget.
         What was used in a trial while nobody was in charge of it is that trial's side of the book.
         """
-        if not self._has("idle"):
-            return 0, 0
-        this, last = (operated(self._connection, f"(idle.before_trial - {back})") for back in (0, 1))
+        this, last = (OPERATED.format(trial=f"(idle.before_trial - {back})") for back in (0, 1))
         which = f"{this} OR ({last} AND NOT {IN_TRIAL})"
         sql = (
             f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT ({which})), 0) AS trials, "  # noqa: S608 - ours
@@ -58,7 +52,7 @@ class IdleRows(Questions):
         """Return what has been booked since the last trial that was metered."""
         sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
         (last,) = self._connection.execute(sql).fetchone() or (0,)
-        return self._rows(IdleRow, "idle", "SELECT * FROM {} WHERE before_trial > ? ORDER BY id", last)
+        return self._rows(IdleRow, "SELECT * FROM idle WHERE before_trial > ? ORDER BY id", last)
 
 
 class AwaitedRows(Questions):
@@ -67,8 +61,8 @@ class AwaitedRows(Questions):
     def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
         """Return them by trial; of one, or of all."""
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        sql = f"SELECT * FROM {{}} {which} ORDER BY trial"  # noqa: S608 - our own words
-        return {row.trial: row for row in self._rows(AwaitedRow, "awaited", sql, *of)}
+        sql = f"SELECT * FROM awaited {which} ORDER BY trial"  # noqa: S608 - our own words
+        return {row.trial: row for row in self._rows(AwaitedRow, sql, *of)}
 
 
 class Charged(Questions):
@@ -82,7 +76,7 @@ class Charged(Questions):
 
     def sums(self) -> tuple[Micros, Micros]:
         """Return what the campaign's trials were charged, and what batches for production were."""
-        which = operated(self._connection, "ledger.trial")
+        which = OPERATED.format(trial="ledger.trial")
         sql = f"""SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more,
             coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches
             FROM ledger WHERE id > ?1"""  # noqa: S608 - our own words
@@ -106,7 +100,7 @@ class Beside(Questions):
 
     def pins(self) -> dict[str, Pin]:
         """Return the pin that counts, by device."""
-        return {pin.device: pin for pin in self._rows(Pin, "pins")}
+        return {pin.device: pin for pin in self._rows(Pin, "SELECT * FROM pins ORDER BY id")}
 
     def deciders(self) -> dict[int, DeciderRow]:
         """Return which code decided each trial that was not done by hand, by its number."""
@@ -115,8 +109,6 @@ class Beside(Questions):
 
     def operations(self) -> dict[int, str]:
         """Return what the processes that began batches for production were told, by trial."""
-        if not self._has("acts"):
-            return {}
         told = ask(self._connection, "SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
         if not told:
             return {}
@@ -133,7 +125,7 @@ class Beside(Questions):
         sql = (
             "SELECT count(*) AS cancelled FROM trials t WHERE state = 'ABANDONED' AND NOT EXISTS "  # noqa: S608 - ours
             "(SELECT 1 FROM events e WHERE e.trial = t.trial AND e.event IN ('LOOK', 'ARM')) "
-            f"AND NOT {operated(self._connection, 't.trial')}"
+            f"AND NOT {OPERATED.format(trial='t.trial')}"
         )
         return int(ask(self._connection, sql)[0]["cancelled"])
 
@@ -142,8 +134,3 @@ class Beside(Questions):
         sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
         rows = fetch(self._connection, DeciderRow, sql, suggestion)
         return rows[0] if rows else None
-
-
-def operated(connection: sqlite3.Connection, trial: str) -> str:
-    """Return SQL that tells whether the trial in this column was a batch for production."""
-    return OPERATED.format(trial=trial) if has_table(connection, "acts") else "FALSE"

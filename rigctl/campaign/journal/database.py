@@ -1,4 +1,4 @@
-"""Opening, checking and migrating the journal's file; turning SQLite's errors into ours."""
+"""Opening and checking the journal's file; turning SQLite's errors into ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import structlog
 
-from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.integrity import (
     damage,
     damaged_header,
@@ -22,10 +21,10 @@ from rigctl.campaign.journal.integrity import (
     redefined,
 )
 from rigctl.campaign.journal.log import damaged_log
-from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, has_table, lay_out
+from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, lay_out
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
 from rigctl.codec import row_decoder
-from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalUnwritable, JournalVersion, UsageError
 
 T = TypeVar("T")
 
@@ -98,7 +97,7 @@ def _without_log(path: Path) -> str:
 
 
 def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = lambda _: None) -> SealingConnection:
-    """Open the journal's file, created, checked and migrated as needed.
+    """Open the journal's file, created and checked as needed.
 
     A file that does not check out is only ever opened read-only, so it stays as it was found.
 
@@ -108,7 +107,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
 
     Raises:
         JournalCorrupt: it is damaged, or no journal.
-        JournalNewer: a newer rigctl wrote it.
+        JournalVersion: another version of rigctl wrote it.
         JournalUnwritable: it cannot be created or written.
     """
     if lost_its_file(path):
@@ -120,7 +119,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=SealingConnection)
         try:
             _configure(connection)
-            _migrate(connection, check)
+            _vouch(connection, check)
             watch(connection)
         except BaseException:
             close_in_good_order(connection, path)
@@ -137,16 +136,18 @@ def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
 
 
-def _migrate(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], None]) -> None:
-    version = _pragma(connection, "user_version")
-    if version >= VERSION and not unsealed(connection):
+def _vouch(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], None]) -> None:
+    """Lay out a new file, and seal what is not sealed."""
+    new = _pragma(connection, "user_version") == 0
+    if not new and not unsealed(connection):
         return
     with transaction(connection):
-        lay_out(connection, since=version)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        if new:
+            lay_out(connection)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         check(connection)
-        seal(connection, VERSION)
+        seal(connection)
 
 
 def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
@@ -172,7 +173,7 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
     Raises:
         UsageError: there is no journal.
         JournalCorrupt: it is damaged, or no journal.
-        JournalNewer: a newer rigctl wrote it.
+        JournalVersion: another version of rigctl wrote it.
     """
     if lost_its_file(path):
         raise JournalCorrupt(_without_file(path))
@@ -302,11 +303,8 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
             f"{path}: a SQLite file of another program (application id {application:#x}), not a journal; "
             "move it away or choose another --state directory"
         )
-    if version > VERSION:
-        raise JournalNewer(
-            f"{path}: written by a newer rigctl (journal version {version}, this one knows up to {VERSION}); "
-            "update rigctl, or start a new campaign with another --state directory"
-        )
+    if version not in (0, VERSION):
+        raise JournalVersion(path, version, VERSION)
     return version
 
 
@@ -329,21 +327,18 @@ def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: 
 
 def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
     """Return what makes values of this type of a query's rows."""
-    return row_decoder(kind, tuple(column[0] for column in cursor.description), loaded)
+    return row_decoder(kind, tuple(column[0] for column in cursor.description))
 
 
 class Questions:
-    """Questions to one open journal. What an older version's file has no table for reads as if it were empty."""
+    """Questions to one open journal."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def _has(self, table: str) -> bool:
-        return has_table(self._connection, table)
-
-    def _rows(self, kind: type[T], table: str, sql: str = "SELECT * FROM {} ORDER BY id", *of: object) -> tuple[T, ...]:
-        """Return what a query finds in this table, whose name it leaves open; by default all that there is."""
-        return fetch(self._connection, kind, sql.format(table), *of) if self._has(table) else ()
+    def _rows(self, kind: type[T], sql: str, *of: object) -> tuple[T, ...]:
+        """Return what a query finds."""
+        return fetch(self._connection, kind, sql, *of)
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from rigctl.campaign.journal.database import Questions, ask, fetch
-from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, TripRow
 from rigctl.campaign.trial import State
+from rigctl.codec import parsed
 from rigctl.core.money import Micros
 
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
@@ -96,7 +96,7 @@ class Condition:
     """What a campaign as a whole was last noted to do."""
 
     phase: PhaseRow | None
-    """None before the first, and in an older version's journal."""
+    """None before the first."""
     trip: TripRow | None
     """That is latched."""
     start: LastStart | None
@@ -131,15 +131,13 @@ class Glance(Questions):
         costs = {trial: (cost, bool(about)) for trial, cost, about in self._connection.execute(sql, (since,))}
         sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
         times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
-        imported: set[int] = set()
-        if self._has("by_hand"):
-            imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
+        imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
         sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608 - ours
         return tuple(
             CourseRow(
                 trial,
                 State(state),
-                tuple(loaded("control_set", names)),
+                tuple(parsed(names)),
                 origin,
                 next(iter(values[trial][1].values()), None),
                 values[trial][2],
@@ -157,7 +155,7 @@ class Glance(Questions):
 
     def idle_meters(self) -> tuple[MeterSum, ...]:
         """Return what each meter has cost beside the trials."""
-        return self._rows(MeterSum, "idle", _SUMS.format(table="{}", about="0"), 0)
+        return self._rows(MeterSum, _SUMS.format(table="idle", about="0"), 0)
 
     def least_cost(self) -> Micros | None:
         """Return what a trial with an outcome has cost at least whatever it controlled: time, and what is fixed."""
@@ -176,13 +174,12 @@ class Glance(Questions):
 
     def alarms(self, last: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
         """Return the last so many alarms (None: all), of one trial or of all, the newest first."""
-        sql = _ALARMS if self._has("acknowledgements") else "SELECT *, id AS alarm FROM alarms"
         which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
-        return fetch(self._connection, AlarmRow, f"{sql} {which}", trial, last)
+        return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
 
     def acts(self, last: int) -> tuple[ActRow, ...]:
         """Return the last so many acts of people, the newest first."""
-        return self._rows(ActRow, "acts", "SELECT *, id AS act FROM {} ORDER BY id DESC LIMIT ?", last)
+        return self._rows(ActRow, "SELECT *, id AS act FROM acts ORDER BY id DESC LIMIT ?", last)
 
     def doses(self, last: int, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return the last so many doses, of one trial or of all, the newest first."""
@@ -199,9 +196,9 @@ class Glance(Questions):
 
     def condition(self) -> Condition:
         """Return what the campaign as a whole was last noted to do."""
-        newest, trips = "SELECT * FROM {} ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
+        newest, trips = "SELECT * FROM phases ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
         return Condition(
-            next(iter(self._rows(PhaseRow, "phases", newest)), None),
+            next(iter(self._rows(PhaseRow, newest)), None),
             next(iter(fetch(self._connection, TripRow, trips)), None),
             next(iter(fetch(self._connection, LastStart, _RUNS, *BY_HAND)), None),
         )

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.rows import Phase
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import IdleLine, LedgerLine
@@ -26,7 +25,7 @@ class Statements:
 
     def insert(self, table: str, values: Mapping[str, object], on_conflict: str = "") -> int:
         """Insert one row of values by field and return its id; table and clause are this package's own words."""
-        cells = row(values, stored)
+        cells = row(values)
         marks = ", ".join("?" * len(cells))
         conflict = f" ON CONFLICT {on_conflict}" if on_conflict else ""
         sql = f"INSERT INTO {table} ({', '.join(cells)}) VALUES ({marks}){conflict}"  # noqa: S608 - ours
@@ -45,7 +44,7 @@ class Statements:
 
     def decide(self, decision: Decision) -> None:
         """Fill in what a trial was begun without; its state is another step's to change."""
-        cells = row(_columns(decision), stored)
+        cells = row(_columns(decision))
         assigned = ", ".join(f"{column} = ?" for column in cells)
         sql = f"UPDATE trials SET {assigned} WHERE trial = ?"  # noqa: S608 - our own columns
         self._connection.execute(sql, (*cells.values(), decision.trial))

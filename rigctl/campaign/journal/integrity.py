@@ -47,7 +47,7 @@ def never_begun(path: Path) -> bool:
 
 
 def damage(connection: sqlite3.Connection) -> str:
-    """Say what does not check out; empty if everything does. Other programs' and newer versions' files are left alone.
+    """Say what does not check out; empty if everything does. Other programs' and other versions' files are left alone.
 
     Raises:
         sqlite3.Error: it cannot be read now, whatever stands in it.
@@ -72,7 +72,7 @@ def _flipped(connection: sqlite3.Connection) -> str:
     sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
     if sealed is None or not isinstance(sealed[0], int):
         return ""
-    # a newer rigctl would have sealed its own version
+    # another rigctl would have sealed its own version
     return "a bit of its version is not as it was written" if (sealed[0] ^ version).bit_count() == 1 else ""
 
 
@@ -83,10 +83,10 @@ def redefined(connection: sqlite3.Connection) -> str:
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if version > VERSION or application != APPLICATION_ID:
+    if version != VERSION or application != APPLICATION_ID:
         return ""
     with closing(sqlite3.connect(":memory:")) as ideal:
-        lay_out(ideal, version)
+        lay_out(ideal)
         made, there = _objects(ideal), _objects(connection)
     lost = sorted({name for name, _ in made - there})
     added = sorted({name for name, _ in there - made}.difference(lost))
@@ -99,7 +99,7 @@ def _broken(connection: sqlite3.Connection) -> str:
     if found != ["ok"]:
         return "; ".join(found)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return broken_seal(connection) if version <= VERSION and has_table(connection, "seals") else ""
+    return broken_seal(connection) if version == VERSION else ""
 
 
 def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
@@ -122,8 +122,5 @@ def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:
     """Tell whether the file was not closed in good order, and the log that has the rest is not there."""
     if log_of(path).exists() or not has_table(connection, "starts"):
         return False
-    columns = [row[1] for row in connection.execute("PRAGMA table_info(starts)")]
-    if "closed" not in columns:
-        return False  # an older version did not say
     closed = connection.execute("SELECT closed FROM starts ORDER BY id DESC LIMIT 1").fetchone()
     return closed is not None and not closed[0] and not log_of(path).exists()

@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rigctl.campaign.journal.database import ask
-from rigctl.campaign.journal.documents import UPGRADERS, loaded
 from rigctl.campaign.journal.invariants_beside import is_decided, looks, people, phases
 from rigctl.campaign.journal.later import awaited, over
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.schema import JSON_COLUMNS, SEALED_TABLES
 from rigctl.campaign.journal.stored import (
     AMEND,
     LOOK,
@@ -33,7 +33,7 @@ from rigctl.campaign.journal.stored import (
     violation,
 )
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
-from rigctl.codec import typed
+from rigctl.codec import parsed, typed
 from rigctl.core.money import to_micros
 from rigctl.core.policy import Proposal
 from rigctl.errors import RigctlError
@@ -72,7 +72,7 @@ def _all_of(check: Check, rows: Rows) -> Iterator[Violation]:
 
 def references(rows: Rows) -> Iterator[Violation]:
     """Find rows that name another one that is not there."""
-    for table in rows.tables:
+    for table in SEALED_TABLES:
         for key in ask(rows.connection, f"PRAGMA foreign_key_list({table})"):
             there = {row[key["to"]] for row in rows[key["table"]]}
             for row in rows[table]:
@@ -83,14 +83,14 @@ def references(rows: Rows) -> Iterator[Violation]:
 def documents(rows: Rows) -> Iterator[Violation]:
     """Find JSON that does not read as what it is."""
     kinds = {"proposal": Proposal, "was": Amendment, "becomes": Amendment, "control_set": tuple[str, ...]}
-    for table in rows.tables:
-        columns = [name for name in UPGRADERS if rows[table] and name in rows[table][0].keys()]  # noqa: SIM118
+    for table in SEALED_TABLES:
+        columns = [name for name in JSON_COLUMNS if rows[table] and name in rows[table][0].keys()]  # noqa: SIM118
         for row in rows[table]:
             for name in columns:
                 if row[name] is None:
                     continue
                 try:
-                    typed(kinds.get(name, dict[str, Any]), loaded(name, row[name]))
+                    typed(kinds.get(name, dict[str, Any]), parsed(row[name]))
                 except (ValueError, TypeError, KeyError, AttributeError, RigctlError) as error:
                     yield violation(row, table, f"{name} does not read: {type(error).__name__}: {error}")
 

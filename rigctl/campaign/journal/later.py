@@ -7,9 +7,9 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any, Final
 
-from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.stored import Row, Rows, Violation, violation
 from rigctl.campaign.trial import Event, State
+from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 
@@ -51,7 +51,7 @@ def came_of(corrections: Iterable[Mapping[str, Any]]) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
     for row in corrections:
         try:
-            outcomes = dict(loaded("becomes", row["becomes"])).get("outcomes") or {}
+            outcomes = dict(parsed(row["becomes"])).get("outcomes") or {}
         except (ValueError, TypeError, RigctlError):
             continue  # such a row is left out in the next round
         if row["kind"] == "amend" and outcomes:

@@ -1,4 +1,4 @@
-"""What the variables read before a trial was decided. A journal of version 6 or older has none of it."""
+"""What the variables read before a trial was decided."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LookRows(Questions):
     def rows(self, trial: int | None = None) -> tuple[LookRow, ...]:
         """Return what was read before one trial was decided, or before all, by trial and name."""
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        return self._rows(LookRow, "looks", f"SELECT * FROM {{}} {which} ORDER BY trial, name", *of)  # noqa: S608 - ours
+        return self._rows(LookRow, f"SELECT * FROM looks {which} ORDER BY trial, name", *of)  # noqa: S608 - ours
 
     def by_trial(self, trial: int | None = None) -> Mapping[int, Mapping[str, Looked]]:
         """Return the same as decisions take it, by trial."""

@@ -14,11 +14,11 @@ from math import isfinite
 from typing import Any, Final
 
 from rigctl.campaign.journal import later
-from rigctl.campaign.journal.documents import loaded, stored
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.journal.stored import identity_of
 from rigctl.campaign.ledger import UNITS
 from rigctl.campaign.trial import Event, State, advance
+from rigctl.codec import parsed, to_json
 from rigctl.core.money import Micros
 from rigctl.errors import RigctlError
 
@@ -165,8 +165,8 @@ def _placeholder(mending: Mending, number: int) -> Row:
     row = {
         "trial": number,
         "state": "",
-        "control_set": stored("control_set", labels[0].split("+")),
-        "setpoints": stored("setpoints", {}),
+        "control_set": to_json(labels[0].split("+")),
+        "setpoints": to_json({}),
         "origin": "manual",
         "proposal": None,
         "policy_state": None,
@@ -384,9 +384,9 @@ def _corrections(mending: Mending) -> None:
         costs[line["trial"]] = (costs.get(line["trial"]) or 0) + line["amount_micros"]
     for row in mending.tables["corrections"]:
         try:
-            was, becomes = (dict(loaded(column, row[column])) for column in ("was", "becomes"))
+            was, becomes = (dict(parsed(row[column])) for column in ("was", "becomes"))
         except (ValueError, TypeError, RigctlError):
             continue  # such a row is left out in the next round
         if row["kind"] == "amend" and becomes.get("amount") is not None:
-            row["was"] = stored("was", {**was, "amount": costs.get(row["trial"])})
+            row["was"] = to_json({**was, "amount": costs.get(row["trial"])})
             costs[row["trial"]] = becomes["amount"]

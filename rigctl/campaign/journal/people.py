@@ -1,7 +1,4 @@
-"""What people did: acts, acknowledged alarms, trials they carried out, and what they corrected. None of it is erased.
-
-A journal of version 4 or older has none of it, and reads as if nobody had done anything.
-"""
+"""What people did: acts, acknowledged alarms, trials they carried out, corrections. None of it is erased."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ from rigctl.campaign.alarms import shelf_argument
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.database import Questions, ask, fetch, transaction
-from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.inserts import Book
 from rigctl.campaign.journal.rows import (
     ActRow,
@@ -76,7 +72,7 @@ class PeopleBook(Book):
         """Keep a decision that is handed to a person, once; return its number."""
         values = fields_of(decision)
         del values["traceback"]
-        cells = row(values, stored)
+        cells = row(values)
         with transaction(self._connection):
             sql = "SELECT * FROM suggestions WHERE trial = ? ORDER BY id DESC LIMIT 1"
             for last in ask(self._connection, sql, decision.trial):
@@ -116,20 +112,20 @@ class PeopleRows(Questions):
 
     def acts(self) -> tuple[ActRow, ...]:
         """Return the audit, in order."""
-        return self._rows(ActRow, "acts", "SELECT *, id AS act FROM {} ORDER BY id")
+        return self._rows(ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
 
     def paused_since(self, trial: int) -> ActRow | None:
         """Return the last pause that somebody asked for after this trial was decided."""
         sql = (
-            "SELECT *, id AS act FROM {} WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
+            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
             "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
         )
-        return next(iter(self._rows(ActRow, "acts", sql, trial)), None)
+        return next(iter(self._rows(ActRow, sql, trial)), None)
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
-        sql = "SELECT *, id AS suggestion FROM {} ORDER BY id"
-        return {found.suggestion: found for found in self._rows(SuggestionRow, "suggestions", sql)}
+        sql = "SELECT *, id AS suggestion FROM suggestions ORDER BY id"
+        return {found.suggestion: found for found in self._rows(SuggestionRow, sql)}
 
     def suggestion_for(self, trial: int) -> SuggestionRow | None:
         """Return the last one that was made for this trial."""
@@ -138,13 +134,11 @@ class PeopleRows(Questions):
 
     def imports(self) -> Mapping[int, ImportRow]:
         """Return the files of trials from before the campaign, by their number."""
-        rows = self._rows(ImportRow, "imports", "SELECT *, id AS imported FROM {} ORDER BY id")
+        rows = self._rows(ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
         return {found.imported: found for found in rows}
 
     def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
         """Return what is known besides of trials that a person did (of one, or of all), by trial."""
-        if not self._has("by_hand"):
-            return {}
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
         sql = f"SELECT *, import AS imported FROM by_hand {which} ORDER BY trial"  # noqa: S608 - our own words
         numbers = [cells["trial"] for cells in ask(self._connection, sql, *of)]
@@ -153,13 +147,11 @@ class PeopleRows(Questions):
     def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
         """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
         which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
-        sql = f"SELECT *, id AS correction FROM {{}} WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
-        return self._rows(CorrectionRow, "corrections", sql, _ALL if last is None else last, *of)
+        sql = f"SELECT *, id AS correction FROM corrections WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
+        return self._rows(CorrectionRow, sql, _ALL if last is None else last, *of)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""
-        if not self._has("corrections"):
-            return 0
         return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM corrections")[0]["last"])
 
     def adjustment(self) -> Micros:

@@ -16,9 +16,8 @@ import numpy as np
 
 from rigctl.campaign.decision import look_of
 from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.beside import AwaitedRows, Beside, Charged, IdleRows, operated
+from rigctl.campaign.journal.beside import OPERATED, AwaitedRows, Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
-from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.looks import LookRows
 from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
@@ -38,6 +37,7 @@ from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
 from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
+from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros
@@ -52,7 +52,7 @@ _UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
 
 _TRIALS = f"""
-    SELECT t.*, {{operated}} AS operated,
+    SELECT t.*, {OPERATED.format(trial="t.trial")} AS operated,
         (SELECT value FROM measurements WHERE trial = t.trial AND outcome = 1 AND severity < 3) AS outcome,
         EXISTS (SELECT 1 FROM measurements WHERE trial = t.trial) AS whole,
         (SELECT coalesce(sum(amount_micros), 0) FROM ledger WHERE trial = t.trial) AS cost,
@@ -83,7 +83,7 @@ def open_reader(path: Path) -> Iterator[Reader]:
 
     Raises:
         UsageError: there is none.
-        JournalCorrupt, JournalNewer: it cannot be read.
+        JournalCorrupt, JournalVersion: it cannot be read.
     """
     file = path / FILE_NAME if path.is_dir() else path
     connection = open_for_reading(file)
@@ -248,7 +248,7 @@ class Reader:
             "SELECT policy_state FROM trials WHERE policy_state IS NOT NULL AND trial < ? ORDER BY trial DESC LIMIT 1",
             _ALL_TRIALS if before is None else before,
         )
-        return loaded("policy_state", rows[0]["policy_state"]) if rows else None
+        return parsed(rows[0]["policy_state"]) if rows else None
 
     def events(self, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return every step of one trial or of all, in order."""
@@ -322,7 +322,7 @@ def _trials(
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     looks = LookRows(connection).by_trial(number)
-    cursor = connection.execute(f"{_TRIALS.format(operated=operated(connection, 't.trial'))} {which}", parameters)
+    cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)
     left_out = () if decisions else ("proposal", "policy_state")
     kept = [column[0] not in left_out for column in cursor.description]

@@ -19,7 +19,7 @@ from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.mending import Mending, mended
 from rigctl.campaign.journal.reader import FILE_NAME, Reader
 from rigctl.campaign.journal.salvage import Salvaged, salvage
-from rigctl.campaign.journal.schema import APPLICATION_ID, lay_out
+from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, lay_out
 from rigctl.campaign.journal.stored import Violation
 from rigctl.campaign.lock import make_directory
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
@@ -103,7 +103,7 @@ def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
     new = directory / FILE_NAME
     try:
         with guarded(new):
-            _write(new, found.version, mending)
+            _write(new, mending)
             loss = _loss(path, new, found, mending, left)
             _seal(new, loss, who, at)
     except BaseException:
@@ -122,7 +122,7 @@ def _held_together(found: Salvaged) -> tuple[Mending, tuple[Violation, ...]]:
     for _ in range(_ROUNDS):
         mending = mended(found, without)
         with closing(sqlite3.connect(":memory:")) as trial_run:
-            _fill(trial_run, found.version, mending)
+            _fill(trial_run, mending)
             left = violations(Reader(trial_run))
         more = {(v.table, v.key) for v in left if v.key and v.table != "campaign"} - without
         # where most of a table is at odds with the rest, it is the rest that is wrong
@@ -134,8 +134,8 @@ def _held_together(found: Salvaged) -> tuple[Mending, tuple[Violation, ...]]:
     return mending, left
 
 
-def _fill(connection: sqlite3.Connection, version: int, mending: Mending) -> None:
-    lay_out(connection, version)
+def _fill(connection: sqlite3.Connection, mending: Mending) -> None:
+    lay_out(connection)
     connection.execute("PRAGMA ignore_check_constraints = ON")  # what breaks one is found by the invariants
     for table, rows in mending.tables.items():
         for row in rows:
@@ -144,18 +144,18 @@ def _fill(connection: sqlite3.Connection, version: int, mending: Mending) -> Non
             connection.execute(sql, tuple(row.values()))
 
 
-def _write(new: Path, version: int, mending: Mending) -> None:
+def _write(new: Path, mending: Mending) -> None:
     new.touch(mode=0o600, exist_ok=False)
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        _fill(connection, version, mending)
+        _fill(connection, mending)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
 
 
 def _seal(new: Path, loss: Loss, who: str, at: str) -> None:
-    """Bring it to the present version, seal it, and note who has recovered it."""
+    """Seal it, and note who has recovered it."""
     connection = open_for_writing(new)
     try:
         (now_s,) = connection.execute("SELECT coalesce(max(at_s), 0.0) FROM events").fetchone()

@@ -128,7 +128,7 @@ class TrialRow(Decision):
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
     by_hand: ByHand | None = None
-    """None: the rig did it, or an older version recorded it."""
+    """None: the rig did it."""
     operated: bool = False
     """Whether it was a batch for production."""
     remark: str = ""
@@ -254,7 +254,7 @@ class DeciderRow:
     version: str
     """Of rigctl."""
     code: Mapping[str, str] | None = None
-    """See `rigctl.provenance.deciding_code`; None: release 0.1.0 did not note it."""
+    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
 
 
 @dataclass(frozen=True, slots=True)

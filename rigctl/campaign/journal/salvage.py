@@ -20,7 +20,7 @@ from zlib import crc32
 
 from rigctl.campaign.journal.database import connect
 from rigctl.campaign.journal.integrity import MAGIC, log_of
-from rigctl.campaign.journal.schema import SEALED_TABLES, VERSION, has_table, lay_out
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table, lay_out
 from rigctl.campaign.journal.seals import Sums, located, sums_of
 from rigctl.errors import JournalCorrupt
 
@@ -76,7 +76,6 @@ class Table:
 class Salvaged:
     """What was read of a journal."""
 
-    version: int
     tables: Mapping[str, Table]
     whole: bool
     """Whether it was closed in good order: nothing can be missing that would not show."""
@@ -137,8 +136,7 @@ def _mend_header(copy: Path, had_log: bool) -> None:
 def _put_in_schema(copy: Path) -> None:
     """Put the list of tables of a new journal into the copy's pages.
 
-    A journal is made in one go, so its tables begin at the same pages as a new one's, unless an older version made it;
-    then their seals do not hold.
+    A journal is made in one go, so its tables begin at the same pages as a new one's.
     """
     ideal = copy.with_name("ideal.sqlite")
     with closing(sqlite3.connect(ideal, isolation_level=None)) as new:
@@ -157,26 +155,17 @@ def _put_in_schema(copy: Path) -> None:
 
 
 def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged:
-    (told,) = connection.execute("PRAGMA user_version").fetchone()
-    there = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
-    version = told if 1 <= told <= VERSION else _version_of(there)
+    connection.execute("SELECT name FROM sqlite_master").fetchall()  # raises where it cannot be read
     seals = _seals(connection)
     tables = {}
     with closing(sqlite3.connect(":memory:")) as ideal:
-        lay_out(ideal, version)
-        for table in (t for t in SEALED_TABLES if has_table(ideal, t)):
+        lay_out(ideal)
+        for table in SEALED_TABLES:
             tables[table] = _table(connection, table, _columns(ideal, table), seals.get(table))
     if not any(table.rows for table in tables.values()):
         raise JournalCorrupt(_hopeless(path, "no row of it can be read"))
-    # a file of version 1 does not say how it was closed
-    last = max(((row["id"], row.get("closed", 0)) for row in tables["starts"].dicts()), default=(0, 0))
-    return Salvaged(version, tables, had_log or bool(last[1]))
-
-
-def _version_of(there: Mapping[str, str]) -> int:
-    marks = ((7, "looks", ""), (6, "upkeep", ""), (5, "acts", ""), (4, "seals", "place"), (3, "seals", ""))
-    found = (version for version, table, column in marks if table in there and column in str(there[table]))
-    return next(found, 2 if "phases" in there else 1)
+    last = max(((row["id"], row["closed"]) for row in tables["starts"].dicts()), default=(0, 0))
+    return Salvaged(tables, had_log or bool(last[1]))
 
 
 def _columns(ideal: sqlite3.Connection, table: str) -> tuple[Column, ...]:
@@ -185,7 +174,7 @@ def _columns(ideal: sqlite3.Connection, table: str) -> tuple[Column, ...]:
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums]:
-    """Return the seals that can be read; before version 4 there was but one sum, which says too little."""
+    """Return the seals that can be read."""
     try:
         there = has_table(connection, "seals")
         rows = connection.execute("SELECT name, digest, place FROM seals").fetchall() if there else ()

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table, sealed_tables
+from rigctl.campaign.journal.schema import SEALED_TABLES, VERSION
 
 VERSION_SEAL: Final = "user_version"
 """The journal's version, which stands in the file's header too."""
@@ -80,25 +80,22 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.executemany("UPDATE seals SET digest = ?, place = ? WHERE name = ?", after)
 
 
-def seal(connection: sqlite3.Connection, version: int) -> None:
+def seal(connection: sqlite3.Connection) -> None:
     sealed = {name for name, sums in _seals(connection).items() if sums is not None}
-    made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in sealed_tables(version) if t not in sealed}
+    made = {VERSION_SEAL: (VERSION, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
     rows = [(name, *sums) for name, sums in made.items()]
     connection.executemany("INSERT OR REPLACE INTO seals (name, digest, place) VALUES (?, ?, ?)", rows)
 
 
 def unsealed(connection: sqlite3.Connection) -> bool:
-    """Tell whether a table has no seal: an older version wrote it, another program has changed or recovered it."""
-    if not has_table(connection, "seals"):
-        return True
+    """Tell whether a table has no seal: it is new, or another program has changed or recovered it."""
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
-    return bool(sealed <= len(_tables(connection)))
+    return bool(sealed <= len(SEALED_TABLES))
 
 
 def void_seals(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Return the tables that another program has changed since they were sealed; before version 3 nobody could say."""
-    seals = _seals(connection) if has_table(connection, "seals") else {}
-    return tuple(name for name, sums in seals.items() if sums is None)
+    """Return the tables that another program has changed since they were sealed."""
+    return tuple(name for name, sums in _seals(connection).items() if sums is None)
 
 
 def broken_seal(connection: sqlite3.Connection) -> str:
@@ -106,12 +103,11 @@ def broken_seal(connection: sqlite3.Connection) -> str:
     seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
         return ""
-    tables = _tables(connection)
-    if set(seals) != {VERSION_SEAL, *tables}:
+    if set(seals) != {VERSION_SEAL, *SEALED_TABLES}:
         return "the list of its checksums is not complete"
-    for table in tables:
+    for table in SEALED_TABLES:
         sealed, found = seals[table], _sums(connection, table)
-        if sealed is not None and (sealed[0], sealed[1] or found[1]) != found:
+        if sealed is not None and sealed != found:
             return f"the checksum of its table {table} does not hold{_where(connection, table, sealed, found)}"
     return ""
 
@@ -129,21 +125,16 @@ def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums
     return "" if key is None else f": look at {column} {key}"
 
 
-def _tables(connection: sqlite3.Connection) -> tuple[str, ...]:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return sealed_tables(version)
-
-
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
-    """Return the seals by table, None where one is void; before version 4 there was but one sum.
+    """Return the seals by table, None where one is void.
 
     Raises:
         sqlite3.DatabaseError: one is no whole number; one bit decides what kind of value SQLite takes it for.
     """
-    rows = connection.execute("SELECT * FROM seals").fetchall()
+    rows = connection.execute("SELECT name, digest, place FROM seals").fetchall()
     if not all(isinstance(value, int | None) for _, *values in rows for value in values):
         raise sqlite3.DatabaseError("a checksum of its tables is no whole number")
-    return {name: None if digest is None else (digest, *place, 0)[:2] for name, digest, *place in rows}
+    return {name: None if digest is None else (digest, place or 0) for name, digest, place in rows}
 
 
 def _sums(connection: sqlite3.Connection, table: str) -> Sums:

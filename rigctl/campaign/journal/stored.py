@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.database import ask
-from rigctl.campaign.journal.documents import loaded
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
@@ -60,18 +58,12 @@ class Rows:
 
     def __getitem__(self, table: str) -> tuple[Row, ...]:
         if table not in self._read:
-            there = has_table(self.connection, table)
-            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608 - ours
-            self._read[table] = tuple(rows)
+            self._read[table] = tuple(ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2"))  # noqa: S608 - ours
         return self._read[table]
 
     def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:
         rows = sorted((r for r in self[table] if r["trial"] is not None), key=lambda r: r["trial"])
         return {trial: list(group) for trial, group in groupby(rows, lambda r: int(r["trial"]))}
-
-    @cached_property
-    def tables(self) -> tuple[str, ...]:
-        return tuple(table for table in SEALED_TABLES if has_table(self.connection, table))
 
     @cached_property
     def events(self) -> Mapping[int, Sequence[Row]]:
@@ -155,7 +147,7 @@ class Given:
 def identity_of(campaign: Sequence[Row | dict[str, Any]]) -> Mapping[str, Any]:
     """Return what must not change of the campaign, by dotted key; nothing where its row cannot be read."""
     try:
-        texts = loaded("identity", campaign[0]["identity"])
+        texts = parsed(campaign[0]["identity"])
         return {key: parsed(text) for key, text in texts.items()}
     except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
         return {}
@@ -180,6 +172,6 @@ def is_usable(row: Row) -> bool:
 
 def document(row: Row, column: str) -> Any:
     try:
-        return loaded(column, row[column])
+        return parsed(row[column])
     except (ValueError, TypeError, KeyError, AttributeError, RigctlError):
         return None

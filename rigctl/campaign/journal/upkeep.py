@@ -1,7 +1,4 @@
-"""What people have done to the instruments, and what these say of their calibration.
-
-A journal of version 5 or older has none of it, and reads as if nothing had been done.
-"""
+"""What people have done to the instruments, and what these say of their calibration."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ class UpkeepRows(Questions):
 
     def rows(self) -> tuple[UpkeepRow, ...]:
         """Return what people have done, in order."""
-        return self._rows(UpkeepRow, "upkeep")
+        return self._rows(UpkeepRow, "SELECT * FROM upkeep ORDER BY id")
 
     def calibrations(self) -> Mapping[str, CalibrationRow]:
         """Return what each device last said of its calibration, by name."""
@@ -108,5 +105,5 @@ class UpkeepRows(Questions):
         return tuple((r["trial"], r["off"]) for r in reversed(rows) if r["at_s"] is None or r["at_s"] > since_s)
 
     def _by_device(self, which: str) -> Mapping[str, CalibrationRow]:
-        sql = f"SELECT * FROM {{0}} WHERE id IN (SELECT {which} FROM {{0}} GROUP BY device)"  # noqa: S608 - our own words
-        return {row.device: row for row in self._rows(CalibrationRow, "calibrations", sql)}
+        sql = f"SELECT * FROM calibrations WHERE id IN (SELECT {which} FROM calibrations GROUP BY device)"  # noqa: S608 - our own words
+        return {row.device: row for row in self._rows(CalibrationRow, sql)}

@@ -14,7 +14,7 @@ from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lo
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
+from rigctl.campaign.journal.schema import SEALED_TABLES
 from rigctl.campaign.journal.seals import void_seals
 from rigctl.campaign.journal.stored import RESTORE, Caps, Violation
 from rigctl.core.money import Micros
@@ -67,7 +67,7 @@ def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> Verdict:
 
     Raises:
         UsageError: there is none.
-        JournalNewer: a newer rigctl wrote it.
+        JournalVersion: another version of rigctl wrote it.
     """
     log = log_of(path)
     if lost_its_file(path):
@@ -109,10 +109,8 @@ def held(connection: sqlite3.Connection) -> Held:
     def one(sql: str) -> int:
         return int(ask(connection, sql)[0][0])
 
-    there = [table for table in SEALED_TABLES if has_table(connection, table)]
-    rows = {table: one(f"SELECT count(*) FROM {table}") for table in there}  # noqa: S608 - our own names
-    paid = [table for table in ("ledger", "idle") if table in there]
-    spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in paid)  # noqa: S608 - ours
+    rows = {table: one(f"SELECT count(*) FROM {table}") for table in SEALED_TABLES}  # noqa: S608 - our own names
+    spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in ("ledger", "idle"))  # noqa: S608 - ours
     return Held(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
 
 

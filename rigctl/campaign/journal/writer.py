@@ -63,7 +63,7 @@ class Journal:
         wall: the wall clock, for people.
 
     Raises:
-        JournalCorrupt, JournalNewer, JournalUnwritable: see `database.open_for_writing`; so does every method.
+        JournalCorrupt, JournalVersion, JournalUnwritable: see `database.open_for_writing`; so does every method.
     """
 
     def __init__(self, directory: Path, clock: Clock, boot: str, wall: Wall = utc_now) -> None:
@@ -121,7 +121,6 @@ class Journal:
             "currency": spec.currency,
             "budget": budget,
             "outcome": spec.rig.outcome_name,
-            "fingerprint": "",
             "identity": spec.identity,
             "created_utc": now,
         }

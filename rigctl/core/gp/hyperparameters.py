@@ -45,7 +45,7 @@ class Hyperparameters:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
-        """Return the inverse of `to_json`; release 0.1.0 gave no version, and is understood.
+        """Return the inverse of `to_json`.
 
         Raises:
             ValueError: keys are missing or unknown, or a newer rigctl wrote them.
