@@ -16,7 +16,6 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.acts import Acts
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.caretaker import Caretaker
@@ -46,6 +45,7 @@ from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
+from rigctl.campaign.requests import Requests
 from rigctl.campaign.room import Room
 from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import Word
@@ -198,7 +198,7 @@ class Session:
         self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self.runner))
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
         awaiting = Awaiting(spec.rig, rig, journal, clock, desk, self.stop)
-        self.acts = Acts(
+        self.acts = Requests(
             journal, desk, self.stop, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting
         )
         patience = Patience(

@@ -12,11 +12,11 @@ from typing import Any
 import typer
 
 from rigctl.campaign import control
+from rigctl.campaign.acts import Tending
+from rigctl.campaign.acts import tend as tended
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
-from rigctl.campaign.tending import Tending
-from rigctl.campaign.tending import tend as tended
 from rigctl.config.units import DURATION, VOLUME, Kind, Units
 from rigctl.console.assemble import loaded_here, own_journal
 from rigctl.errors import UsageError

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control, hindsight
-from rigctl.campaign.acts import act_json
 from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import changes
@@ -18,6 +17,7 @@ from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay
+from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
 from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign

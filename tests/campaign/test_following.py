@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.campaign.acts import Tending, tend
 from rigctl.campaign.awaiting import give
 from rigctl.campaign.corrections import restore
 from rigctl.campaign.following import BEFORE, ENOUGH, LAST, MISSES, allowed, astray, judged, void_misses
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
-from rigctl.campaign.tending import Tending, tend
 from rigctl.campaign.trial import State
 from rigctl.campaign.upkeep import barred, states_now, to_json
 from rigctl.errors import UsageError
