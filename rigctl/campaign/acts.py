@@ -1,127 +1,329 @@
-"""What people say they have done to instruments: taken out of service, put back, refilled, replaced, calibrated.
+"""What people do to a campaign's journal: each act once, as data.
 
-Said to the campaign that runs, or written into its journal while none does; either way the act is in the audit.
+An act is asked for over the control socket or on the page while a campaign runs, and applied to the journal directly
+while none does. Its fields are the request's arguments; either way it is in the audit. `requests` says what a running
+campaign does besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
-from typing import Final
+from typing import Any, ClassVar, Final
 
+from rigctl.campaign import corrections
+from rigctl.campaign.awaiting import give, give_all_the_same, give_up
+from rigctl.campaign.control import LARGEST, Request
 from rigctl.campaign.eligibility import days
 from rigctl.campaign.following import astray
-from rigctl.campaign.journal.rows import UpkeepKind
+from rigctl.campaign.journal.rows import Amendment, UpkeepKind
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.upkeep import out_of_service
+from rigctl.codec import typed
 from rigctl.errors import UsageError
+from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
 
-KINDS: Final[Mapping[str, UpkeepKind]] = MappingProxyType(
-    {
-        "out-of-service": "out",
-        "in-service": "in",
-        "refilled": "refilled",
-        "replaced": "replaced",
-        "calibrated": "calibrated",
-    }
-)
-"""By verb."""
 TUBING: Final = "tubing"
 
 
-@dataclass(frozen=True, slots=True)
-class Tending:
-    """What a person says they have done."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """Something that a person does; whichever process holds the journal applies it."""
 
-    verb: str
-    device: str
+    verb: ClassVar[str]
+    about: ClassVar[str]
+    """The field that names what it is done to."""
+    who: str = ""
     why: str = ""
-    part: str = ""
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        """Record it; return what comes of it, in words. What is done to instruments needs the rig.
+
+        Raises:
+            UsageError: it cannot be done.
+        """
+        raise NotImplementedError
+
+
+# To alarms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmAct(Act):
+    """Something done to an alarm."""
+
+    about = "alarm"
+    alarm: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledge(AlarmAct):
+    """Say that somebody has seen it."""
+
+    verb = "ack"
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        journal.people.acknowledge(self.alarm, self.who, self.why)
+        return f"alarm {self.alarm}: acknowledged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelve(AlarmAct):
+    """Have nobody told of it for a while."""
+
+    verb = "shelve"
+    seconds: int
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        return journal.people.mind_alarm("shelve", self.alarm, self.who, self.why, float(self.seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unshelve(AlarmAct):
+    """Have people told of it again."""
+
+    verb = "unshelve"
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        return journal.people.mind_alarm("unshelve", self.alarm, self.who, self.why)
+
+
+# To trials ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialAct(Act):
+    """Something done to a trial."""
+
+    about = "trial"
+    trial: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Void(TrialAct):
+    """Leave it out of what the policy learns from, or take it in again."""
+
+    verb = "void"
+    undo: bool = False
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        work = corrections.restore if self.undo else corrections.void
+        return work(journal, self.trial, self.who, self.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amend(TrialAct):
+    """Correct what was recorded of it."""
+
+    verb = "amend"
+    becomes: Amendment
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        return corrections.amend(journal, self.trial, self.becomes, self.who, self.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(TrialAct):
+    """Say what came of it, or that nothing comes."""
+
+    verb = "outcome"
+    outcomes: Mapping[str, float] | None = None
+    lost: bool = False
+    force: bool = False
+    """Although it was given up."""
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        if self.lost:
+            return give_up(journal, self.trial, self.who, self.why)
+        if self.outcomes is None:
+            raise UsageError(f"outcome: trial {self.trial}: outcomes: got nothing, must be numbers by name")
+        work = give_all_the_same if self.force else give
+        return work(journal, self.trial, self.outcomes, self.who, self.why)
+
+
+# To instruments -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care(Act):
+    """Something done to an instrument."""
+
+    about = "device"
+    kind: ClassVar[UpkeepKind]
+    device: str
+
+    def check(self, rig: RigSpec) -> None:
+        """Raise UsageError where this cannot be said of this device."""
+        if self.device not in rig.devices:
+            known = ", ".join(rig.devices)
+            raise UsageError(f"{self.verb}: got {self.device!r}, must be a device of this rig: {known}")
+
+    def outcome(self, rig: RigSpec) -> str:
+        raise NotImplementedError
+
+    def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        if rig is None:
+            raise UsageError(f"{self.verb}: {self.device}: got no configuration, must be one that has the device")
+        self.check(rig)
+        out = out_of_service(journal.read).get(self.device, "")
+        if self.kind == "out" and out:
+            raise UsageError(f"{self.device}: is out of service already, {out}")
+        if self.kind == "in" and not out and self.device not in astray(journal.read, rig):
+            raise UsageError(f"{self.device}: is in service; `rigctl status` lists what is not")
+        outcome, own = self.outcome(rig), {f.name: getattr(self, f.name) for f in fields(self)}
+        journal.upkeep.keep(self.kind, own.pop("device"), verb=self.verb, outcome=outcome, **own)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfService(Care):
+    """Take it out of service: control sets that need it are not played."""
+
+    verb, kind = "out-of-service", "out"
+
+    def outcome(self, rig: RigSpec) -> str:
+        return f"{self.device} is out of service from the next trial on; control sets that need it are not played"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InService(Care):
+    """Put it back in service."""
+
+    verb, kind = "in-service", "in"
+
+    def outcome(self, rig: RigSpec) -> str:
+        return f"{self.device} is in service again from the next trial on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refilled(Care):
+    """Say that a pump's bottle was refilled."""
+
+    verb, kind = "refilled", "refilled"
     volume_ml: float | None = None
     """In the bottle now; None: it is full."""
+
+    def check(self, rig: RigSpec) -> None:
+        Care.check(self, rig)
+        if rig.care.get(self.device, CareSpec()).bottle_ml is None:
+            bottled = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None)
+            which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
+            raise UsageError(f"refilled: {self.device}: got a device without `inventory`, must be one with it{which}")
+        if self.volume_ml is not None and not 0 < self.volume_ml < float("inf"):
+            got = f"got a volume of {self.volume_ml:g} mL, must be more than nothing"
+            raise UsageError(f"refilled: {self.device}: {got}")
+
+    def outcome(self, rig: RigSpec) -> str:
+        volume_ml = rig.care[self.device].bottle_ml if self.volume_ml is None else self.volume_ml
+        return f"{self.device} has {volume_ml:g} mL in its bottle; doses are counted from now on"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced(Care):
+    """Say that a part of it was replaced."""
+
+    verb, kind = "replaced", "replaced"
+    part: str = ""
+
+    def check(self, rig: RigSpec) -> None:
+        Care.check(self, rig)
+        if not self.part:
+            raise UsageError(f"replaced: {self.device}: got no part, must say what was replaced, e.g. {TUBING}")
+
+    def outcome(self, rig: RigSpec) -> str:
+        counted = "; its mL are counted from now on" if self.part == TUBING else ""
+        return f"{self.device}: {self.part} is new{counted}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated(Care):
+    """Say that it was calibrated."""
+
+    verb, kind = "calibrated", "calibrated"
     age_s: float = 0.0
     """How long ago that was: days of the calendar, which are days of the rig beside a simulation, too."""
 
+    def check(self, rig: RigSpec) -> None:
+        Care.check(self, rig)
+        if self.age_s < 0:
+            raise UsageError(f"calibrated: {self.device}: got a date to come, must be in the past")
 
-def tend(journal: Journal, rig: RigSpec, asked: Tending, who: str) -> str:
-    """Record it; return what comes of it, in words.
+    def outcome(self, rig: RigSpec) -> str:
+        every_s = rig.care.get(self.device, CareSpec()).calibrate_every_s
+        when = "just now" if self.age_s == 0 else f"{days(self.age_s)} ago"
+        due = "" if every_s is None else f"; the next is due in {days(max(0.0, every_s - self.age_s))}"
+        return f"{self.device} was calibrated {when}{due}"
+
+
+CARE: Final[Mapping[str, type[Care]]] = MappingProxyType(
+    {kind.verb: kind for kind in (OutOfService, InService, Refilled, Replaced, Calibrated)}
+)
+"""What is done to instruments, by verb."""
+ACTS: Final[Mapping[str, type[Act]]] = MappingProxyType(
+    {kind.verb: kind for kind in (Acknowledge, Shelve, Unshelve, Void, Amend, Outcome)} | dict(CARE)
+)
+"""All of them."""
+
+
+# What is asked for ----------------------------------------------------------------------------------------------------
+
+
+def act_of(request: Request) -> Act:
+    """Return the act that a request asks for; what it says is checked where it is applied.
 
     Raises:
-        UsageError: there is no such device, or it is none of which this can be said.
+        UsageError: the request has not the form of this act.
     """
-    check(rig, asked)
-    out = out_of_service(journal.read).get(asked.device, "")
-    if asked.verb == "out-of-service" and out:
-        raise UsageError(f"{asked.device}: is out of service already, {out}")
-    if asked.verb == "in-service" and not out and asked.device not in astray(journal.read, rig):
-        raise UsageError(f"{asked.device}: is in service; `rigctl status` lists what is not")
-    outcome = _OUTCOMES[asked.verb](rig, asked)
-    journal.upkeep.keep(
-        KINDS[asked.verb],
-        asked.device,
-        verb=asked.verb,
-        who=who,
-        why=asked.why,
-        part=asked.part,
-        volume_ml=asked.volume_ml,
-        age_s=asked.age_s,
-        outcome=outcome,
-    )
-    return outcome
+    kind, said = ACTS[request.verb], {"who": request.who, "why": request.why}
+    given = {
+        f.name: _READ[str(f.type)](request, f.name)
+        for f in fields(kind)
+        if f.name not in said and (f.default is MISSING or f.name in request.arguments)
+    }
+    return kind(**said, **given)
 
 
-def check(rig: RigSpec, asked: Tending) -> None:
-    """Raise UsageError where this cannot be said of this device."""
-    where, known = f"{asked.verb}: {asked.device}", ", ".join(rig.devices)
-    if asked.verb not in KINDS:
-        raise UsageError(f"got {asked.verb!r}, must be one of {', '.join(KINDS)}")
-    if asked.device not in rig.devices:
-        raise UsageError(f"{asked.verb}: got {asked.device!r}, must be a device of this rig: {known}")
-    if asked.verb == "refilled":
-        if rig.care.get(asked.device, CareSpec()).bottle_ml is None:
-            bottled = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None)
-            which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
-            raise UsageError(f"{where}: got a device without `inventory`, must be one with it{which}")
-        if asked.volume_ml is not None and not 0 < asked.volume_ml < float("inf"):
-            raise UsageError(f"{where}: got a volume of {asked.volume_ml:g} mL, must be more than nothing")
-    if asked.verb == "replaced" and not asked.part:
-        raise UsageError(f"{where}: got no part, must say what was replaced, e.g. {TUBING}")
-    if asked.age_s < 0:
-        raise UsageError(f"{where}: got a date to come, must be in the past")
+def _number(request: Request, name: str) -> float | None:
+    value = request.arguments[name]
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
+    return None if value is None else float(value)
 
 
-def _out(_: RigSpec, asked: Tending) -> str:
-    return f"{asked.device} is out of service from the next trial on; control sets that need it are not played"
+def _by_name(request: Request, name: str) -> Mapping[str, float] | None:
+    value = request.arguments[name]
+    if not isinstance(value, Mapping | None):
+        raise UsageError(f"{request.verb}: {name}: got {value!r:.40}, must be numbers by name")
+    return value
 
 
-def _in(_: RigSpec, asked: Tending) -> str:
-    return f"{asked.device} is in service again from the next trial on"
+def _amendment(request: Request, name: str) -> Amendment:
+    where = f"{request.verb}: {name}"
+    try:
+        becomes = typed(Amendment, request.arguments.get(name))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{where}: must be what is amended, by field ({error})") from error
+    named = (becomes.values, becomes.outcomes)
+    amount = 0 if becomes.amount is None else becomes.amount
+    if not (all(isinstance(values, Mapping) for values in named) and isinstance(becomes.note, str | None)):
+        raise UsageError(f"{where}: values and outcomes must be by name, and note text")
+    if not isinstance(amount, int) or isinstance(amount, bool) or abs(amount) > LARGEST:
+        raise UsageError(f"{where}: cost: got {amount!r:.40}, must be whole micro-units of money")
+    note = None if becomes.note is None else one_line(becomes.note)
+    return Amendment(becomes.values, becomes.outcomes, becomes.amount, note)
 
 
-def _refilled(rig: RigSpec, asked: Tending) -> str:
-    volume_ml = rig.care[asked.device].bottle_ml if asked.volume_ml is None else asked.volume_ml
-    return f"{asked.device} has {volume_ml:g} mL in its bottle; doses are counted from now on"
-
-
-def _replaced(_: RigSpec, asked: Tending) -> str:
-    return f"{asked.device}: {asked.part} is new" + ("; its mL are counted from now on" if asked.part == TUBING else "")
-
-
-def _calibrated(rig: RigSpec, asked: Tending) -> str:
-    every_s = rig.care.get(asked.device, CareSpec()).calibrate_every_s
-    when = "just now" if asked.age_s == 0 else f"{days(asked.age_s)} ago"
-    due = "" if every_s is None else f"; the next is due in {days(max(0.0, every_s - asked.age_s))}"
-    return f"{asked.device} was calibrated {when}{due}"
-
-
-_OUTCOMES: Final[Mapping[str, Callable[[RigSpec, Tending], str]]] = MappingProxyType(
+_READ: Final[Mapping[str, Any]] = MappingProxyType(
     {
-        "out-of-service": _out,
-        "in-service": _in,
-        "refilled": _refilled,
-        "replaced": _replaced,
-        "calibrated": _calibrated,
+        "int": Request.number,
+        "str": Request.text,
+        "bool": lambda request, name: request.arguments[name] is True,
+        "float": lambda request, name: _number(request, name) or 0.0,
+        "float | None": _number,
+        "Mapping[str, float] | None": _by_name,
+        "Amendment": _amendment,
     }
 )
+"""By a field's type: what reads it from a request."""

@@ -1,25 +1,20 @@
-"""The list of alarms in a terminal, and what people say to one."""
+"""The list of alarms in a terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign import control
 from rigctl.campaign.alarms import Alarms, AlarmState, pressing
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.look import looking
-from rigctl.campaign.lock import campaign_here
-from rigctl.campaign.people import this_person
-from rigctl.config.units import DURATION, Units
-from rigctl.console.assemble import own_journal
 from rigctl.console.output import lines, print_json_line
 from rigctl.console.tables import INDENT, Column, table, wrapped
-from rigctl.errors import UsageError, counted
+from rigctl.errors import counted
 from rigctl.page.words import SEVERITIES, alarm_words, clock
 from rigctl.rig.protocols import Severity
 
@@ -125,56 +120,6 @@ def alarm_json(alarm: AlarmState) -> Mapping[str, Any]:
         else None,
         "shelved": None if shelf is None else {"who": shelf.who, "until": shelf.until_utc, "why": shelf.why},
     }
-
-
-# What people say to one ---------------------------------------------------------------------------------------------
-
-
-def acknowledge(directory: Path, alarm: int, why: str) -> Mapping[str, Any]:
-    """Keep that somebody has seen an alarm.
-
-    Raises:
-        UsageError: there is no campaign here.
-        RigctlError: the campaign that runs here refuses, or does not answer.
-        JournalError: there is no such alarm, or somebody has acknowledged it already.
-    """
-    who = this_person()
-    if campaign_here(directory) is not None:
-        control.ask(directory, "ack", alarm=alarm, who=who, why=why)
-    else:
-        _here(directory, lambda journal: journal.people.acknowledge(alarm, who, why))
-    return {"acknowledged": alarm}
-
-
-def shelve(directory: Path, alarm: int, for_: str, why: str) -> Mapping[str, Any]:
-    """Have nobody told of an alarm for a while. Raises as `acknowledge`."""
-    try:
-        seconds = round(Units(None).quantity(for_, DURATION))
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
-    who = this_person()
-    if campaign_here(directory) is not None:
-        said = control.ask(directory, "shelve", alarm=alarm, seconds=seconds, who=who, why=why)["outcome"]
-    else:
-        said = _here(directory, lambda j: j.people.mind_alarm("shelve", alarm, who, why, seconds))
-    return {"alarm": alarm, "outcome": said}
-
-
-def unshelve(directory: Path, alarm: int, why: str) -> Mapping[str, Any]:
-    """Have people told of it again. Raises as `acknowledge`."""
-    who = this_person()
-    if campaign_here(directory) is not None:
-        said = control.ask(directory, "unshelve", alarm=alarm, who=who, why=why)["outcome"]
-    else:
-        said = _here(directory, lambda j: j.people.mind_alarm("unshelve", alarm, who, why))
-    return {"alarm": alarm, "outcome": said}
-
-
-def _here(directory: Path, work: Callable[[Journal], Any]) -> Any:
-    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
-        reader.campaign()
-    with own_journal(directory) as journal:
-        return work(journal)
 
 
 def _now() -> str:

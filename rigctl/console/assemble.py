@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Final
 
+from rigctl.campaign import control
+from rigctl.campaign.acts import Act, Care
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.lock import state_lock
+from rigctl.campaign.lock import campaign_here, state_lock
+from rigctl.campaign.people import this_person
 from rigctl.campaign.protocols import RigFactory
 from rigctl.campaign.spec import check_readable
+from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
@@ -22,6 +27,9 @@ from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.protocols import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
+
+ANSWER_S: Final = 60.0
+"""Wall seconds that a running campaign may take to do what a person asks for."""
 
 
 def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
@@ -102,6 +110,25 @@ def own_journal(directory: Path, speedup: float = 1.0) -> Iterator[Journal]:
         closing(Journal(directory, RealClock(speedup), boot_id())) as journal,
     ):
         yield journal
+
+
+def perform(act: Act, directory: Path, config: Path | None = None) -> Mapping[str, Any]:
+    """Have the campaign that runs here do it, else write it into its journal; return what comes of it.
+
+    Raises:
+        UsageError: there is no campaign here, or it cannot be done.
+        RigctlError: the campaign that runs here refuses, or does not answer.
+        JournalError: the journal cannot be used.
+    """
+    act = replace(act, who=act.who or this_person())
+    about = {act.about: getattr(act, act.about)}
+    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
+        return {**about, "outcome": control.ask(directory, act.verb, ANSWER_S, **plain(act))["outcome"]}
+    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
+        reader.campaign()
+    rig = loaded_here(config, directory, {}).rig if isinstance(act, Care) else None
+    with own_journal(directory, 1.0 if rig is None else rig.speedup) as journal:
+        return {**about, "outcome": act.apply(journal, rig)}
 
 
 def begin_by_hand(loaded: LoadedConfig, journal: Journal) -> None:

@@ -1,26 +1,20 @@
-"""`rigctl void`, `rigctl amend`: a person corrects a trial, in the journal or by way of the campaign that runs."""
+"""`rigctl amend`: read what a person says is to be corrected of a trial."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
 
-from rigctl.campaign import control, corrections
-from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, TrialRow
-from rigctl.campaign.lock import campaign_here
-from rigctl.campaign.people import this_person
-from rigctl.codec import plain
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import number_meant
-from rigctl.console.assemble import open_campaign, own_journal
+from rigctl.console.assemble import open_campaign
 from rigctl.console.by_hand import ManualRow, by_name
 from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
@@ -38,33 +32,6 @@ class Change:
     """`a=1.2,b=3`; further outcomes among them."""
     cost: str | None = None
     note: str | None = None
-
-
-def void(directory: Path, trial: int, why: str, *, undo: bool = False) -> Mapping[str, Any]:
-    """Leave a trial out of what the policy learns from, or take it in again; return what came of it.
-
-    Raises:
-        UsageError: there is no such trial, or it cannot be voided.
-        RigctlError: the campaign that runs here refuses, or does not answer.
-        JournalError: the journal cannot be used.
-    """
-    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
-        answer = control.ask(directory, "void", trial=trial, who=this_person(), why=why, undo=undo)
-        return {"trial": trial, "outcome": answer["outcome"]}
-    work = corrections.restore if undo else corrections.void
-    return {"trial": trial, "outcome": _here(directory, lambda journal: work(journal, trial, this_person(), why))}
-
-
-def amend(directory: Path, trial: int, becomes: Amendment, why: str) -> Mapping[str, Any]:
-    """Correct what was recorded of a trial; return what came of it. Raises as `void`."""
-    if campaign_here(directory) is not None:
-        answer = control.ask(directory, "amend", trial=trial, who=this_person(), why=why, becomes=plain(becomes))
-        return {"trial": trial, "outcome": answer["outcome"]}
-
-    def work(journal: Journal) -> str:
-        return corrections.amend(journal, trial, becomes, this_person(), why)
-
-    return {"trial": trial, "outcome": _here(directory, work)}
 
 
 def asked(
@@ -135,10 +102,3 @@ def _amount(given: str, currency: str) -> Micros:
         return to_micros(Decimal(given.removesuffix(currency).strip()))
     except (InvalidOperation, ValueError):
         raise UsageError(f'--cost: got "{given}", must be an amount in {currency}{number_meant(given)}') from None
-
-
-def _here(directory: Path, work: Callable[[Journal], str]) -> str:
-    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
-        reader.campaign()
-    with own_journal(directory) as journal:
-        return work(journal)

@@ -147,10 +147,11 @@ def void(
     json: AsJson = False,
 ) -> None:
     """Leave a trial out of what the policy learns from; its record and its cost stay."""
-    from rigctl.console import correcting
+    from rigctl.campaign.acts import Void
+    from rigctl.console.assemble import perform
 
     _, directory, trial = _trial("void", which, state)
-    tell(correcting.void(directory, trial, why, undo=undo), json)
+    tell(perform(Void(why=why, trial=trial, undo=undo), directory), json)
 
 
 def amend(
@@ -169,12 +170,14 @@ def amend(
     json: AsJson = False,
 ) -> None:
     """Correct what was recorded of a trial; what it was before stays visible."""
+    from rigctl.campaign.acts import Amend
     from rigctl.console import correcting
+    from rigctl.console.assemble import perform
 
     config, directory, trial = _trial("amend", which, state)
     change = correcting.Change(outcome, failed, values, cost, note)
     becomes = correcting.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
-    tell(correcting.amend(directory, trial, becomes, why), json)
+    tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
 
 
 def _maps(given: Sequence[str]) -> dict[str, str]:

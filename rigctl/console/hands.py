@@ -1,4 +1,4 @@
-"""What people say of instruments, and do to them: to the campaign that runs here, else to the rig itself."""
+"""What people do to instruments: by the campaign that runs here, else to the rig itself."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from typing import Any
 import typer
 
 from rigctl.campaign import control
-from rigctl.campaign.acts import Tending
-from rigctl.campaign.acts import tend as tended
-from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.config.units import DURATION, VOLUME, Kind, Units
-from rigctl.console.assemble import loaded_here, own_journal
 from rigctl.errors import UsageError
 
 ANSWER_S = 1800.0
@@ -33,38 +29,6 @@ class Place:
     directory: Path
     config: Path | None
     buses: Mapping[str, str]
-
-
-def tend(
-    directory: Path,
-    config: Path | None,
-    verb: str,
-    device: str,
-    *,
-    why: str = "",
-    part: str = "",
-    volume: str | None = None,
-    on: str | None = None,
-) -> Mapping[str, Any]:
-    """Record what a person has done to a device; return what comes of it.
-
-    Raises:
-        UsageError: there is no campaign here, or this cannot be said of this device.
-        RigctlError: the campaign that runs here refuses, or does not answer.
-        JournalError: the journal cannot be used.
-    """
-    volume_ml = None if volume is None else quantity("--volume", volume, VOLUME)
-    ago_s = 0.0 if on is None else _since(on)
-    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
-        said = {"device": device, "part": part, "volume_ml": volume_ml, "ago_s": ago_s, "why": why}
-        answer = control.ask(directory, verb, 60.0, who=this_person(), **said)
-        return {"device": device, "outcome": answer["outcome"]}
-    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
-        reader.campaign()
-    loaded = loaded_here(config, directory, {})
-    asked = Tending(verb, device, why, part, volume_ml, ago_s)
-    with own_journal(directory, loaded.rig.speedup) as journal:
-        return {"device": device, "outcome": tended(journal, loaded.rig, asked, this_person())}
 
 
 def by_hand(
@@ -143,7 +107,7 @@ def _number(text: str) -> float:
         raise UsageError(f'VALUE: got "{text}", must be a number, on or off') from None
 
 
-def _since(date: str) -> float:
+def since(date: str) -> float:
     """Return how long ago a date was, wall seconds."""
     try:
         then = datetime.fromisoformat(date)

@@ -68,7 +68,11 @@ def refilled(
     json: AsJson = False,
 ) -> None:
     """Say that a pump's bottle was refilled: its doses are counted anew."""
-    _tell("refilled", which, state, json, why=why, volume=volume)
+    from rigctl.config.units import VOLUME
+    from rigctl.console.hands import quantity
+
+    volume_ml = None if volume is None else quantity("--volume", volume, VOLUME)
+    _tell("refilled", which, state, json, why=why, volume_ml=volume_ml)
 
 
 def replaced(
@@ -98,7 +102,9 @@ def calibrated(
     json: AsJson = False,
 ) -> None:
     """Say that an instrument was calibrated: the next time is counted from then."""
-    _tell("calibrated", which, state, json, why=why, on=on)
+    from rigctl.console.hands import since
+
+    _tell("calibrated", which, state, json, why=why, age_s=0.0 if on is None else since(on))
 
 
 # by hand -----------------------------------------------------------------------------------------------------------
@@ -185,11 +191,11 @@ def _split(verb: str, which: Sequence[str]) -> tuple[Path | None, str]:
 
 
 def _tell(verb: str, which: Sequence[str], state: Path | None, json: bool, **said: Any) -> None:
-    from rigctl.console import hands
-    from rigctl.console.assemble import find_own_state
+    from rigctl.campaign.acts import CARE
+    from rigctl.console.assemble import find_own_state, perform
 
     config, device = _split(verb, which)
-    tell(hands.tend(find_own_state(config, state), config, verb, device, **said), json)
+    tell(perform(CARE[verb](device=device, **said), find_own_state(config, state), config), json)
 
 
 def _by_hand(

@@ -8,17 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from rigctl.campaign import control
-from rigctl.campaign.awaiting import awaits, give, give_all_the_same, give_up, given_up, told_utc
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.acts import Outcome
+from rigctl.campaign.awaiting import awaits, given_up, told_utc
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.lock import campaign_here
-from rigctl.campaign.people import this_person
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.assemble import find_own_state, open_campaign, own_journal
+from rigctl.console.assemble import find_own_state, open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name
 from rigctl.console.doubts import doubts
 from rigctl.console.outcome_file import Said, given_in
@@ -128,7 +126,7 @@ def record(
         RigctlError: the campaign that runs here refuses, or does not answer.
     """
     if asked.lost:
-        return [_tell(directory, asked.said[0].trial, None, why, force=False)]
+        return [perform(Outcome(why=why, trial=asked.said[0].trial, lost=True), directory)]
     known: list[Mapping[str, Any]] = []
     with open_campaign(asked.config, directory) as campaign:
         loaded, reader, said = campaign.loaded, campaign.reader, asked.said
@@ -148,7 +146,10 @@ def record(
         ]
     if found:
         sure(found)
-    return [*known, *(_tell(directory, one.trial, outcomes[one.trial], one.why or why, force=force) for one in said)]
+    for one in said:
+        act = Outcome(why=one.why or why, trial=one.trial, outcomes=outcomes[one.trial], force=force)
+        known.append(perform(act, directory))
+    return known
 
 
 def _all_awaited(
@@ -189,27 +190,6 @@ def judged(directory: Path, trial: int, said: Mapping[str, str]) -> tuple[Mappin
         one = Said(trial, said.get(first, ""), {name: text for name, text in said.items() if name != first})
         outcomes = _numbers(loaded, one)
         return outcomes, tuple(_doubts(loaded, reader, reader.trial(trial), outcomes, one))
-
-
-def _tell(
-    directory: Path, trial: int, outcomes: Mapping[str, float] | None, why: str, *, force: bool
-) -> Mapping[str, Any]:
-    """Have the campaign that runs here record it, or record it where none runs."""
-    who = this_person()
-    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
-        given: dict[str, Any] = {"trial": trial, "outcomes": outcomes, "lost": outcomes is None, "force": force}
-        answer = control.ask(directory, "outcome", who=who, why=why, **given)
-        return {"trial": trial, "outcome": answer["outcome"]}
-
-    def work(journal: Journal) -> str:
-        if outcomes is None:
-            return give_up(journal, trial, who, why)
-        return (give_all_the_same if force else give)(journal, trial, outcomes, who, why)
-
-    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
-        reader.campaign()
-    with own_journal(directory) as journal:
-        return {"trial": trial, "outcome": work(journal)}
 
 
 def _numbers(loaded: LoadedConfig, said: Said) -> Mapping[str, float]:

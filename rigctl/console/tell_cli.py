@@ -47,11 +47,11 @@ def alarms(
 
 def ack(which: Which, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
     """Say that you have seen an alarm, whether the campaign runs or not."""
-    from rigctl.console import alarms as listing
-    from rigctl.console.assemble import find_state
+    from rigctl.campaign.acts import Acknowledge
+    from rigctl.console.assemble import find_state, perform
 
     config, alarm = numbered("ack", which, "ALARM")
-    tell(listing.acknowledge(find_state(config, state), alarm, why), json)
+    tell(perform(Acknowledge(why=why, alarm=alarm), find_state(config, state)), json)
 
 
 def shelve(
@@ -65,22 +65,25 @@ def shelve(
     json: AsJson = False,
 ) -> None:
     """Have nobody told of an alarm for a while; it is still kept, shown and acted upon, and comes back by itself."""
-    from rigctl.console import alarms as listing
-    from rigctl.console.assemble import find_state
+    from rigctl.campaign.acts import Shelve
+    from rigctl.config.units import DURATION
+    from rigctl.console.assemble import find_state, perform
+    from rigctl.console.hands import quantity
 
     if for_.isdecimal() and len(which) > 1 and not which[-1].isdecimal():  # `--for 2 h`, without quotes
         for_ = f"{for_} {which.pop()}"
     config, alarm = numbered("shelve", which, "ALARM")
-    tell(listing.shelve(find_state(config, state), alarm, for_, why), json)
+    seconds = round(quantity("--for", for_, DURATION))
+    tell(perform(Shelve(why=why, alarm=alarm, seconds=seconds), find_state(config, state)), json)
 
 
 def unshelve(which: Which, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
     """Have people told of a shelved alarm again, before its time."""
-    from rigctl.console import alarms as listing
-    from rigctl.console.assemble import find_state
+    from rigctl.campaign.acts import Unshelve
+    from rigctl.console.assemble import find_state, perform
 
     config, alarm = numbered("unshelve", which, "ALARM")
-    tell(listing.unshelve(find_state(config, state), alarm, why), json)
+    tell(perform(Unshelve(why=why, alarm=alarm), find_state(config, state)), json)
 
 
 def notify(

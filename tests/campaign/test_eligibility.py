@@ -142,7 +142,7 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
     async def person():
         await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
         stage.rig.hands.said["a_probe"] = Calibration(2, (99.0, 98.0), "Cal,2")
-        await ask(stage, "calibrated", device="a_probe", who="anna", ago_s=3600.0)
+        await ask(stage, "calibrated", device="a_probe", who="anna", age_s=3600.0)
 
     acting = asyncio.create_task(person())
     result = await stage.run(spec)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.campaign.acts import Tending, tend
+from rigctl.campaign.acts import InService
 from rigctl.campaign.awaiting import give
 from rigctl.campaign.corrections import restore
 from rigctl.campaign.following import BEFORE, ENOUGH, LAST, MISSES, allowed, astray, judged, void_misses
@@ -175,10 +175,10 @@ async def test_it_stays_held_after_a_restart_until_a_person_puts_it_back(stage):
     journal = open_journal(stage.state, SetClock(stage.world.now_s))
     journal.begin(spec, "0.0")
     with pytest.raises(UsageError):
-        tend(journal, spec.rig, Tending("in-service", "pump"), "anna")
-    tend(journal, spec.rig, Tending("in-service", "valve"), "anna")
+        InService(who="anna", device="pump").apply(journal, spec.rig)
+    InService(who="anna", device="valve").apply(journal, spec.rig)
     with pytest.raises(UsageError):
-        tend(journal, spec.rig, Tending("in-service", "valve"), "anna")
+        InService(who="anna", device="valve").apply(journal, spec.rig)
     journal.close()
     await stage.run(spec_of(max_trials=27))
     with stage.journal() as journal:

@@ -50,7 +50,7 @@ def test_alarms_are_listed_the_worst_first(alarmed):
 
 def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed):
     """Who has seen it, and why, is kept; nobody need have started a process for that. Twice is refused."""
-    assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json == {"acknowledged": 2}
+    assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json["alarm"] == 2
     assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "acknowledged", 2)])
     found = alarmed.rigctl("alarms", "--json").json["alarms"][1]["acknowledged"]
     assert found["why"] == "on my way"

@@ -64,7 +64,7 @@ def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch)
 def test_a_day_that_the_calendar_does_not_have_is_refused(date):
     """Also one so long ago that no clock of the machine knows it."""
     with pytest.raises(UsageError, match=rf'--on: got "{date}", must be a date'):
-        hands.tend(PLACE.directory, None, "calibrated", "probe", on=date)
+        hands.since(date)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rigctl.campaign import acts
 from rigctl.campaign.awaiting import give, told_utc
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
-from rigctl.console import outcomes
 from rigctl.console.outcomes import judged
 from rigctl.errors import UsageError
 from rigctl.notify.chores import Looker, summary, summary_of
@@ -258,7 +258,7 @@ def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch)
         journal.past.connection.execute(f"PRAGMA max_page_count = {pages}")
         return give(journal, *said)
 
-    monkeypatch.setattr(outcomes, "give", filled)
+    monkeypatch.setattr(acts, "give", filled)
     before = trials()
     told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", code=1).err
     assert "journal.sqlite: cannot be written (database or disk is full)" in told
