@@ -12,7 +12,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rigctl.console.outcomes import _tell
+from rigctl.campaign.acts import Outcome
+from rigctl.console.assemble import perform
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 
@@ -73,7 +74,7 @@ class Late:
         trial, value = self._one()
 
         def say() -> object:  # after the question whether it can be, which fits a model
-            said = _tell(controller.state, trial, {self._name: value}, "", force=False)
+            said = perform(Outcome(trial=trial, outcomes={self._name: value}), controller.state)
             self._take(trial, value)
             return said
 

@@ -96,11 +96,11 @@ def test_every_module_has_nearest_tests_that_are_there():
 
 def test_a_run_that_was_stopped_goes_on(tmp_path):
     """What was found, or has had its time, is not played again; more seconds go on where they ended."""
-    kept = {"mutant": "m", "part": "simulation", "found": False, "cpu_s": 61.0, "seed": 9}
+    kept = {"mutant": "m", "part": "simulation", "found": False, "cpu_s": 61.0, "left": 9}
     (tmp_path / "lines").write_text(json.dumps(kept) + "\n", encoding="utf-8")
     played = Played.read(tmp_path / "lines")
     assert [played.is_over("m", "simulation", s) for s in (60.0, 300.0)] == [True, False]
-    assert (played.of("m", "simulation")["seed"], played.is_over("m", "tests", 60.0)) == (9, False)
+    assert (played.of("m", "simulation")["left"], played.is_over("m", "tests", 60.0)) == (9, False)
     played.add({**kept, "found": True})
     assert played.is_over("m", "simulation", 300.0)
 
@@ -121,4 +121,4 @@ def _found(player, module, function, was, now):
     text = (ROOT / module).read_text(encoding="utf-8")
     mutant = next(m for m in mutants(module, text) if (m.function, m.was, m.now) == (function, was, now))
     order = {"part": "simulation", "module": module, "original": text, "text": mutant.applied(text)}
-    return player.ask(**order, seed=1, seconds=SECONDS)["found"]
+    return player.ask(**order, seeds=list(range(1, 200)), seconds=SECONDS)["found"]

@@ -1,8 +1,11 @@
 """`python -m tests.simulation.mutants --seed S --count N`: how many small mistakes do simulation and tests find?
 
 The mutants that this seed draws are played in their order: first by the simulation alone, up to so many seconds of
-processor each, then by the nearest tests of their modules. What came of each is a line of the file `--into`. A second
-run with the same file goes on where the first was stopped; with more `--seconds` it looks on for what was not found.
+processor each, then by the nearest tests of their modules. Which lines the first seeds of the simulation execute is
+looked at once, without any mutant: a mutant is played by seeds that execute its line, the quickest first.
+
+What came of each is a line of the file `--into`. A second run with the same file goes on where the first was stopped;
+with more `--seconds` it looks on for what was not found.
 """
 
 from __future__ import annotations
@@ -39,6 +42,10 @@ NEEDED: Final = (
 )
 """What simulation and tests need of the tree."""
 HERE: Final = Path(__file__).parent
+SEEDS: Final = 80
+"""Seeds whose lines are looked at..."""
+MORE: Final = 1000
+"""...and so many after them, which a mutant is played by once those are over."""
 
 
 @contextmanager
@@ -88,6 +95,34 @@ class Round:
         self.played = Played.read(into)
         self._left = [(mutant, part) for mutant in mutants for part in parts]
         self._lock = threading.Lock()
+        self._reach_file = into.with_suffix(".reach.json")
+        self._reach: dict[int, dict[str, Any]] = {}
+        if self._reach_file.exists():
+            found = json.loads(self._reach_file.read_text(encoding="utf-8"))
+            self._reach = {int(seed): lines for seed, lines in found.items()}
+        self._unseen = [seed for seed in range(1, SEEDS + 1) if seed not in self._reach]
+
+    def look(self, copy: Path) -> None:
+        """Note which lines the first seeds execute, beside others who do so."""
+        player = Player(copy)
+        try:
+            while self._unseen:
+                with self._lock:
+                    seed = self._unseen.pop(0)
+                found = player.ask(part="reach", seed=seed)
+                with self._lock:
+                    self._reach[seed] = {"lines": found["reached"], "cpu_s": found["cpu_s"]}
+                    self._reach_file.write_text(json.dumps(self._reach), encoding="utf-8")
+        finally:
+            player.end()
+
+    def _seeds(self, mutant: Mutant) -> list[int]:
+        """Return the seeds that may show a mutant, the likeliest first; none if no seed executes its line."""
+        seeds = sorted(self._reach, key=lambda seed: self._reach[seed]["cpu_s"])
+        if mutant.in_function:
+            lines = range(mutant.line, mutant.line + mutant.was.count("\n") + 1)
+            seeds = [s for s in seeds if not set(lines).isdisjoint(self._reach[s]["lines"][mutant.module])]
+        return seeds and [*seeds, *range(SEEDS + 1, SEEDS + MORE)]
 
     def go_on(self, copy: Path) -> None:
         """Play what is left, beside others who do so."""
@@ -113,7 +148,9 @@ class Round:
         if part == "tests":
             answer = player.ask(**order, tests=self._tests[mutant.module])
         else:
-            answer = player.ask(**order, seed=before["seed"] + 1, seconds=self._seconds - before["cpu_s"])
+            seeds = self._seeds(mutant)
+            left = seeds[-before["left"] :] if before["left"] else seeds
+            answer = player.ask(**order, seeds=left, seconds=self._seconds - before["cpu_s"])
         kept = {
             **answer, "mutant": mutant.name, "line": mutant.line, "module": mutant.module, "part": part,
             "operator": mutant.operator, "cpu_s": round(before["cpu_s"] + answer["cpu_s"], 1), "of_s": self._seconds,
@@ -122,7 +159,7 @@ class Round:
             self.played.add(kept)
             with self._into.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(kept) + "\n")
-            word = "found" if answer["found"] else "not found"
+            word = "found" if answer["found"] else "not found" if part == "tests" or seeds else "not reached"
             print(f"{part}: {word} in {kept['cpu_s']:.0f} s: {mutant.name}: {answer['shown']}"[:300], flush=True)
 
 
@@ -145,11 +182,12 @@ def main() -> int:
             copies = [first, *(first / f"job {i}" for i in range(1, given.jobs))]
             for copy in copies[1:]:
                 shutil.copytree(first, copy, ignore=shutil.ignore_patterns("job *"))
-            jobs = [threading.Thread(target=plays.go_on, args=(copy,)) for copy in copies]
-            for job in jobs:
-                job.start()
-            for job in jobs:
-                job.join()
+            for work in (plays.look,) * ("simulation" in parts) + (plays.go_on,):
+                jobs = [threading.Thread(target=work, args=(copy,)) for copy in copies]
+                for job in jobs:
+                    job.start()
+                for job in jobs:
+                    job.join()
     print(told(mutants, plays.played))
     return 0
 

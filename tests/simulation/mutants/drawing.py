@@ -70,6 +70,8 @@ class Mutant:
     begin: int
     """Bytes of the module's text that are replaced."""
     end: int
+    in_function: bool
+    """Whether it is executed where its function is called, not where the module is imported."""
 
     @property
     def name(self) -> str:
@@ -94,10 +96,14 @@ def mutants(module: str, text: str) -> list[Mutant]:
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     found: dict[str, Mutant] = {}
-    for node, function, operator, now in _Sites(ast.parse(text)).all():
+    tree = ast.parse(text)
+    bodies = [range(f.body[0].lineno, f.end_lineno + 1) for f in ast.walk(tree) if isinstance(f, FUNCTIONS)]
+    for node, function, operator, now in _Sites(tree).all():
         begin, end = lines[node.lineno - 1] + node.col_offset, lines[node.end_lineno - 1] + node.end_col_offset
         was = text.encode()[begin:end].decode()
-        mutant = Mutant(module, node.lineno, function, operator, was, now, begin, end)
+        mutant = Mutant(
+            module, node.lineno, function, operator, was, now, begin, end, any(node.lineno in b for b in bodies)
+        )
         changed = mutant.applied(text)
         if was != now and _compiles(changed):
             found.setdefault(changed, mutant)

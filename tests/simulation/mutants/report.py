@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.mutants.drawing import Mutant
 
 Json = dict[str, Any]
-NOTHING: Json = {"found": False, "seed": 0, "cpu_s": 0.0, "of_s": 0.0, "shown": ""}
+NOTHING: Json = {"found": False, "left": 0, "cpu_s": 0.0, "of_s": 0.0, "shown": ""}
 
 
 class Played:
@@ -40,7 +40,7 @@ class Played:
     def is_over(self, mutant: str, part: str, seconds: float) -> bool:
         """Tell whether there is nothing left to play of it."""
         kept = self._kept.get((mutant, part))
-        return kept is not None and (kept["found"] or part == "tests" or kept["cpu_s"] >= seconds)
+        return kept is not None and (kept["found"] or part == "tests" or kept["left"] == 0 or kept["cpu_s"] >= seconds)
 
     def found(self, mutant: str, part: str) -> bool:
         return bool(self.of(mutant, part)["found"])

@@ -14,6 +14,7 @@ import pickle
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,7 +49,9 @@ class Worker:
         gc.freeze()
 
     def played(self, order: Json) -> Json:
-        """Return what came of an order: `part` is `simulation` or `tests`; `text` is the mutant's module."""
+        """Return what came of an order: `part` is `reach`, `simulation` or `tests`; `text` is the mutant's module."""
+        if order["part"] == "reach":
+            return self._in_a_child(_reach, order["seed"], 0.0)
         if order["part"] == "tests":
             self._plant(order["module"], order["text"])
             found = self._tested(order["tests"])
@@ -57,25 +60,22 @@ class Worker:
         return self._hunted(order)
 
     def _hunted(self, order: Json) -> Json:
-        seed, used_s, shown = order["seed"], 0.0, ""
-        while used_s < order["seconds"] and not shown:
+        seeds, used_s, shown = order["seeds"], 0.0, ""
+        while seeds and used_s < order["seconds"] and not shown:
             self._plant(order["module"], order["text"])
-            found = self._in_a_child(_hunt, seed, order["seconds"] - used_s)
+            found = self._in_a_child(_hunt, seeds, order["seconds"] - used_s)
             self._restore(order["module"], order["original"])
             used_s += found["cpu_s"]
-            shown, seed = found["shown"], found["seed"] + 1
+            shown, last = found["shown"], seeds.index(found["seed"])
+            seeds = seeds[last + 1 :]
             if shown and not shown.startswith("import: ") and self._without(found["seed"]):
                 shown = ""  # that seed shows something without the mutant, too
-        return {
-            "found": bool(shown),
-            "seed": seed - 1,
-            "cpu_s": used_s,
-            "shown": shown.splitlines()[-1] if shown else "",
-        }
+        last_line = shown.splitlines()[-1] if shown else ""
+        return {"found": bool(shown), "left": len(seeds), "cpu_s": used_s, "shown": last_line}
 
     def _without(self, seed: int) -> str:
         if seed not in self._clean:
-            self._clean[seed] = str(self._in_a_child(_hunt, seed, 0.1)["shown"])
+            self._clean[seed] = str(self._in_a_child(_hunt, [seed], 0.1)["shown"])
         return self._clean[seed]
 
     def _tested(self, tests: list[str]) -> Json:
@@ -101,7 +101,8 @@ class Worker:
             try:
                 told = work(what, seconds)
             except BaseException as error:  # noqa: BLE001 - told to the parent
-                told = {"found": True, "seed": what, "shown": f"import: {type(error).__name__}: {error}"}
+                first = what[0] if isinstance(what, list) else what
+                told = {"found": True, "seed": first, "shown": f"import: {type(error).__name__}: {error}"}
             with open(writing, "wb") as out:  # noqa: PTH123 - a descriptor
                 pickle.dump(told, out)
             os._exit(0)
@@ -112,20 +113,50 @@ class Worker:
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what tests have left running
         told: Json = pickle.loads(answer) if answer else {"found": True, "shown": DIED}  # noqa: S301 - our own child's
-        return {"seed": 0, **told, "cpu_s": round(used.ru_utime + used.ru_stime, 2)}
+        return {
+            "seed": what[0] if isinstance(what, list) else 0,
+            **told,
+            "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        }
 
 
-def _hunt(first: int, seconds: float) -> Json:
+def _hunt(seeds: list[int], seconds: float) -> Json:
     """Run seeds until one shows something, or the time is over; in a child of its own."""
     from tests.simulation.fleet import accounted, alone, warm_up
 
     warm_up()
-    began_s, seed, shown = _used_s(), first - 1, ""
-    while not shown and (seed < first or _used_s() - began_s < seconds):
-        seed += 1
+    began_s, shown = _used_s(), ""
+    for seed in seeds:
         answer, _ = accounted(*alone(seed, LONGEST_S))
         shown = pickle.loads(answer).violation if answer else f"the seed does not end, or its process {DIED}"  # noqa: S301
+        if shown or _used_s() - began_s >= seconds:
+            break
     return {"seed": seed, "shown": shown}
+
+
+def _reach(seed: int, _: float) -> Json:
+    """Run a seed and return the lines that it executes, by module."""
+    from tests.simulation.fleet import warm_up
+    from tests.simulation.mutants.drawing import MODULES
+    from tests.simulation.seed import simulate
+
+    warm_up()
+    gc.disable()
+    reached: dict[str, set[int]] = {module: set() for module in MODULES}
+    files = {str(Path.cwd() / module): lines for module, lines in reached.items()}
+
+    def trace(frame: Any, _: str, __: Any) -> Any:
+        lines = files.get(frame.f_code.co_filename)
+        if lines is None:
+            return None
+        lines.add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    threading.settrace(trace)
+    simulate(seed)
+    sys.settrace(None)
+    return {"reached": {module: sorted(lines) for module, lines in reached.items()}}
 
 
 def _test(tests: list[str], _: float) -> Json:
