@@ -211,13 +211,13 @@ class Batches:
             read.setdefault(trial, {})[name] = value
         found = []
         for trial, state, origin, note, names, setpoints, proposal, policy, barred, start in connection.execute(ROWS):
-            held = None if policy is None else _value(policy, "policy_state")
+            held = None if policy is None else json.loads(policy)
             found.append(
                 Decided(
-                    trial, state, origin, note, tuple(_value(names, "control_set")), _value(setpoints, "setpoints"),
-                    _value(proposal, "proposal"), None if held is None else held.get("operate"),
+                    trial, state, origin, note, tuple(json.loads(names)), json.loads(setpoints),
+                    json.loads(proposal), None if held is None else held.get("operate"),
                     None if held is None else {k: v for k, v in held.items() if k != "operate"},
-                    frozenset(_value(barred, "unavailable")), read.get(trial, {}), self._wishes.get(start),
+                    frozenset(json.loads(barred)), read.get(trial, {}), self._wishes.get(start),
                 )
             )  # fmt: skip
         return found
@@ -317,7 +317,3 @@ def _check_learning(row: Decided) -> None:
         raise Violation(f"batch {row.trial}: {row.phase}, {pending}")
     if loss and row.memory["lost"] + loss > most + NEAR * (1.0 + most):
         raise Violation(f"batch {row.trial}: {row.memory['lost'] + loss} is lost by learning, {most} may be")
-
-
-def _value(text: str, column: str) -> Any:
-    return json.loads(text)[column]

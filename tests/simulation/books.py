@@ -209,5 +209,4 @@ def check_caps(
 
 def control_set_of(row: tuple[Any, ...]) -> list[str]:
     """Return the names in a `control_set` as the journal has it."""
-    names = json.loads(row[0])
-    return list(names["control_set"] if isinstance(names, dict) else names)
+    return list(json.loads(row[0]))

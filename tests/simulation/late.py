@@ -128,7 +128,7 @@ def _came(connection: sqlite3.Connection, name: str) -> dict[int, float | None]:
     )
     found: dict[int, float | None] = {}
     for trial, becomes in connection.execute(sql):
-        outcomes: Mapping[str, Any] = json.loads(becomes)["becomes"].get("outcomes") or {}
+        outcomes: Mapping[str, Any] = json.loads(becomes).get("outcomes") or {}
         if name in outcomes:
             found.setdefault(trial, outcomes[name])
     return found

@@ -110,7 +110,7 @@ class Truths:
         rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
         setpoints = {} if not rows else json.loads(rows[0][0])
         actuators = {v.name: v.actuator or "" for v in self._rig.variables}
-        for name, value in dict(setpoints.get("setpoints", setpoints)).items():
+        for name, value in dict(setpoints).items():
             actuator = actuators.get(name, "")
             if actuator in self._rig.pumps or name not in self.channels or not isinstance(value, int | float):
                 continue
@@ -147,7 +147,7 @@ class Truths:
         rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
         setpoints = {} if not rows else json.loads(rows[0][0])
         found = []
-        for name, value in dict(setpoints.get("setpoints", setpoints)).items():
+        for name, value in dict(setpoints).items():
             variable = next((v for v in self._rig.variables if v.name == name), None)
             dosing = None if variable is None else self._rig.dosing.get(variable.actuator or "")
             if dosing is None or not self._is_sound(dosing.sensor):
@@ -223,7 +223,7 @@ class Truths:
         """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
         rows = self._witness._ask("SELECT setpoints FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
         setpoints = {} if not rows else json.loads(rows[0][0])
-        setpoints = dict(setpoints.get("setpoints", setpoints))
+        setpoints = dict(setpoints)
         if pump in self._rig.volumes:
             name = next(v.name for v in self._rig.variables if v.actuator == pump)
             wanted_ml = setpoints.get(name, self._rig.volumes[pump].otherwise_ml)

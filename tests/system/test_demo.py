@@ -86,7 +86,7 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert answer["simulators_truth"]["share_of_best"] >= 0.9
     paid = [row["paid"] / 1e6 for row in rows(run.state, PAID)]
     truth = Truth(scenario("greenhouse", None))
-    true = [truth.setting(json.loads(row["setpoints"])["setpoints"]).cost for row in rows(run.state, PAID)]
+    true = [truth.setting(json.loads(row["setpoints"])).cost for row in rows(run.state, PAID)]
     assert sum(paid) == pytest.approx(sum(true), rel=0.02)
     assert paid == pytest.approx(true, abs=0.05)  # EUR: whether it took one dose or two
     assert at_work_in(tmp_path) == []

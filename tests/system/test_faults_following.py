@@ -111,9 +111,7 @@ def bench(plc, tmp_path):
 
 def controlled(run):
     """What each trial controlled, in order."""
-    return [
-        json.loads(r["control_set"])["control_set"] for r in run.rows("SELECT control_set FROM trials ORDER BY trial")
-    ]
+    return [json.loads(r["control_set"]) for r in run.rows("SELECT control_set FROM trials ORDER BY trial")]
 
 
 def void(run):
