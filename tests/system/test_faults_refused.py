@@ -275,3 +275,54 @@ def test_fault_82_a_signal_ends_safe_by_itself_once_it_has_said_what_is_not(driv
     safe.process.send_signal(signal.SIGINT)
     assert safe.wait() == 1
     assert set(safe.answer["failed"]) == {"valve"}
+
+
+STARTS = {
+    "run": ("run", "CONFIG", "--state", "STATE", "--json"),
+    "operate": ("operate", "CONFIG", "--state", "STATE", "--json"),
+    "manual": ("manual", "read", "BEFORE", "gage", "--state", "STATE", "--json"),
+}
+
+
+@pytest.fixture
+def refused(driven, plc, tmp_path):
+    """Starts after a crash that left the valve on, each refused for a mistyped word while the PLC refuses writes."""
+    run, before, config = driven[1], tmp_path / "rig.yaml", tmp_path / "changed.yaml"
+    run.process.kill()
+    run.wait()
+    config.write_text(before.read_text(encoding="utf-8").replace("budget: 1000 EUR", "budget: 1000 kg"), "utf-8")
+    plc.refuses = EXP_ACKNOWLEDGE
+    stack, known = Stack(None, tmp_path), {"BEFORE": before, "CONFIG": config, "STATE": tmp_path / "state"}
+    stack.processes += [run]  # so that files get numbers of their own
+    started = {name: stack.rigctl(*(known.get(word, word) for word in words)) for name, words in STARTS.items()}
+    try:
+        for name, process in started.items():
+            process.until(lambda p=process: "it stays and tries again" in p.said, f"the word of {name}")
+        yield started
+    finally:
+        for process in started.values():
+            process.process.kill()
+            process.wait()
+
+
+def test_fault_82_a_start_that_is_refused_after_a_crash_stays_until_the_valve_is_shut(refused, plc):
+    """Where no campaign begins that could stay, `run`, `operate` and `manual` stay, then exit as refused."""
+    before = plc.refused
+    soon(lambda: plc.refused > before + 3, "further attempts")
+    assert plc.on
+    assert all(process.alive for process in refused.values())
+    plc.refuses = 0
+    for name, process in refused.items():
+        assert (name, process.wait()) == (name, 2), process.said[-2000:]
+        assert process.answer["exit_code"] == 2
+    assert not plc.on
+
+
+def test_fault_82_a_signal_ends_a_refused_start_that_stays(refused, plc):
+    """Whoever insists is let go; the refusal is told with the valve that is not confirmed safe."""
+    for process in refused.values():
+        process.process.send_signal(signal.SIGTERM)
+    for name, process in refused.items():
+        assert (name, process.wait()) == (name, 2), process.said[-2000:]
+        assert "valve" in process.answer["error"]["what"]
+    assert plc.on
