@@ -11,7 +11,6 @@ a note, and over at once. Shelving keeps an alarm from being told of until a giv
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -24,7 +23,6 @@ from rigctl.rig.values import AlarmMark
 
 LONGEST_SHELF_S: Final = 24 * 3600.0
 """An alarm that may be silent for longer should not be one: shelving is for a shift (ISA-18.2, 7.2.4)."""
-_SHELVED: Final = re.compile(r"alarm \d+ for (?P<seconds>[\d.]+) s")
 
 AlarmKey = tuple[str, str]
 """Kind and source."""
@@ -60,7 +58,8 @@ class Minded:
 
     verb: str
     """`ack`, `shelve` or `unshelve`."""
-    argument: str
+    seconds: float
+    """For which it is shelved."""
     who: str
     why: str
     utc: str
@@ -212,8 +211,8 @@ def worst(alarms: Sequence[AlarmState]) -> AlarmState | None:
     return max(found, key=lambda a: (a.severity, not a.acknowledged), default=None)
 
 
-def shelf_argument(alarm: int, seconds: float) -> str:
-    """Return what an act of shelving is kept as.
+def shelved_words(alarm: int, seconds: float) -> str:
+    """Return what the audit says of shelving an alarm.
 
     Raises:
         UsageError: nobody may shelve for so long, or so shortly.
@@ -269,10 +268,9 @@ def _mind(states: dict[AlarmKey, AlarmState], shelves: dict[AlarmKey, Shelf], ev
         shelves.pop(key, None)
         return
     if event.verb == "shelve":
-        if (found := _SHELVED.fullmatch(event.argument)) is not None:
-            seconds = min(float(found["seconds"]), LONGEST_SHELF_S)
-            until = datetime.fromisoformat(event.utc) + timedelta(seconds=seconds)
-            shelves[key] = Shelf(event.at_s + seconds, until.isoformat(), event.who, event.why)
+        seconds = min(event.seconds, LONGEST_SHELF_S)
+        until = datetime.fromisoformat(event.utc) + timedelta(seconds=seconds)
+        shelves[key] = Shelf(event.at_s + seconds, until.isoformat(), event.who, event.why)
         return
     state = states.get(key)
     if state is not None and not state.acknowledged and event.alarm >= state.alarm:  # not an earlier one of the kind

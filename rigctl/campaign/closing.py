@@ -126,7 +126,13 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
     last, unread = past.unread_meters()
     charged = {row.meter: row for row in (journal.read.ledger(last) if unread else ()) if row.estimated}
     ago_s = booked_ago_s(past) if booked else {}
-    interlude = Interlude(past.last_meters(), now, past.rested_s(), booked, unread, charged, ago_s)
+    left, since_s = past.last_meters(), journal.read.starts()[-1].at_s - journal.time.offset_s
+    booked_ml = {
+        m.name: journal.doses.given_ml([m.device], left[m.name][0].time_s)
+        for m in rig.meters
+        if m.kind == "volume" and m.device in rig.pumps and m.name in left and left[m.name][0].time_s >= since_s
+    }
+    interlude = Interlude(left, now, past.rested_s(), booked, unread, charged, ago_s, booked_ml)
     return idle_between(rig.meters, interlude, journal.costs())
 
 

@@ -116,7 +116,7 @@ async def run_campaign(
             status.follow(event)
             listener(event)
 
-        desk = Desk(journal, tell)
+        desk = Desk(journal, tell, urls)
         doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())

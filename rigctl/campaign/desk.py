@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -26,7 +27,9 @@ MOST_LOOKS: Final = 600
 class Desk:
     """Passes news on. Nothing that goes wrong here may disturb the trial."""
 
-    def __init__(self, journal: JournalThread, listener: Listener) -> None:
+    def __init__(self, journal: JournalThread, listener: Listener, lines: Iterable[str] = ()) -> None:
+        self._lines: dict[str, dict[str, Alarm]] = {line: {} for line in lines}
+        """What stands of each line, by kind; the first is told of, the others under it."""
         self._journal = journal
         self._listener = listener
         self._log = structlog.get_logger("rigctl.campaign")
@@ -43,7 +46,13 @@ class Desk:
         self.tell(TrialEnded(row, campaign.spent, campaign.budget, batches))
 
     def alarm(self, alarm: Alarm) -> None:
-        """Log, keep and show an alarm; does not wait for the journal."""
+        """Log, keep and show an alarm; does not wait for the journal. All that stands of one line is one alarm."""
+        if alarm.source in self._lines and alarm.state != "once":
+            joined = _of_line(self._lines[alarm.source], alarm)
+            if joined is None:
+                self._log.info("alarm of a line", kind=alarm.kind, source=alarm.source, message=alarm.message)
+                return
+            alarm = joined
         level = self._log.error if alarm.severity >= Severity.MAJOR else self._log.warning
         known = {name: text for name, text in (("state", alarm.state), ("action", alarm.action)) if text}
         what = {"kind": alarm.kind, "source": alarm.source, "message": alarm.message}
@@ -69,6 +78,17 @@ class Desk:
     ) -> None:
         """Keep what the campaign is in: what it costs while it holds or waits is told by that; see `Journal.phase`."""
         self.keep("phase", lambda j: j.phase(phase, why, until_s, since_s))
+
+
+def _of_line(standing: dict[str, Alarm], alarm: Alarm) -> Alarm | None:
+    """Take in an alarm of a line; return what people are told: the first, its successor when it ends, the last end."""
+    told = next(iter(standing), alarm.kind)
+    if alarm.state == "stands":
+        news, standing[alarm.kind] = alarm, alarm
+    else:
+        standing.pop(alarm.kind, None)
+        news = next(iter(standing.values()), alarm)
+    return replace(news, kind="line") if told == alarm.kind else None
 
 
 class ServiceManager:

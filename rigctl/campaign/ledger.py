@@ -99,12 +99,9 @@ def charge(
         rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
         if doses_ml is not None and used.ends(meter.name) == (None, None):  # the pump was out of service throughout
             return _exact(meter, decimal(doses_ml), used)
-        if isinstance(rise, str):
-            why = rise
-        elif doses_ml is None or not (unbooked_ml(meter, used) or rise < decimal(doses_ml) - decimal(SLACK_ML)):
+        why = _denied(rise, doses_ml)
+        if not (why or isinstance(rise, str)):
             return _metered(meter, used, rise, past)
-        else:
-            why = f"rose by {rise} mL{'' if unbooked_ml(meter, used) else ' only'}"
         if doses_ml is None:
             return _estimate(meter, why, used, control_set, past)
         # a doser that restarted counts from zero again; what it dispensed is known all the same
@@ -113,13 +110,14 @@ def charge(
     return tuple(map(line, meters))
 
 
-def unbooked_ml(meter: MeterSpec, used: Consumption) -> Decimal:
-    """Return how far a pump's total rose beyond all that was booked of it; 0 where that explains the rise."""
-    rise, doses_ml = risen(*used.ends(meter.name)), used.booked_ml.get(meter.name)
+def _denied(rise: Decimal | str, doses_ml: float | None) -> str:
+    """Say why a counter cannot testify by itself, or against the doses of its pump; empty if it can."""
     if isinstance(rise, str) or doses_ml is None:
-        return Decimal(0)
+        return rise if isinstance(rise, str) else ""
     beyond = rise - decimal(doses_ml)
-    return beyond if beyond > decimal(SLACK_ML) + decimal(doses_ml) * SLACK else Decimal(0)
+    if beyond < -decimal(SLACK_ML):
+        return f"rose by {rise} mL only"
+    return f"rose by {rise} mL" if beyond > decimal(SLACK_ML) + decimal(doses_ml) * SLACK else ""
 
 
 def total(lines: Sequence[LedgerLine]) -> Micros:
@@ -216,7 +214,9 @@ def idle_in_trial(
         for meter in meters:
             if meter.kind == "time":
                 yield from _idle_time(meter, used.unattended_s - used.guessed_s, (), why, used.after)
-            elif meter.kind in COUNTED and (meter.name not in used.booked_ml or unbooked_ml(meter, used)):
+            elif meter.kind in COUNTED and (
+                meter.name not in used.booked_ml or not isinstance(risen(*used.ends(meter.name)), str)
+            ):
                 spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
                 rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])
                 yield from _idle(meter, rise, (), past, why)
@@ -242,6 +242,8 @@ class Interlude:
     """What that trial was charged instead, by estimate."""
     booked_ago_s: Mapping[str, float] = field(default_factory=dict)
     """Rig seconds since something of it was last booked, by meter."""
+    booked_ml: Mapping[str, float] = field(default_factory=dict)
+    """Doses since then, by meter that is a doser's own counter; of pumps that were watched all the time."""
 
 
 def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -> tuple[IdleLine, ...]:
@@ -261,7 +263,7 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -
                 if not now.valid:  # it will be read again before the next trial
                     continue
                 each = price(meter, spell_before(meter, *_unbooked(gap, meter.name, was, seconds, booked), gap.after))
-                rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name))
+                rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name), gap.booked_ml.get(meter.name))
                 yield from _idle(meter, rise, booked, past, BETWEEN)
 
     return tuple(found())
@@ -286,6 +288,8 @@ class _Rise:
     """Mean price of what is not booked yet."""
     trial: LedgerLine | None = None
     """What of the rise is a trial's."""
+    doses_ml: float | None = None
+    """All that was given meanwhile; None: it is not known."""
 
     def rest(self, rise: Decimal) -> tuple[Decimal, Micros]:
         """Return what is left for nobody, so that it and the trial's part together cost what the rise does."""
@@ -299,12 +303,15 @@ class _Rise:
 def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCosts, why: str) -> Iterator[IdleLine]:
     """Book the counter's rise, at most what can have been used in that time, less what has been booked of it."""
     unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
+    by_doses = "" if gap.doses_ml is None else _denied(rise, gap.doses_ml)
+    if by_doses:
+        rise, why = decimal(gap.doses_ml or 0.0), f"{why}: {by_doses}; the sum of the doses"
     if isinstance(rise, str):
         if not booked:
             yield IdleLine(meter.name, meter.kind, None, unit, 0, f"{why}: not known, booked as zero: {rise}")
         return
     (quantity, amount), most = gap.rest(rise), _most_idle(meter, gap, past)
-    if quantity > most:
+    if quantity > most and not by_doses:
         quantity, amount = most, to_micros(most * gap.price)
         why = f"{why}: limited, the counter rose by {rise} {unit}"
     quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))

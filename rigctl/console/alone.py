@@ -17,7 +17,7 @@ from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.people import this_person
 from rigctl.console.assemble import loaded_here, rig_factory
 from rigctl.console.hands import Place
-from rigctl.console.safe import safe_first
+from rigctl.console.safe import left_safe
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
 from rigctl.errors import GuardRefused, NoAnswer, RigctlError
@@ -28,6 +28,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring, wired
+from rigctl.signals import Signals
 
 
 class Undecided:
@@ -51,7 +52,12 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
     Raises:
         RigctlError: it was refused or went wrong, or the rig cannot be had.
     """
-    safe_first(place.config or place.directory, place.directory)
+    signals = Signals()
+    with left_safe(place.config or place.directory, place.directory, signals):
+        return _alone(place, operation, said, signals)
+
+
+def _alone(place: Place, operation: str, said: Mapping[str, Any], signals: Signals) -> Mapping[str, Any]:
     loaded = loaded_here(place.config, place.directory, place.buses)
     clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
     factory = rig_factory(loaded, clock)
@@ -80,6 +86,7 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
             factory,
             clock,
             _tell,
+            signals=signals,
             decider=Undecided(),
             person=act,
         )

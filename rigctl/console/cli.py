@@ -160,20 +160,20 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
-    safe_before(ctx, config, state, json=json)
-    from rigctl.console import checking
-    from rigctl.console import run as running
-    from rigctl.console.assemble import state_directory
-    from rigctl.console.serving import page_beside
+    with safe_before(ctx, config, state, json=json):
+        from rigctl.console import checking
+        from rigctl.console import run as running
+        from rigctl.console.assemble import state_directory
+        from rigctl.console.serving import page_beside
 
-    loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
-    for warning in checking.checked(loaded).warnings:
-        typer.echo(f"rigctl: warning: {warning}", err=True)
-    directory, shown = state_directory(state, loaded.name), console(stderr=json)
-    with page_beside(serve, directory, shown):
-        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
-    print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
-    raise typer.Exit(outcome.exit_code)
+        loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
+        for warning in checking.checked(loaded).warnings:
+            typer.echo(f"rigctl: warning: {warning}", err=True)
+        directory, shown = state_directory(state, loaded.name), console(stderr=json)
+        with page_beside(serve, directory, shown):
+            outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
+        print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
+        raise typer.Exit(outcome.exit_code)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from rigctl.campaign import safe_file
@@ -22,6 +24,7 @@ from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
 from rigctl.config.forecast import forecast
 from rigctl.console.checking import SLOW_S, checked
 from rigctl.console.doctor import Check, Finding, Machine, Subject, Verdict
+from rigctl.console.service_unit import stopping_s
 from rigctl.errors import ConfigError, RigctlError, counted
 
 TRIAL_BYTES: Final = 20_000
@@ -38,6 +41,10 @@ NO_SYNC_S: Final = 20e-6
 NETWORKS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs"})
 FLEETING: Final = frozenset({"tmpfs", "ramfs", "overlay"})
 UNSAFE_OPTIONS: Final = frozenset({"nobarrier", "barrier=0", "data=writeback"})
+PROPERTIES: Final = "LoadState,UnitFileState,ActiveState,WatchdogUSec,TimeoutStopUSec"
+SPANS_S: Final = MappingProxyType(
+    {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800, "month": 2629800, "y": 31557600}
+)
 
 
 def _configuration(_: Machine, subject: Subject) -> Iterator[Finding]:
@@ -254,7 +261,7 @@ def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
     if subject.loaded is None or not subject.loaded.wired:
         return
     name = f"rigctl-{subject.loaded.name}.service"
-    asked = machine.run(["systemctl", "show", "-p", "LoadState,UnitFileState,ActiveState,WatchdogUSec", name])
+    asked = machine.run(["systemctl", "show", "-p", PROPERTIES, name])
     told = dict(line.partition("=")[::2] for line in asked.splitlines())
     if told.get("LoadState") != "loaded":
         what = "none: after a power cut nobody starts the campaign again"
@@ -264,9 +271,22 @@ def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
     remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
     yield Finding("service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy)
     watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
-    remedy = "" if watched else "`rigctl service CONFIG --install --force` writes one that is"
+    install = f"`rigctl service {subject.loaded.path} --install --force`"
+    remedy = "" if watched else f"{install} writes one that is"
     what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
     yield Finding("service watchdog", "ok" if watched else "bad", what, remedy)
+    given, needed_s = told.get("TimeoutStopUSec", ""), stopping_s(checked(subject.loaded).times)
+    enough = seconds(given) >= needed_s
+    remedy = "" if enough else f"{install} allows {needed_s} s; a drop-in that sets TimeoutStopSec must allow as much"
+    what = f"a stop may take {given}; this configuration needs up to {needed_s} s to make everything safe"
+    yield Finding("service stop", "ok" if enough else "bad", what, remedy)
+
+
+def seconds(span: str) -> float:
+    """Return a time span as systemd writes it, such as "3min 20s", in seconds; see systemd.time(7)."""
+    if span == "infinity":
+        return math.inf
+    return math.fsum(float(number) * SPANS_S[unit] for number, unit in re.findall(r"([\d.]+)([a-z]+)", span))
 
 
 CHECKS: Final[tuple[Check, ...]] = (

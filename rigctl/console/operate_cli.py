@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -19,18 +21,21 @@ def add_operate(app: typer.Typer) -> None:
     app.command()(operate)
 
 
-def safe_before(ctx: typer.Context, config: Path, state: Path | None, *, json: bool) -> None:
+@contextmanager
+def safe_before(ctx: typer.Context, config: Path, state: Path | None, *, json: bool) -> Iterator[None]:
     """Make safe what a dead process has left driven, before anything that takes time or may be refused.
 
     Raises:
         typer.Exit: a signal has come by then.
     """
-    from rigctl.console.safe import safe_first, safe_json
+    from rigctl.console.safe import left_safe, make_left_safe, safe_json
 
-    left = safe_first(config, state)
-    if left is not None and ctx.obj is not None and ctx.obj.heard:
-        tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
-        raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
+    with left_safe(config, state, ctx.obj) as before:
+        if before is not None and ctx.obj is not None and ctx.obj.heard:
+            left = before if before.ok else make_left_safe(config, state, {}, ctx.obj).report
+            tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
+            raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
+        yield
 
 
 def operate(
@@ -60,18 +65,18 @@ def operate(
     json: AsJson = False,
 ) -> None:
     """Run for production, batch after batch until stopped, what a campaign has found to be best."""
-    safe_before(ctx, config, state, json=json)
-    from rigctl.console import checking
-    from rigctl.console import operate as operating
-    from rigctl.console import run as running
-    from rigctl.console.serving import page_beside
+    with safe_before(ctx, config, state, json=json):
+        from rigctl.console import checking
+        from rigctl.console import operate as operating
+        from rigctl.console import run as running
+        from rigctl.console.serving import page_beside
 
-    wish = operating.Wish(learn, at, batches, anew, full)
-    loaded, decides, directory = operating.prepared(config, state, buses(bus), wish)
-    for warning in checking.checked(loaded).warnings:
-        typer.echo(f"rigctl: warning: {warning}", err=True)
-    shown = console(stderr=json)
-    with page_beside(serve, directory, shown):
-        done = operating.operate(loaded, (decides, batches), directory, shown, ctx.obj)
-    print_json(operating.to_json(done)) if json else operating.show(done, loaded, console())
-    raise typer.Exit(running.exit_code(done.result))
+        wish = operating.Wish(learn, at, batches, anew, full)
+        loaded, decides, directory = operating.prepared(config, state, buses(bus), wish)
+        for warning in checking.checked(loaded).warnings:
+            typer.echo(f"rigctl: warning: {warning}", err=True)
+        shown = console(stderr=json)
+        with page_beside(serve, directory, shown):
+            done = operating.operate(loaded, (decides, batches), directory, shown, ctx.obj)
+        print_json(operating.to_json(done)) if json else operating.show(done, loaded, console())
+        raise typer.Exit(running.exit_code(done.result))

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign import control, safe_file
+from rigctl.campaign.confirming import standing
 from rigctl.campaign.going_safe import go_safe, joined, recognisable
 from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.people import this_person
@@ -21,7 +23,7 @@ from rigctl.console.options import STATES
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeReport
-from rigctl.signals import Signals
+from rigctl.signals import NO_SECOND, Signals
 
 ANSWER_S = 60.0
 """Wall seconds for a campaign that answers to make everything safe and say so; a slow bus may need many."""
@@ -91,6 +93,24 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
     else:
         log.error("an earlier process left the rig driven: NOT CONFIRMED SAFE", **safe_json(report))
     return report
+
+
+@contextmanager
+def left_safe(config: Path, state: Path | None, signals: Signals | None) -> Iterator[SafeReport | None]:
+    """Make safe what a process that died has left driven, as `safe_first`; then a campaign may begin within.
+
+    If none begins and the rig is not confirmed safe, stay until it is or a second signal comes (fault 82).
+    """
+    left = safe_first(config, state)
+    try:
+        yield left
+    except Exception as error:
+        insisted = signals is not None and sum(name != NO_SECOND for name in signals.heard) > 1
+        if left is not None and not left.ok and not insisted:
+            report = make_left_safe(config, state, {}, signals).report
+            if not report.ok and isinstance(error, RigctlError):
+                error.extend(f"; {standing(report)}")
+        raise
 
 
 # `rigctl safe` ----------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def _service(service: Service) -> Lines:
     yield f"WatchdogSec={max(WATCHDOG_S, MISSED_LOOKS * service.look_every_s):g}"
     yield f"# Everything is safe within {service.times.confirmed_s:.2f} s. Who works, or tries on, asks for more time."
     yield f"TimeoutStartSec={_rounded(STARTING_S + 2 * service.times.confirmed_s)}"
-    yield f"TimeoutStopSec={_rounded(STOPPING_S + 2 * service.times.confirmed_s)}"
+    yield f"TimeoutStopSec={stopping_s(service.times)}"
     yield "Restart=on-failure"
     yield f"RestartSec={RESTART_S}"
     yield "# 2: the configuration does not hold. 3: tripped. 4: another process holds the rig."
@@ -199,6 +199,11 @@ def _service(service: Service) -> Lines:
     yield from directory(service)
     yield ""
     yield from hardening(service)
+
+
+def stopping_s(times: SafeTimes) -> int:
+    """Return how long a stop of this rig may take, wall seconds, whole tens."""
+    return _rounded(STOPPING_S + 2 * times.confirmed_s)
 
 
 def _rounded(seconds: float) -> int:

@@ -118,9 +118,7 @@ class Notifier:
                 raised = Raised(severity, *words, state=told["state"], action=told["action"])
                 self.gathering.raised(raised, now_s)
             case "minded":
-                argument = f"alarm 0 for {told['seconds']:g} s"
-                who, key = (told["who"], told["why"]), (told["kind"], told["source"])
-                minded = Minded(told["verb"], argument, *who, told["utc"], told["at_s"], *key)
+                minded = Minded(**{name: value for name, value in told.items() if name != "event"})
                 self.gathering.minded(minded, now_s)
             case "tick":
                 if self._alive is not None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, pressing, shelf_argument, worst
+from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, pressing, shelved_words, worst
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
@@ -35,9 +35,8 @@ def ends(at_s, source, kind, **more):
     return raised(at_s, source, kind, MINOR, state="over", **more)
 
 
-def minded(at_s, verb, first, argument=""):
-    said = argument or f"alarm {first.alarm}"
-    return Minded(verb, said, "Ada", "seen", utc(at_s), at_s, *first.key, first.alarm)
+def minded(at_s, verb, first, seconds=0.0):
+    return Minded(verb, seconds, "Ada", "seen", utc(at_s), at_s, *first.key, first.alarm)
 
 
 def seen(*events, at_s=1e6):
@@ -105,7 +104,7 @@ def test_the_worst_that_stands_comes_first():
 def test_a_shelved_alarm_comes_back_by_itself():
     """It stands all the while and says so; by campaign time or by the wall clock, whichever is first."""
     first = begins(10, "ph", "low")
-    shelved = minded(20, "shelve", first, shelf_argument(first.alarm, 600.0))
+    shelved = minded(20, "shelve", first, 600.0)
     alarms = Alarms().taken((first, shelved))
     assert [a.shelf.who for a in alarms.shown(619.9, utc(619.9))] == ["Ada"]
     assert alarms.shown(619.9, utc(619.9))[0].condition == "stands"
@@ -120,7 +119,7 @@ def test_a_shelved_alarm_comes_back_by_itself():
 def test_nobody_shelves_for_good(seconds):
     """At most 24 hours at a time."""
     with pytest.raises(UsageError, match="at most 86400 s"):
-        shelf_argument(3, seconds)
+        shelved_words(3, seconds)
 
 
 def test_an_acknowledgement_of_an_earlier_time_settles_no_later_one():
@@ -147,8 +146,7 @@ def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
             events.append(raised(at_s, *what[:3], state=what[3]))
             last = events[-1]
         else:
-            shelf = shelf_argument(last.alarm, 5.0) if what == "shelve" else ""
-            events.append(Begun(utc(at_s), float(at_s)) if what == "begun" else minded(at_s, what, last, shelf))
+            events.append(Begun(utc(at_s), float(at_s)) if what == "begun" else minded(at_s, what, last, 5.0))
     whole = Alarms().taken(events)
     assert Alarms().taken(events[:looks_at]).taken(events[looks_at:]) == whole
     shown = whole.shown(100.0, utc(100))
@@ -190,3 +188,16 @@ def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path):
         state = found.shown(1005.0, found.shelves["low", "ph"].until_utc[:19] + "+00:00")[0]
     assert (state.alarm, state.condition, state.acknowledged, state.why) == (1, "settled", "Ada", "on my way")
     assert state.shelf is not None
+
+
+def test_an_act_of_shelving_is_kept_in_fields_and_not_read_out_of_its_words(tmp_path):
+    """For as long as was asked, to the second's last digit; an act of another verb with such words is none."""
+    with closing(Journal(tmp_path, SetClock(), "boot-1")) as journal:
+        journal.begin(make_spec(), "0.0")
+        for kind in ("low", "high"):
+            journal.alarm(Alarm(MAJOR, "ph", "", kind=kind, state="stands"))
+        journal.people.mind_alarm("shelve", 1, "Ada", "known", seconds=12345.0625)
+        journal.people.act("shelve", "Ada", "alarm 2 for 600 s")
+        found = Alarms().taken(journal.read.alarm_rows.events())
+        at_s = journal.read.people.acts()[0].at_s
+    assert {key: shelf.until_s - at_s for key, shelf in found.shelves.items()} == {("low", "ph"): 12345.0625}

@@ -209,6 +209,19 @@ def test_what_is_booked_as_idle_is_limited(meter, past, most):
     assert again == ()
 
 
+@pytest.mark.parametrize(
+    ("after", "doses_ml", "quantity"),
+    [(550.0, 0.0, None), (557.0, 7.0, 7.0), (52.0, 7.0, 7.0), (0.0, 7.0, 7.0), (57.2, 7.0, 7.2), (50.05, 0.0, 0.05)],
+)
+def test_fault_90_between_trials_a_pump_is_charged_by_its_doses_where_its_total_denies_them(after, doses_ml, quantity):
+    """Beyond the doses, short of them, or anew from 0; a total that agrees with them is charged as it is."""
+    gap = Interlude({"acid": (ml(50.0), 60.0)}, {"acid": ml(after)}, 0.0, booked_ml={"acid": doses_ml})
+    lines = idle_between([ACID], gap, PastCosts())
+    assert [line.quantity for line in lines] == ([] if quantity is None else [pytest.approx(quantity)])
+    again = idle_between([ACID], replace(gap, booked=lines), PastCosts())
+    assert again == ()
+
+
 def test_idle_hours_are_limited_to_a_day():
     """A process that died over a long weekend: 24 hours at most, and said."""
     (line,) = between(kwh(1.0), kwh(1.0), 260_000.0, rested_s=260_000.0)

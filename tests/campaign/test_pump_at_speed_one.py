@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from rigctl.campaign.events import AlarmRaised, TrialProposed
+from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed
 from rigctl.errors import RigctlError
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import FEED, Bench, Plc
@@ -169,3 +169,29 @@ async def test_fault_90_a_pump_s_total_that_jumps_by_500_ml_is_marked_and_teache
     (booked,) = rows(bench, "SELECT sum(dispensed_ml) AS ml FROM doses")
     assert booked["ml"] == pytest.approx(pump.given_ml, abs=0.011)
     assert kinds(bench, "feeder") == {"total jumped"}
+
+
+async def test_fault_90_a_total_that_jumps_between_trials_is_charged_by_the_doses_of_that_time(bench, wired):
+    """A person gives 0.6 mL while the campaign is paused, and the total jumps by 500 mL: 0.6 mL are idle use."""
+    pump, acting = Supplied(), []
+
+    async def person():
+        await ask(bench, "pause")
+        await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
+        await ask(bench, "manual", operation="dose", device="feeder", volume_ml=0.6)
+        pump.total_ml += 500.0
+        await soon(lambda: "total jumped" in kinds(bench, "feeder"))
+        await ask(bench, "resume")
+
+    def paused_once(event):
+        if isinstance(event, TrialEnded) and not acting:
+            acting.append(asyncio.create_task(person()))
+
+    bench.heard = paused_once
+    feed = [(old, new.replace("per_day: 0.8 mL", "per_day: 8 mL")) for old, new in FEED]
+    await bench.run(*feed, METER, pump=wired(pump))
+    await acting[0]
+    (idle,) = rows(bench, "SELECT sum(quantity) AS ml, sum(amount_micros) AS micros FROM idle WHERE meter = 'feed'")
+    assert (idle["ml"], idle["micros"]) == (pytest.approx(0.6, abs=0.011), pytest.approx(30_000, abs=600))
+    charged = rows(bench, "SELECT sum(quantity) AS ml FROM ledger WHERE meter = 'feed'")[0]["ml"]
+    assert charged + idle["ml"] == pytest.approx(pump.given_ml, abs=0.05)

@@ -13,7 +13,9 @@ from rigctl.campaign.safe_file import SafeFile
 from rigctl.campaign.starts import FILE_NAME
 from rigctl.config.load import Overrides, load
 from rigctl.console import doctor_machine, doctor_ports, doctor_state
+from rigctl.console.checking import checked
 from rigctl.console.doctor import Finding, Machine, Subject, examined, to_json, well
+from rigctl.console.service_unit import stopping_s
 
 ROOT = Path(__file__).parent.parent.parent
 BUSES = {"mains": "modbus_rtu:///dev/ttyUSB0", "ph": "serial:///dev/serial/by-id/usb-Atlas_pH-if00"}
@@ -298,12 +300,44 @@ def test_sync_is_measured_and_judged(made, tmp_path):
 
 def test_the_service_is_there_and_watched(made, loaded):
     """Not installed, not enabled, without a watchdog, and as it should be."""
+    as_written, stop = f"TimeoutStopUSec={stopping_s(checked(loaded).times)}s", ("service stop", "ok")
     subject = Subject(loaded)
     assert verdicts(doctor_state._service, made, subject) == [("service", "warn")]
-    made.commands["systemctl"] = "LoadState=loaded\nUnitFileState=disabled\nActiveState=active\nWatchdogUSec=0"
-    assert verdicts(doctor_state._service, made, subject) == [("service", "warn"), ("service watchdog", "bad")]
-    made.commands["systemctl"] = "LoadState=loaded\nUnitFileState=enabled\nActiveState=active\nWatchdogUSec=30s"
-    assert verdicts(doctor_state._service, made, subject) == [("service", "ok"), ("service watchdog", "ok")]
+    made.commands["systemctl"] = (
+        "LoadState=loaded\nUnitFileState=disabled\nActiveState=active\nWatchdogUSec=0\n" + as_written
+    )
+    assert verdicts(doctor_state._service, made, subject) == [("service", "warn"), ("service watchdog", "bad"), stop]
+    made.commands["systemctl"] = (
+        "LoadState=loaded\nUnitFileState=enabled\nActiveState=active\nWatchdogUSec=30s\n" + as_written
+    )
+    assert verdicts(doctor_state._service, made, subject) == [("service", "ok"), ("service watchdog", "ok"), stop]
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        ("", "bad"),
+        ("1min 30s", "bad"),
+        ("3min", "bad"),
+        ("infinity", "ok"),
+        ("1h 2s", "ok"),
+        ("1d", "ok"),
+        ("2h", "ok"),
+    ],
+)
+def test_a_service_that_may_not_take_as_long_to_stop_as_the_rig_needs_is_told(made, loaded, given, verdict):
+    """An older unit or a drop-in ends `rigctl safe` while an instrument refuses; the remedy names the seconds."""
+    words = f"LoadState=loaded\nUnitFileState=enabled\nWatchdogUSec=30s\nTimeoutStopUSec={given}"
+    made.commands["systemctl"] = words
+    *_, stop = doctor_state._service(made.machine, Subject(loaded))
+    assert (stop.subject, stop.verdict) == ("service stop", verdict)
+    assert (str(stopping_s(checked(loaded).times)) in stop.remedy) == (verdict == "bad")
+
+
+@pytest.mark.parametrize(("span", "s"), [("3min 20s", 200.0), ("1min 30.500ms", 60.0305), ("1w 2d", 777600.0)])
+def test_a_span_is_read_as_systemd_writes_it(span, s):
+    """Minutes are not metres, nor months."""
+    assert doctor_state.seconds(span) == pytest.approx(s)
 
 
 # all of it ------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from rigctl.errors import UsageError
 
 _RAISED: Final = "SELECT *, id AS alarm FROM alarms WHERE id > ? ORDER BY id"
 _MINDED: Final = """
-    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
-    FROM acts a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
-    WHERE a.id > ? AND a.verb IN ('ack', 'shelve', 'unshelve') AND a.argument LIKE 'alarm %' ORDER BY a.id"""
+    SELECT a.verb, coalesce(a.seconds, 0.0) AS seconds, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
+    FROM acts a JOIN alarms r ON r.id = a.alarm WHERE a.id > ? ORDER BY a.id"""
 
 
 @dataclass(frozen=True, slots=True)

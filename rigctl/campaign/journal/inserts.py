@@ -82,9 +82,17 @@ class Statements:
         }
         self.insert("events", values)
 
-    def add_act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
-        """Insert what a person did into the audit; return its number."""
-        said = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
+    def add_act(
+        self,
+        verb: str,
+        who: str,
+        argument: str = "",
+        why: str = "",
+        outcome: str = "",
+        **about: float | None,
+    ) -> int:
+        """Insert what a person did (`about`: to which `alarm`, for how many `seconds`); return its number."""
+        said = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome, **about}
         return self.insert("acts", {**said, **self._time.stamp(), "start": self.last_start()})
 
     def last_start(self) -> int | None:

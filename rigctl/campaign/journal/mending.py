@@ -359,7 +359,8 @@ def _people(mending: Mending) -> None:
         if (verb, argument) not in acts:
             last += 1
             said = {"id": last, "verb": verb, "argument": argument, "who": row["who"], "why": "", "outcome": NOTE}
-            tables["acts"].append({**said, "utc": row["utc"], "at_s": row["at_s"], "start": None})
+            said |= {"alarm": row.get("alarm"), "seconds": None, "utc": row["utc"], "at_s": row["at_s"], "start": None}
+            tables["acts"].append(said)
     for row in tables["by_hand"]:
         row["suggestion"] = row["suggestion"] if row["suggestion"] in suggestions else None
     _imports(mending)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from rigctl.campaign.alarms import shelf_argument
+from rigctl.campaign.alarms import shelved_words
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.database import Questions, ask, fetch, transaction
@@ -51,7 +51,7 @@ class PeopleBook(Book):
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise UsageError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
             self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._time.stamp()})
-            self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
+            self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged", alarm=alarm)
 
     def mind_alarm(
         self, verb: Literal["shelve", "unshelve"], alarm: int, who: str, why: str, seconds: float = 0.0
@@ -63,9 +63,10 @@ class PeopleBook(Book):
         """
         AlarmRows(self._connection).key(alarm)
         shelving = verb == "shelve"
-        argument = shelf_argument(alarm, seconds) if shelving else f"alarm {alarm}"
+        argument = shelved_words(alarm, seconds) if shelving else f"alarm {alarm}"
         outcome = "nobody is told of it until then" if shelving else "people are told of it again"
-        self.act(verb, who, argument, why, outcome)
+        with transaction(self._connection):
+            self._do.add_act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
         return f"{argument}: {outcome}"
 
     def suggest(self, decision: Decision) -> int:

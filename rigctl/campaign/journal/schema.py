@@ -188,6 +188,8 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY,
         verb TEXT NOT NULL,                 -- pause, resume, void, amend, ack, finish, safe, ..., wrong token
         argument TEXT NOT NULL,             -- what it was done to, e.g. trial 12
+        alarm INTEGER,                      -- the alarm it was done to; NULL if it was none
+        seconds REAL,                       -- for which that alarm is shelved
         who TEXT NOT NULL,
         why TEXT NOT NULL,
         outcome TEXT NOT NULL,              -- what came of it, in words

@@ -1,0 +1,71 @@
+"""What the desk tells of a line that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.campaign.desk import Desk
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+
+LINE = "modbus_tcp://10.0.0.7"
+
+
+class Untold:
+    """A journal that keeps nothing."""
+
+    def submit(self, work):
+        return self
+
+    def add_done_callback(self, told):
+        pass
+
+
+@pytest.fixture
+def heard():
+    """What people are told, and how to raise something."""
+    told = []
+    desk = Desk(Untold(), lambda event: told.append((event.alarm.kind, event.alarm.state, event.alarm.message)), [LINE])
+
+    def alarm(kind, state, source=LINE):
+        desk.alarm(Alarm(Severity.MAJOR, source, kind, kind=kind, state=state))
+
+    return told, alarm
+
+
+def test_what_stands_of_a_line_is_one_alarm_until_all_of_it_is_over(heard):
+    """What follows is not told; when what was told is over, the alarm says what is still wrong."""
+    told, alarm = heard
+    for kind in ("line", "stale sensor", "unconfirmed"):
+        alarm(kind, "stands")
+    alarm("unconfirmed", "over")
+    alarm("line", "over")
+    alarm("stale sensor", "over")
+    assert told == [("line", "stands", "line"), ("line", "stands", "stale sensor"), ("line", "over", "stale sensor")]
+
+
+def test_another_fault_of_a_device_stands_beside_that_of_its_line(heard):
+    """Only what has the line as its source belongs to it; what happens once is told each time."""
+    told, alarm = heard
+    alarm("line", "stands")
+    alarm("frozen sensor", "stands", "probe")
+    alarm("watch blind", "once")
+    alarm("line", "over")
+    assert [(kind, state) for kind, state, _ in told] == [
+        ("line", "stands"),
+        ("frozen sensor", "stands"),
+        ("watch blind", "once"),
+        ("line", "over"),
+    ]
+
+
+def test_a_line_that_fails_again_is_told_again(heard):
+    """Whatever fails first then."""
+    told, alarm = heard
+    alarm("line", "stands")
+    alarm("line", "over")
+    alarm("bus", "stands")
+    alarm("bus", "stands")
+    alarm("bus", "over")
+    assert [state for _, state, _ in told] == ["stands", "over", "stands", "stands", "over"]
+    assert {kind for kind, _, _ in told} == {"line"}
