@@ -42,7 +42,7 @@ NEEDED: Final = (
 )
 """What simulation and tests need of the tree."""
 HERE: Final = Path(__file__).parent
-SEEDS: Final = 80
+SEEDS: Final = 40
 """Seeds whose lines are looked at..."""
 MORE: Final = 1000
 """...and so many after them, which a mutant is played by once those are over."""
