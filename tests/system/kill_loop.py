@@ -4,7 +4,8 @@
 
 Campaigns on the simulated greenhouse are run to the end of a small budget. Each process is killed with SIGKILL, half of
 them exactly before a transaction begins or is committed, the others at random moments, until the kills are used up;
-the last campaign is then left to end. Every trial looks first; in every second campaign outcomes come late, too.
+the last campaign is then left to end. Every trial looks first; in every second campaign outcomes come late, too. Every
+third goes on with batches for production, which are killed likewise; and backups and recoveries are.
 Prints one JSON document, progress goes to standard error; exit code 1 if anything disagreed.
 """
 
@@ -30,12 +31,15 @@ from rigctl.campaign.algebra import keep_to_one_thread  # noqa: E402
 keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl replay`
 
 from rigctl.campaign.journal import open_reader  # noqa: E402
+from rigctl.campaign.journal.reader import FILE_NAME  # noqa: E402
 from rigctl.campaign.trial import Event, State  # noqa: E402
 from rigctl.config.load import Overrides, load  # noqa: E402
+from rigctl.core.operating.policy import Operating  # noqa: E402
 from rigctl.errors import UsageError  # noqa: E402
 from tests.simulated import SimHandle, start_sim  # noqa: E402
-from tests.system.kill.lives import Ending, Lives, next_ending  # noqa: E402
-from tests.system.kill.witness import complaints, replayed  # noqa: E402
+from tests.system.kill.besides import backup_killed, recovery_killed  # noqa: E402
+from tests.system.kill.lives import Ending, Lives, next_ending, next_of_production  # noqa: E402
+from tests.system.kill.witness import complaints, doses_and_energy, replayed  # noqa: E402
 
 CONFIG = ROOT / "config" / "greenhouse.yaml"
 PATIENT = "  starts: {at_most: 1000000}\n"
@@ -45,6 +49,10 @@ AT_ONCE = "sensor: camera,"
 LATE = "sensor: camera, after: 20 min, within: 30 d,"
 """Some two trials are under way meanwhile; half a second."""
 UNHARMED = Ending("moment", 600.0)
+BESIDE = 0.2
+"""How many lives are followed by a backup or a recovery that is killed."""
+IN_PRODUCTION = 12
+"""Kills of a production."""
 
 
 @dataclass
@@ -58,6 +66,7 @@ class Tally:
     doses: Counter[str] = field(default_factory=Counter)
     doses_sent: int = 0
     came_late: int = 0
+    batches: int = 0
     decided: int = 0
     """Trials but those that ended while they looked."""
     decisions_replayed: int = 0
@@ -84,11 +93,46 @@ def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) ->
             killed += 1
             tally.kills += 1
             tally.killed_in[standing(home / "state")] += 1
+            beside(home, tally, chance)
         ask_witness(home, lives, sim, tally, killed)
         tally.disagreements += disagreeing(replayed(home / "state"), tally)
+        if tally.campaigns % 3 == 2:
+            produce(home, lives, sim, tally, chance)
     finally:
         tally.campaigns += 1
         sim.stop()
+
+
+def beside(home: Path, tally: Tally, chance: random.Random) -> None:
+    """Now and then kill a backup, or a recovery, while nobody runs the campaign."""
+    draw, state = chance.random(), home / "state"
+    if draw > BESIDE or not (state / FILE_NAME).exists():
+        return
+    what = "backup" if draw < BESIDE / 2 else "recover"
+    work = backup_killed if what == "backup" else recovery_killed
+    try:
+        found = list(work(state, home, chance))
+    except UsageError:  # nothing was ever kept in it
+        return
+    tally.kills += 1
+    tally.killed_in[what] += 1
+    tally.disagreements += [f"{home.name}: {one}" for one in found]
+
+
+def produce(home: Path, lives: Lives, sim: SimHandle, tally: Tally, chance: random.Random) -> None:
+    """Run batches for production after the campaign, by as many lives as that takes; then ask the witness again."""
+    loaded = lives.loaded
+    operating = Operating(loaded.policy, loaded.tolerance, loaded.seed)
+    batches = Lives(loaded, home / "state", lives.command, lives.log, operating)
+    killed = 0
+    while batches.live(next_of_production(chance) if killed < IN_PRODUCTION else UNHARMED):
+        killed += 1
+        tally.kills += 1
+        tally.killed_in[f"operate: {standing(home / 'state')}"] += 1
+    with open_reader(home / "state") as journal:
+        found = list(doses_and_energy(journal, sim.state()))
+        tally.batches += sum(row.operated for row in journal.trials())
+    tally.disagreements += [f"{home.name}: operate: {what}" for what in found]
 
 
 def standing(state: Path) -> str:

@@ -16,8 +16,10 @@ from pathlib import Path
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import Journal
+from rigctl.campaign.operating import for_production
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import rig_factory
+from rigctl.core.operating.policy import Operating
 from rigctl.page.campaign import campaign_spec
 from tests.campaign.fakes import ThreadDecider
 from tests.campaign.reaper import Reaper
@@ -49,6 +51,13 @@ def next_ending(chance: random.Random) -> Ending:
     return Ending("command", COMMAND_START_S + chance.expovariate(1 / MEAN_LIFE_S))
 
 
+def next_of_production(chance: random.Random) -> Ending:
+    """Half end at an instant, the others at a moment; the command line's process would run a campaign."""
+    if chance.random() < 0.5:
+        return Ending("instant", chance.randint(1, MAX_INSTANT))
+    return Ending("moment", chance.expovariate(1 / MEAN_LIFE_S))
+
+
 @dataclass
 class Lives:
     """One campaign, as many processes."""
@@ -58,6 +67,10 @@ class Lives:
     command: list[str]
     """`rigctl run ...` for the same campaign."""
     log: Path
+    production: Operating | None = None
+    """Who decides batches; None: it is a campaign."""
+    batches: int = 6
+    """After which production ends."""
 
     def live(self, ending: Ending) -> bool:
         """One life; True if it was killed, False if the campaign ended before.
@@ -101,8 +114,9 @@ class Lives:
 
     async def _campaign(self, reaper: Reaper) -> None:
         clock = RealClock(self.loaded.rig.speedup)
+        spec = campaign_spec(self.loaded)
         await run_campaign(
-            campaign_spec(self.loaded),
+            spec if self.production is None else for_production(spec, self.production, self.batches),
             self.state,
             rig_factory(self.loaded, clock),
             clock,

@@ -37,6 +37,12 @@ def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: in
     yield from _trials(journal, space, kills)
     yield from _late(journal)
     yield from _money(journal, space)
+    yield from doses_and_energy(journal, seen)
+    yield from _setpoints(journal, seen["writes"]["plc"])
+
+
+def doses_and_energy(journal: Reader, seen: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where the pumps, or the meter of energy, and the journal disagree."""
     for meter, pump in (("calcium", "ca_doser"), ("acid", "ph_doser")):
         intents = [d for d in journal.doses() if d.actuator == pump]
         sent = [d for d in seen["doses"] if d["pump"] == pump]
@@ -47,7 +53,6 @@ def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: in
         if not -ML * (len(sent) + 1) <= charged - dispensed <= pessimism + ML * (len(sent) + 1):
             yield f"{meter}: {charged} mL charged, the pump dispensed {dispensed} mL"
     yield from _energy(journal, seen["metered"]["energy_kwh"])
-    yield from _setpoints(journal, seen["writes"]["plc"])
 
 
 def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
