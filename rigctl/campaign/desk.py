@@ -81,14 +81,16 @@ class Desk:
 
 
 def _of_line(standing: dict[str, Alarm], alarm: Alarm) -> Alarm | None:
-    """Take in an alarm of a line; return what people are told: the first, its successor when it ends, the last end."""
-    told = next(iter(standing), alarm.kind)
+    """Take in an alarm of a line; return what people are told: the first, what is worse, what is left, the last end."""
+    told = next(iter(standing.values()), alarm)
+    standing.pop(alarm.kind, None)
     if alarm.state == "stands":
-        news, standing[alarm.kind] = alarm, alarm
-    else:
-        standing.pop(alarm.kind, None)
-        news = next(iter(standing.values()), alarm)
-    return replace(news, kind="line") if told == alarm.kind else None
+        first = told.kind == alarm.kind or (alarm.severity, alarm.action != "") > (told.severity, told.action != "")
+        rest = dict(standing)
+        standing.clear()
+        standing |= {alarm.kind: alarm, **rest} if first else {**rest, alarm.kind: alarm}
+        return replace(alarm, kind="line") if first else None
+    return replace(next(iter(standing.values()), alarm), kind="line") if told.kind == alarm.kind else None
 
 
 class ServiceManager:

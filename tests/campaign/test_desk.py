@@ -27,8 +27,8 @@ def heard():
     told = []
     desk = Desk(Untold(), lambda event: told.append((event.alarm.kind, event.alarm.state, event.alarm.message)), [LINE])
 
-    def alarm(kind, state, source=LINE):
-        desk.alarm(Alarm(Severity.MAJOR, source, kind, kind=kind, state=state))
+    def alarm(kind, state, source=LINE, severity=Severity.MAJOR):
+        desk.alarm(Alarm(severity, source, kind, kind=kind, state=state))
 
     return told, alarm
 
@@ -69,3 +69,21 @@ def test_a_line_that_fails_again_is_told_again(heard):
     alarm("bus", "over")
     assert [state for _, state, _ in told] == ["stands", "over", "stands", "stands", "over"]
     assert {kind for kind, _, _ in told} == {"line"}
+
+
+def test_what_is_worse_than_what_was_told_of_a_line_is_told_at_once(heard):
+    """A note of a line that stumbles keeps nobody from hearing that it is lost."""
+    told, alarm = heard
+    alarm("slow", "stands", severity=Severity.MINOR)
+    alarm("stale sensor", "stands", severity=Severity.MINOR)
+    alarm("line", "stands")
+    alarm("line", "over")
+    alarm("slow", "over")
+    alarm("stale sensor", "over")
+    assert [(state, message) for _, state, message in told] == [
+        ("stands", "slow"),
+        ("stands", "line"),
+        ("stands", "slow"),
+        ("stands", "stale sensor"),
+        ("over", "stale sensor"),
+    ]
