@@ -54,50 +54,46 @@ def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str,
     """
     signals = Signals()
     with left_safe(place.config or place.directory, place.directory, signals):
-        return _alone(place, operation, said, signals)
+        loaded = loaded_here(place.config, place.directory, place.buses)
+        clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
+        factory = rig_factory(loaded, clock)
+        _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, lambda _: None), operation, said)
+        errors: list[RigctlError] = []
+        arguments = {name: value for name, value in said.items() if name != "why"}
+        request = Request("manual", this_person(), str(said.get("why", "")), {"operation": operation, **arguments})
 
+        async def act(session: daemon.Session) -> None:
+            await daemon.until_at_hand(session)
+            try:
+                answers.append(await session.acts.manual.act(request))
+                if session.rig.hands.driven:
+                    structlog.get_logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
+                while session.rig.hands.driven:
+                    await session.watchman.next_look()
+            except RigctlError as error:
+                errors.append(error)
+            finally:
+                session.stop_after_trial("done by hand")
 
-def _alone(place: Place, operation: str, said: Mapping[str, Any], signals: Signals) -> Mapping[str, Any]:
-    loaded = loaded_here(place.config, place.directory, place.buses)
-    clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
-    factory = rig_factory(loaded, clock)
-    _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, lambda _: None), operation, said)
-    errors: list[RigctlError] = []
-    arguments = {name: value for name, value in said.items() if name != "why"}
-    request = Request("manual", this_person(), str(said.get("why", "")), {"operation": operation, **arguments})
-
-    async def act(session: daemon.Session) -> None:
-        await daemon.until_at_hand(session)
-        try:
-            answers.append(await session.acts.manual.act(request))
-            if session.rig.hands.driven:
-                structlog.get_logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
-            while session.rig.hands.driven:
-                await session.watchman.next_look()
-        except RigctlError as error:
-            errors.append(error)
-        finally:
-            session.stop_after_trial("done by hand")
-
-    result = asyncio.run(
-        daemon.run_campaign(
-            campaign_spec(loaded),
-            place.directory,
-            factory,
-            clock,
-            _tell,
-            signals=signals,
-            decider=Undecided(),
-            person=act,
+        result = asyncio.run(
+            daemon.run_campaign(
+                campaign_spec(loaded),
+                place.directory,
+                factory,
+                clock,
+                _tell,
+                signals=signals,
+                decider=Undecided(),
+                person=act,
+            )
         )
-    )
-    if errors:
-        raise errors[0]
-    if not answers:
-        raise RigctlError(f"manual {operation}: not done: {result.reason}")
-    if not result.safe.ok:
-        raise RigctlError(f"manual {operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}")
-    return answers[0]
+        if errors:
+            raise errors[0]
+        if not answers:
+            raise RigctlError(f"manual {operation}: not done: {result.reason}")
+        if not result.safe.ok:
+            raise RigctlError(f"manual {operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}")
+        return answers[0]
 
 
 def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapping[str, Any]) -> None:

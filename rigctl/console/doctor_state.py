@@ -42,9 +42,8 @@ NETWORKS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", 
 FLEETING: Final = frozenset({"tmpfs", "ramfs", "overlay"})
 UNSAFE_OPTIONS: Final = frozenset({"nobarrier", "barrier=0", "data=writeback"})
 PROPERTIES: Final = "LoadState,UnitFileState,ActiveState,WatchdogUSec,TimeoutStopUSec"
-SPANS_S: Final = MappingProxyType(
-    {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800, "month": 2629800, "y": 31557600}
-)
+WEEK_S: Final = 604_800
+SPANS_S: Final = MappingProxyType({"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86_400})
 
 
 def _configuration(_: Machine, subject: Subject) -> Iterator[Finding]:
@@ -283,10 +282,9 @@ def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
 
 
 def seconds(span: str) -> float:
-    """Return a time span as systemd writes it, such as "3min 20s", in seconds; see systemd.time(7)."""
-    if span == "infinity":
-        return math.inf
-    return math.fsum(float(number) * SPANS_S[unit] for number, unit in re.findall(r"([\d.]+)([a-z]+)", span))
+    """Return a time span as systemd writes it, such as "3min 20s"; months and years count as weeks."""
+    found = re.findall(r"([\d.]+)([a-z]+)", span)
+    return math.inf if span == "infinity" else math.fsum(float(n) * SPANS_S.get(unit, WEEK_S) for n, unit in found)
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -79,13 +79,12 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
     Whatever else is wrong is told later: this never keeps anybody from starting.
     """
     log = structlog.get_logger("rigctl.console")
-    directory = state_of(config, state)
     try:
-        left = None if directory is None else safe_file.read(directory)
+        left = _left_driven(config, state)
     except RigctlError as error:
         log.warning("what was last driven is not known", error=str(error))
         return None
-    if directory is None or left is None or not left.driven or left.writer.alive or campaign_here(directory):
+    if left is None:
         return None
     report = go_safe(left.devices, left.speedup)
     if report.ok:
@@ -93,6 +92,13 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
     else:
         log.error("an earlier process left the rig driven: NOT CONFIRMED SAFE", **safe_json(report))
     return report
+
+
+def _left_driven(config: Path | None, state: Path | None) -> SafeFile | None:
+    """Return the word of a process that died and left a rig driven; None: there is none, or a campaign runs."""
+    directory = state_of(config, state)
+    left = None if directory is None or campaign_here(directory) else safe_file.read(directory)
+    return left if left is not None and left.driven and not left.writer.alive else None
 
 
 @contextmanager
@@ -153,16 +159,11 @@ def make_left_safe(
 
     What cannot be told counts as driven: where the word that was left cannot be read, all that is configured goes safe.
     """
-    directory = state_of(config, state)
-    if directory is None or campaign_here(directory) is not None:
-        return _NOTHING
     try:
-        left = safe_file.read(directory)
+        left = _left_driven(config, state)
     except RigctlError:
         return make_safe(config, state, buses, signals)
-    if left is None or not left.driven or left.writer.alive:
-        return _NOTHING
-    return Done("rigctl safe", go_safe(left.devices, left.speedup, signals))
+    return _NOTHING if left is None else Done("rigctl safe", go_safe(left.devices, left.speedup, signals))
 
 
 def _by_campaign(directory: Path, refused: list[str], *, force: bool) -> SafeReport | None:

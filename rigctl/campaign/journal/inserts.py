@@ -83,13 +83,7 @@ class Statements:
         self.insert("events", values)
 
     def add_act(
-        self,
-        verb: str,
-        who: str,
-        argument: str = "",
-        why: str = "",
-        outcome: str = "",
-        **about: float | None,
+        self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "", **about: float | None
     ) -> int:
         """Insert what a person did (`about`: to which `alarm`, for how many `seconds`); return its number."""
         said = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome, **about}

@@ -35,10 +35,12 @@ Shelving = Literal["shelve", "unshelve"]
 class PeopleBook(Book):
     """Writes it. Each call returns only after the record is on disk."""
 
-    def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
+    def act(
+        self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "", **about: float | None
+    ) -> int:
         """Record what a person did, or tried to do, and what came of it; return its number."""
         with transaction(self._connection):
-            return self._do.add_act(verb, who, argument, why, outcome)
+            return self._do.add_act(verb, who, argument, why, outcome, **about)
 
     def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
         """Record that a person has seen an alarm, and that they said so.
@@ -65,8 +67,7 @@ class PeopleBook(Book):
         shelving = verb == "shelve"
         argument = shelved_words(alarm, seconds) if shelving else f"alarm {alarm}"
         outcome = "nobody is told of it until then" if shelving else "people are told of it again"
-        with transaction(self._connection):
-            self._do.add_act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
+        self.act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
         return f"{argument}: {outcome}"
 
     def suggest(self, decision: Decision) -> int:
