@@ -73,7 +73,7 @@ def test_a_doctored_journal_is_found_out(rig, doctored, said):
             "CREATE TABLE upkeep (id, device, kind, at_s, volume_ml);"
             "CREATE TABLE ledger (trial, meter, quantity, amount_micros, estimated);"
             "INSERT INTO starts VALUES (1, 'boot 1'), (2, 'boot 2'); INSERT INTO looks VALUES (1, 103);"
-            """INSERT INTO trials VALUES (1, '{"control_set": ["ca", "b"]}');"""
+            """INSERT INTO trials VALUES (1, '["ca", "b"]');"""
             "INSERT INTO events VALUES (1, 'LOOK', 100, 1), (1, 'PROPOSE', 104, 1), (1, 'ARM', 105, 1);"
             "INSERT INTO doses VALUES ('ca_doser', 100, 100, 50);"
             "INSERT INTO ledger VALUES (1, 'electricity', 1.0, 250000, 0);"

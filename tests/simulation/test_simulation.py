@@ -287,8 +287,8 @@ def test_an_outcome_that_is_lost_or_given_up_early_is_found_out(doctored, clocks
             "INSERT INTO events VALUES (1, 'AWAIT', 100, '2026-01-01T00:00'), (2, 'AWAIT', 100, '2026-01-01T00:00');"
             "INSERT INTO awaited VALUES (1, 'boot 1'), (2, 'boot 1'); INSERT INTO starts VALUES (1, 'boot 1', 0);"
             "INSERT INTO corrections (id, trial, kind, becomes, who, at_s, utc) VALUES "
-            """(1, 1, 'amend', '{"becomes": {"outcomes": {"growth": 7.0}}}', 'anna', 120, '2026-01-01T00:00:20'),"""
-            """(2, 2, 'amend', '{"becomes": {"outcomes": {"growth": null}}}', 'rigctl', 190, '2026-01-01T00:01:30');"""
+            """(1, 1, 'amend', '{"outcomes": {"growth": 7.0}}', 'anna', 120, '2026-01-01T00:00:20'),"""
+            """(2, 2, 'amend', '{"outcomes": {"growth": null}}', 'rigctl', 190, '2026-01-01T00:01:30');"""
         )
         journal.executescript(doctored)
         with pytest.raises(Violation, match=said) if said else nullcontext():
