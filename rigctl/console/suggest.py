@@ -204,7 +204,8 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
         "budget": {
             "total": to_units(loaded.problem.budget),
             "spent": to_units(past.history.spent + past.idle),
-            "predicted_next": proposal.predicted_cost,
+            "predicted_next": proposal.predicted_cost if proposal.cost_known else None,
+            "assumed_next": proposal.assumed_cost,
         },
         **({"now": {name: look.value for name, look in looks.items()}} if (looks := suggestion.decision.looks) else {}),
     }

@@ -111,8 +111,8 @@ def forecast_cost(problem: Problem, before: History, control_set: int, setting: 
         field = cost_field(problem, before)
         mean = float(field.mean(control_set, np.array([setting], dtype=float))[0])
         most = to_units(predicted_upper(problem, before, control_set, setting, field))
-    half = max(most - mean, 0.0)  # two standard deviations
-    return Forecast(mean, half / 2, mean - half, mean + half)
+    half = max(most - mean, 0.0)  # two standard deviations; costs are skewed, so it is as many times less below
+    return Forecast(mean, half / 2, mean * mean / (mean + half) if mean else 0.0, mean + half)
 
 
 def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:

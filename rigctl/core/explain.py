@@ -63,8 +63,7 @@ def explain(
     own = next((r for r in proposal.sets if r.control_set == controlled), None)
     if own is not None and own.mean is not None and own.at == at:
         lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
-    if proposal.predicted_cost is not None:
-        lines.append(f"The trial may cost up to {in_full(proposal.predicted_cost, 4)} {currency}.")
+    lines += _price(proposal, problem, label, currency)
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
         lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
@@ -78,6 +77,19 @@ def explain(
         if report.mean is not None:
             lines.append(f"    at {settings(report.at, units)}")
     return tuple(lines)
+
+
+def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> list[str]:
+    """Say what the trial may cost; if nobody has met that cost, what is assumed."""
+    most = None if proposal.predicted_cost is None else f"{in_full(proposal.predicted_cost, 4)} {currency}"
+    if proposal.cost_known:
+        return [] if most is None else [f"The trial may cost up to {most}."]
+    unknown = f"The cost of {label} is not known yet"
+    if proposal.assumed_cost is not None:
+        return [f"{unknown}. About {in_full(proposal.assumed_cost, 3)} {currency} is assumed, {most} at most."]
+    ceiling = problem.cost_ceiling
+    limit = "" if ceiling is None else f" The trial must not cost more than {in_full(ceiling, 4)} {currency}."
+    return [f"{unknown}, and nothing says what to assume.{limit}"]
 
 
 def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
@@ -226,8 +238,10 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
         lines.append(
             f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
         )
-    if proposal.predicted_cost is not None:
+    if proposal.cost_known and proposal.predicted_cost is not None:
         lines.append(f"It is predicted to cost at most {in_full(proposal.predicted_cost, 4)} {currency}.")
+    elif not proposal.cost_known:
+        lines += _price(proposal, problem, chosen.label, currency)
     for read in proposal.read:
         value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
         lines.append(

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.natural import belief, present
@@ -74,6 +75,10 @@ class Proposal:
     """What a set's hopeful end must exceed to stay eligible, outcome units."""
     predicted_cost: float | None = None
     """Upper prediction of this trial's cost, currency units; None before anything is known of costs."""
+    cost_known: bool = True
+    """Whether its control set has been tried, or costs are told; else `predicted_cost` is an assumption."""
+    assumed_cost: float | None = None
+    """What the trial is assumed to cost where that is not known, currency units; None: nothing says."""
     notes: tuple[str, ...] = ()
     """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
     technical: str = ""
@@ -183,7 +188,16 @@ def next_proposal(
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
     proposal = on_grid(proposal, problem)
     notes = (*proposal.notes, *now.notes)
-    return replace(proposal, notes=notes, read=now.read), json.loads(json.dumps(kept(after, before)))
+    proposal = with_cost(replace(proposal, notes=notes, read=now.read), problem, history)
+    return proposal, json.loads(json.dumps(kept(after, before)))
+
+
+def with_cost(proposal: Proposal, problem: Problem, history: History) -> Proposal:
+    """Return a proposal that says what is assumed of its cost, if that is not known."""
+    if problem.costs_told or history.trials_of(proposal.control_set):
+        return proposal
+    untried = believe(problem, history, "empirical-bernstein")[proposal.control_set]
+    return replace(proposal, cost_known=False, assumed_cost=untried.assumed)
 
 
 def on_grid(proposal: Proposal, problem: Problem) -> Proposal:

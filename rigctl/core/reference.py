@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.costs.fields import predicted_upper
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
@@ -51,7 +52,7 @@ def reference_proposal(
         return None
     control_set, setting = found
     most = predicted_upper(problem, history, control_set, setting)
-    if history.spent >= problem.budget or history.spent + most > problem.budget:
+    if history.spent >= problem.budget or most > left_for_a_trial(problem, history):
         return None
     chosen = problem.space.control_sets[control_set]
     label = chosen.label

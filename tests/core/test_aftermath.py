@@ -77,11 +77,11 @@ def test_nothing_is_expected_before_anything_is_known(problem):
 
 
 def test_a_cost_is_held_against_what_the_set_has_cost(problem):
-    """Mean, and two standard deviations up as the budget counts with."""
+    """Mean, and the most that the budget counts with: somewhat more than two standard deviations, as those are four costs'."""
     history = make_history([(0, (0.5, 0.5), 1.0, cost) for cost in (0.3, 0.32, 0.28, 0.3)])
     expected = forecast_cost(problem, history, 0, (0.5,))
     assert expected.mean == pytest.approx(0.3)
-    assert expected.high == pytest.approx(0.3 + 2 * np.std([0.3, 0.32, 0.28, 0.3], ddof=1), abs=1e-6)
+    assert 2 < (expected.high - 0.3) / np.std([0.3, 0.32, 0.28, 0.3], ddof=1) < 4.5
     assert [expected.verdict(c) for c in (0.2, 0.31, 0.4)] == ["below", "within", "above"]
 
 

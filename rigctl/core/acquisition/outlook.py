@@ -16,7 +16,7 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations, value_at
-from rigctl.core.costs.beliefs import CostBelief, CostBound, believe
+from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, left_in_words
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
@@ -95,13 +95,13 @@ class Context:
         return all(self.spent_on(control_set) <= self.spent_on(i) for i in among)
 
     def affords(self, most: Micros) -> bool:
-        """Tell whether a trial that may cost so much fits what is left of the budget."""
-        return self.history.spent + most <= self.problem.budget
+        """Tell whether a trial may cost so much, by the ceiling and by what is left of the budget."""
+        return most <= left_for_a_trial(self.problem, self.history)
 
     def nothing_fits(self, cheapest: float) -> BudgetSpent:
         """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
-        left = to_units(self.problem.budget - self.history.spent)
-        return BudgetSpent(f"{in_full(left, 6)} left; the cheapest useful trial may cost {in_full(cheapest, 6)}")
+        left = left_in_words(self.problem, self.history)
+        return BudgetSpent(f"{left}; the cheapest useful trial may cost {in_full(cheapest, 6)}")
 
     def attained(self) -> float:
         """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.
@@ -294,7 +294,7 @@ def look(
     costs = believe(problem, history, cost_bound)
     field, moved = cost_field(problem, history), frozenset[int]()
     if problem.costs_by_setting:
-        left = to_units(max(0, problem.budget - history.spent))
+        left = to_units(max(0, left_for_a_trial(problem, history)))
         affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng)
         moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)
         bounds = affordable

@@ -15,7 +15,6 @@ from rigctl.core.acquisition.search import Peak
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import natural_nodes
-from rigctl.core.costs.groups import estimates
 from rigctl.core.experiment.space import Settings
 
 NODES = 8
@@ -43,14 +42,9 @@ def never_tried(outlook: Outlook) -> frozenset[int]:
 
 
 def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
-    """Guess at control sets never tried: as much per variable as the others cost on average, as control adds up."""
-    unknown = never_tried(outlook)
-    sizes = [len(s.indices) for s in outlook.problem.space.control_sets]
-    paid = [
-        e.mean / sizes[i] for i, e in enumerate(estimates(outlook.problem, outlook.history)) if e and i not in unknown
-    ]
-    each = max(float(np.mean(paid)), 1e-6) if paid else 1.0
-    return {i: each * sizes[i] for i in unknown}
+    """Return what control sets never tried are assumed to cost; at first all variables cost the same."""
+    sets, unknown = outlook.problem.space.control_sets, never_tried(outlook)
+    return {i: outlook.costs[i].assumed or 1.0 * len(sets[i].indices) for i in unknown}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, fsum, log, sqrt
+from math import ceil, log, sqrt
 from typing import Literal
 
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+from rigctl.core.costs.parts import Assumed, assumed
+from rigctl.core.costs.spread import Spread, spreads
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
+from rigctl.printable import in_full
 
 CostBound = Literal["hoeffding", "empirical-bernstein"]
 
@@ -26,15 +29,14 @@ class CostBelief:
     lcb: float
     """Lower confidence bound of the mean, never negative; 0 before the first."""
     upper: Micros
-    """What the next trial is predicted to cost at most: two standard deviations above the mean, exact where costs
-    never vary, so that a trial which costs exactly what is left still runs. A set with few trials is taken to vary as
-    the others do."""
+    """What the next trial is predicted to cost at most: one in 44 costs more. Exact where costs never vary, so that a
+    trial which costs exactly what is left still runs. Of a set never tried it is assumed by its variables."""
+    spread: Spread | None = None
+    """How the set's costs are spread; None: it was never tried, or costs are known."""
+    assumed: float | None = None
+    """What a trial of a set never tried is assumed to cost; None: it was tried, or there is nothing to go by."""
 
 
-OWN_SCATTER = 4
-"""From so many trials on a set's costs alone say how much they vary."""
-SHARED_WORTH = 2
-"""Degrees of freedom that what all sets have shown together is worth before that."""
 FREE_SHARE = 0.02
 """Of the dearest set's mean cost."""
 
@@ -77,15 +79,37 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     sets = range(len(problem.space.control_sets))
     if problem.known_costs is not None:
         return tuple(CostBelief(c, c, to_micros(c)) for _, c in zip(sets, problem.known_costs, strict=True))
-    costs = [charges(history, i) for i in sets]
-    dearest = problem.cost_ceiling or max((float(c.max()) for c in costs if c.size), default=0.0)
+    costs = {i: c for i in sets if (c := charges(history, i)).size}
+    dearest = max((float(c.max()) for c in costs.values()), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
-    scatter = _relative_scatter(costs)
-    beliefs = (_belief(c, bound, dearest, log_horizon, scatter) for c in costs)
-    # a charge by estimate may be of half a trial: what a whole one costs at most is no less than the dearest elsewhere
-    vague = [c.size > 0 and not history.costs(i).size for i, c in enumerate(costs)]
-    most = to_micros(dearest)
-    return tuple(replace(b, upper=max(b.upper, most)) if v else b for b, v in zip(beliefs, vague, strict=True))
+    found = [_untried(problem, a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]
+    found = found or [CostBelief(None, 0.0, to_micros(problem.cost_ceiling or 0.0)) for _ in sets]
+    for (i, c), spread in zip(costs.items(), spreads([*costs.values()]), strict=True):
+        belief = _belief(c, bound, problem.cost_ceiling or dearest, log_horizon, spread)
+        # a charge by estimate may be of half a trial: a whole one costs at most no less than the dearest elsewhere
+        vague = not history.costs(i).size
+        found[i] = replace(belief, upper=max(belief.upper, to_micros(dearest))) if vague else belief
+    return tuple(found)
+
+
+def _untried(problem: Problem, guess: Assumed) -> CostBelief:
+    """Believe in what is assumed; a ceiling that is expected to hold makes sure that no trial costs more."""
+    most, ceiling = guess.most, problem.cost_ceiling
+    if ceiling is not None and guess.mean <= ceiling:
+        most = min(most, ceiling)
+    return CostBelief(None, 0.0, to_micros(most), assumed=guess.mean)
+
+
+def left_for_a_trial(problem: Problem, history: History) -> Micros:
+    """Return the most that the next trial may cost: what is left of the budget, or the ceiling if that is less."""
+    left = problem.budget - history.spent
+    return left if problem.cost_ceiling is None else min(left, to_micros(problem.cost_ceiling))
+
+
+def left_in_words(problem: Problem, history: History) -> str:
+    """Say how much the next trial may cost."""
+    most, left = left_for_a_trial(problem, history), problem.budget - history.spent
+    return f"{in_full(to_units(most), 6)} {'left' if most == left else 'allowed for a trial'}"
 
 
 def horizon(problem: Problem, history: History) -> float:
@@ -104,33 +128,11 @@ def horizon(problem: Problem, history: History) -> float:
     return trials + (left / mean if mean > 0 else 0.0)
 
 
-def _relative_scatter(costs: Sequence[FloatArray]) -> float:
-    """Return the variance of repeated trials' costs around their set's mean, as a share of its square, or 0."""
-    repeated = [c for c in costs if c.size > 1 and c.mean() > 0]
-    freedom = sum(c.size - 1 for c in repeated)
-    varying = [c for c in repeated if np.ptp(c) > 0]  # of equal costs `var` may be the rounding of their mean
-    return fsum(float(c.var() * c.size / c.mean() ** 2) for c in varying) / freedom if freedom else 0.0
-
-
-def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, scatter: float) -> CostBelief:
-    n = costs.size
-    if n == 0:
-        return CostBelief(None, 0.0, to_micros(dearest))
-    mean = float(costs.mean())
+def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, how: Spread) -> CostBelief:
+    n, mean = costs.size, float(costs.mean())
     width = dearest * sqrt(2 * log_horizon / n)
     if bound == "empirical-bernstein" and n > 1:
         # The range of n uniform draws falls short of the true one by (n-1)/(n+1) on average.
         spread = float(np.ptp(costs)) * (n + 1) / (n - 1)
         width = min(width, sqrt(2 * float(costs.var()) * log_horizon / n) + 3 * spread * log_horizon / n)
-    return CostBelief(mean, max(mean - width, 0.0), _upper(costs, scatter))
-
-
-def _upper(costs: FloatArray, scatter: float) -> Micros:
-    """Return mean + 2 sd in micro-units; whole numbers throughout, so that equal costs give back exactly themselves."""
-    micros: Sequence[int] = [round(float(c) * MICROS_PER_UNIT) for c in costs]
-    n, total = len(micros), sum(micros)
-    worth = SHARED_WORTH if n < OWN_SCATTER and scatter > 0 else 0
-    if min(micros) == max(micros) and not worth:
-        return micros[0]
-    squares = sum((m - total / n) ** 2 for m in micros) + worth * scatter * (total / n) ** 2
-    return ceil(total / n + 2 * sqrt(squares / (n - 1 + worth)))
+    return CostBelief(mean, max(mean - width, 0.0), ceil(round(how.most * MICROS_PER_UNIT, 3)), how)

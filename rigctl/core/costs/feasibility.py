@@ -12,6 +12,7 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import snapped
+from rigctl.core.costs.beliefs import left_for_a_trial, left_in_words
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, Problem
@@ -38,17 +39,18 @@ def nothing_fits(problem: Problem, history: History) -> str:
     Costs are believed by what was metered, never by a reading, so this is known before anybody looks. Where they depend
     on the setting, the cheapest is sought from `SETTINGS` of the whole range, and on to the ends of each variable.
     """
-    left, least = problem.budget - history.spent, _least_costs(problem, history)
+    left, least = left_for_a_trial(problem, history), _least_costs(problem, history)
     if not least or 0 < left >= min(least.values()):
         return ""
     cheapest = min(least, key=lambda i: least[i])
     label = problem.space.control_sets[cheapest].label
-    return f"{in_full(to_units(left), 6)} left; the cheapest, {label}, may cost {in_full(to_units(least[cheapest]), 6)}"
+    may = in_full(to_units(least[cheapest]), 6)
+    return f"{left_in_words(problem, history)}; the cheapest, {label}, may cost {may}"
 
 
 def everything_fits(problem: Problem, history: History) -> bool:
     """Tell whether what is left buys a trial of any control set, at its cheapest setting at least."""
-    return max(_least_costs(problem, history).values(), default=0) <= problem.budget - history.spent
+    return max(_least_costs(problem, history).values(), default=0) <= left_for_a_trial(problem, history)
 
 
 def _least_costs(problem: Problem, history: History) -> dict[int, Micros]:

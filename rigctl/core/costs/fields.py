@@ -23,7 +23,7 @@ class BelievedCosts:
     means: tuple[float, ...]
     """(m,), currency units, always positive."""
     uppers: tuple[Micros, ...]
-    """(m,), what the next trial is predicted to cost at most; exact where costs never vary."""
+    """(m,), what the next trial is predicted to cost at most; see `CostBelief.upper`."""
     processes: Mapping[int, CostProcess] = field(default_factory=dict)
     """By control set."""
 
@@ -38,7 +38,7 @@ class BelievedCosts:
         return np.zeros(np.shape(settings)) if process is None else process.gradient(settings)
 
     def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return what a trial is predicted to cost at most, currency units, (b,): two standard deviations up."""
+        """Return what a trial is predicted to cost at most, currency units, (b,)."""
         process = self.processes.get(control_set)
         if process is not None:
             return process.upper(settings)
@@ -50,7 +50,7 @@ def cost_field(problem: Problem, history: History) -> CostField:
 
     A control set that was never metered is believed to cost what the cheapest one does: one trial corrects that, while
     a set believed too dear might never be tried. Before anything was metered all cost the same: the ceiling if there is
-    one, else 1. Affordability does not rely on this: `upper` is then the dearest seen.
+    one, else 1. Affordability does not rely on this: `upper` is what its variables suggest (`parts`).
 
     With `cost_model: per-setting` a control set has a log-normal process as soon as there are trials enough whose
     settings and costs are both known, and costs vary.
@@ -94,7 +94,7 @@ def _processes(problem: Problem, history: History) -> dict[int, CostProcess]:
     for number, trials in metered.items():
         settings = np.array([o.x for o in trials], dtype=float)[:, list(problem.space.control_sets[number].indices)]
         costs = np.array([to_units(o.cost) for o in trials])
-        process = cost_process(settings, costs, problem.cost_ceiling, kept[number])
+        process = cost_process(settings, costs, kept[number])
         if process is not None:
             found[number] = process
     history.memo.keep("cost processes", kept)

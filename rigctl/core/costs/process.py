@@ -86,9 +86,7 @@ def fewest(k: int) -> int:
     return k + 2
 
 
-def cost_process(
-    settings: FloatArray, costs: FloatArray, ceiling: float | None = None, memo: Memo | None = None
-) -> CostProcess | None:
+def cost_process(settings: FloatArray, costs: FloatArray, memo: Memo | None = None) -> CostProcess | None:
     """Return one set's process; None where a constant says as much: too few trials, or all at the same cost.
 
     Hyper-parameters are those of the first k + 2 trials, or of a quarter more, or of a quarter more than that ...: a
@@ -97,7 +95,6 @@ def cost_process(
     Args:
         settings: (n, k), unit cube, as measured, in order of the trials.
         costs: (n,), currency units, >= 0.
-        ceiling: the dearest a trial can be, currency units, if known.
         memo: of the history behind them; saves the learning.
     """
     n, k = settings.shape
@@ -107,7 +104,7 @@ def cost_process(
     learned, floor = _learned(settings[:step], costs[:step], memo or Memo())
     rows = _thinned(n, MOST_ROWS)
     posterior = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), OPTIONS, learned, refit=False)
-    return CostProcess(posterior, log(FARTHEST * costs.max() if ceiling is None else ceiling))
+    return CostProcess(posterior, log(FARTHEST * costs.max()))
 
 
 def _step(costs: FloatArray, k: int) -> int:

@@ -134,7 +134,9 @@ class Problem:
     """The worst value the outcome can take, its own units; None: a bound from the data, re-estimated."""
     model: ModelOptions = field(default_factory=ModelOptions)
     cost_ceiling: float | None = None
-    """The dearest a trial can be, currency units; None: the dearest metered so far."""
+    """The most that a trial may cost, currency units: nothing is played that may cost more; None: what is left."""
+    forecast_costs: tuple[float, ...] | None = None
+    """(m,), currency units: what a trial of each set likely costs, as far as the configuration tells."""
     known_costs: tuple[float, ...] | None = None
     """(m,), currency units, for benches by hand that know them; None: learned from the meters."""
     cost_model: Literal["per-set", "per-setting"] = "per-set"

@@ -17,7 +17,7 @@ import numpy as np
 from rigctl.core.acquisition.outlook import first_point, sobol_seed_of
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import best_bounds
-from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.beliefs import believe, left_for_a_trial, left_in_words
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import ControlSet, Space
@@ -72,12 +72,13 @@ class CocaBo:
             BudgetSpent: nothing fits the remaining budget.
         """
         sobol_seed, sets = sobol_seed_of(state, rng), problem.space.control_sets
-        costs, left = [c.upper for c in believe(problem, history, "hoeffding")], problem.budget - history.spent
+        costs, left = [c.upper for c in believe(problem, history, "hoeffding")], left_for_a_trial(problem, history)
         playable = [i for i in range(len(sets)) if i not in problem.unavailable]
         fitting = [i for i in playable if costs[i] <= left]
         if not fitting or left <= 0:
             least = to_units(min((costs[i] for i in playable), default=0))
-            raise BudgetSpent(f"{in_full(to_units(left), 6)} left; the cheapest trial may cost {in_full(least, 6)}")
+            left_told = left_in_words(problem, history)
+            raise BudgetSpent(f"{left_told}; the cheapest trial may cost {in_full(least, 6)}")
         models = dict(state.get("models", {}))
         few = [i for i in fitting if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
         if few:

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from rigctl.core.bounds.grid import sobol
-from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.beliefs import believe, left_for_a_trial, left_in_words
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_units
-from rigctl.core.policy import BudgetSpent, Proposal, validate
+from rigctl.core.policy import BudgetSpent, Proposal, validate, with_cost
 from rigctl.printable import in_full
 
 NAME = "fallback"
@@ -31,19 +31,19 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         BudgetSpent: no control set fits the remaining budget.
     """
     beliefs = believe(problem, history, "hoeffding")
-    left = problem.budget - history.spent
+    left = left_for_a_trial(problem, history)
     playable = [i for i in range(len(beliefs)) if i not in problem.unavailable]
     fitting = [i for i in playable if beliefs[i].upper <= left]
     if not fitting or left <= 0:
         cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
         label = problem.space.control_sets[cheapest].label
         least = in_full(to_units(beliefs[cheapest].upper), 6)
-        raise BudgetSpent(f"{in_full(to_units(left), 6)} left; the cheapest, {label}, takes {least}")
+        raise BudgetSpent(f"{left_in_words(problem, history)}; the cheapest, {label}, takes {least}")
     chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
     label = problem.space.control_sets[chosen].label
-    return Proposal(
+    proposal = Proposal(
         trial=len(history) + 1,
         policy=NAME,
         phase="explore",
@@ -51,8 +51,9 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         setting=setting,
         reason=f"the policy did not choose this trial, so {label} is tried, which had the fewest trials",
         technical=f"{reason}; exploring the control set tried least",
-        predicted_cost=to_units(beliefs[chosen].upper),
+        predicted_cost=to_units(beliefs[chosen].upper) or None,
     )
+    return with_cost(proposal, problem, history)
 
 
 def repeat(problem: Problem, history: History, last: Proposal, reason: str) -> Proposal | None:
@@ -60,7 +61,7 @@ def repeat(problem: Problem, history: History, last: Proposal, reason: str) -> P
     if validate(last, problem):
         return None
     upper = believe(problem, history, "hoeffding")[last.control_set].upper
-    left = problem.budget - history.spent
+    left = left_for_a_trial(problem, history)
     if left <= 0 or upper > left:
         return None
     return replace(

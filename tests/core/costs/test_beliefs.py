@@ -42,17 +42,20 @@ def test_equal_costs_predict_exactly_themselves(problem):
     assert believe(problem, history, "hoeffding")[0].upper == to_micros("0.1")
 
 
-def test_varying_costs_are_predicted_two_deviations_up(problem):
-    """The prediction leaves room for what a trial has been seen to vary."""
+def test_two_trials_that_differ_forbid_no_third(problem):
+    """The prediction leaves room for what a trial has been seen to vary, but for no more than four times the dearest."""
     history = make_history([(0, X, 1.0, 1.0), (0, X, 1.0, 3.0)])
-    assert believe(problem, history, "hoeffding")[0].upper == pytest.approx(to_micros(2 + 2 * sqrt(2)), abs=1)
+    assert to_micros(2 + 2 * sqrt(2)) < believe(problem, history, "hoeffding")[0].upper <= to_micros(4 * 3.0)
 
 
-def test_a_set_never_tried_may_cost_nothing_or_the_dearest(problem):
-    """Optimism chooses it, affordability assumes the worst seen."""
+def test_a_set_never_tried_is_assumed_to_cost_what_its_variables_do(problem):
+    """Nobody knows its mean: a variable that another set has paid for counts at that, the other at as much."""
     history = make_history([(0, X, 1.0, 0.7)])
-    untried = believe(problem, history, "hoeffding")[2]
-    assert (untried.mean, untried.lcb, untried.upper) == (None, 0.0, to_micros("0.7"))
+    untried = believe(problem, history, "hoeffding")
+    assert [(b.mean, b.lcb) for b in untried[1:]] == [(None, 0.0)] * 2
+    assert [b.assumed for b in untried] == [None, pytest.approx(0.7, rel=0.02), pytest.approx(1.4, rel=0.02)]
+    assert untried[1].upper > to_micros(3 * 0.7)
+    assert untried[2].upper > to_micros(2 * 1.4)
 
 
 def test_unknown_costs_do_not_teach(problem):
@@ -101,8 +104,7 @@ def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
     """One trial shows no scatter; taken for exact it would overspend. From a few trials on its own costs count."""
     varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
     few = believe(problem, charged(*varying, (1, 2.0, True)), "hoeffding")[1]
-    scatter = 0.1 / 4
-    assert few.upper == pytest.approx(to_micros(2.0 * (1 + 2 * sqrt(scatter))), abs=1)
+    assert to_micros(2.0 * (1 + 2 * 0.158)) < few.upper < to_micros(2.0 * (1 + 6 * 0.158))
     several = believe(problem, charged(*varying, *[(1, 2.0, True)] * 4), "hoeffding")[1]
     assert several.upper == to_micros(2)
 
@@ -172,12 +174,13 @@ def test_a_single_trial_and_a_pair_say_how_much_costs_vary(problem):
     """One alone says nothing, nor do free ones; two do, and count with two degrees of freedom elsewhere."""
     assert believe(problem, charged((0, 0.7, True)), "hoeffding")[0].upper == 700_000
     pair = charged((0, 0.8, True), (0, 1.2, True), (1, 2.0, True))
-    assert believe(problem, pair, "hoeffding")[1].upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(0.08))), abs=1)
+    beside = believe(problem, pair, "hoeffding")[1].upper
+    assert to_micros(2 * (1 + 2 * sqrt(0.08))) < beside <= to_micros(4 * 2.0)
     beside_free = History((*pair.observations, *charged(*[(2, 0.0, True)] * 5).observations))
     assert believe(problem, beside_free, "hoeffding")[1].upper == believe(problem, pair, "hoeffding")[1].upper
     varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
     steady = believe(problem, charged(*varying, (1, 2.0, True), (1, 2.0, True)), "hoeffding")[1]
-    assert steady.upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(2 * 0.02 / 3))), abs=1)
+    assert to_micros(2.0) < steady.upper < beside
 
 
 @pytest.mark.parametrize(("cost", "trials"), [(0.000023, (2, 7)), (0.000962, (3, 3)), (9.193853, (2, 6))])

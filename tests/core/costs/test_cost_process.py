@@ -117,14 +117,10 @@ def test_free_trials_break_nothing(free):
 
 
 def test_nothing_is_predicted_dearer_than_can_be():
-    """The ceiling where there is one, else a hundred times the dearest; the mean is flat there."""
+    """A hundred times the dearest is the most; the mean is flat there."""
     x, costs = np.array([[0.4], [0.41], [0.42], [0.43]]), np.array([0.1, 0.3, 1.0, 3.0])
     far = np.array([[0.8]])
     assert cost_process(x, costs).upper(far)[0] <= 100.0 * 3.0 * (1 + 1e-12)
-    capped = cost_process(x, costs, ceiling=0.5)
-    assert capped.upper(far)[0] == pytest.approx(0.5)
-    assert capped.mean(np.array([[0.43]]))[0] == pytest.approx(0.5)
-    assert capped.gradient(np.array([[0.43]]))[0, 0] == 0.0
 
 
 @share(0.15)
@@ -170,11 +166,11 @@ def test_known_costs_are_flat(problem):
 
 
 def test_a_set_never_tried_may_be_as_cheap_as_the_cheapest(problem):
-    """Its mean is the smallest mean seen, what it may cost the dearest seen; before anything, all are alike."""
+    """Its mean is the smallest seen, what it may cost is no less than its parts cost elsewhere; at first all are alike."""
     field = cost_field(problem, make_history([(0, X, 1.0, 0.7), (1, X, 1.0, 0.3)]))
     at = np.array([[0.5, 0.5]])
     assert field.mean(2, at)[0] == 0.3
-    assert field.upper(2, at)[0] == 0.7
+    assert field.upper(2, at)[0] > 0.7 + 0.3
     for ceiling, expected in ((None, 1.0), (2.5, 2.5)):
         fresh = cost_field(replace(problem, cost_ceiling=ceiling), History())
         assert [fresh.mean(i, at)[0] for i in range(3)] == [expected] * 3
