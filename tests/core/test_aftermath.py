@@ -77,7 +77,7 @@ def test_nothing_is_expected_before_anything_is_known(problem):
 
 
 def test_a_cost_is_held_against_what_the_set_has_cost(problem):
-    """Mean, and the most that the budget counts with: somewhat more than two standard deviations, as those are four costs'."""
+    """Mean, and the most that the budget counts with: of four costs more than two standard deviations up."""
     history = make_history([(0, (0.5, 0.5), 1.0, cost) for cost in (0.3, 0.32, 0.28, 0.3)])
     expected = forecast_cost(problem, history, 0, (0.5,))
     assert expected.mean == pytest.approx(0.3)

@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+from rigctl.core.costs.spread import FARTHEST as DEARER
+from rigctl.core.costs.spread import TAIL
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -59,10 +61,17 @@ class CostProcess:
         return np.asarray(np.exp(np.clip(self._log_mean(settings), log(LEAST), self.most)))
 
     def upper(self, settings: FloatArray) -> FloatArray:
-        """Return what is two standard deviations of the logarithm above its mean, currency units, (b,)."""
-        variance = np.square(self.posterior.sd(settings)) + self.noise
-        log_upper = self.posterior.mean(settings) + 2 * np.sqrt(variance)
-        return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most)))
+        """Return what one trial in 44 costs more than, currency units, (b,), by Student's t of the logarithm.
+
+        A process of few trials is too sure of itself, so it varies no less than its own errors of leaving one out.
+        """
+        from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
+
+        p = self.posterior
+        errors = p.hyperparameters.y_scale * p.alpha / p.K_inv.diagonal()
+        variance = np.maximum(np.square(p.sd(settings)) + self.noise, np.square(errors).mean())
+        log_upper = p.mean(settings) - stdtrit(len(errors) - 1, TAIL) * np.sqrt(variance)
+        return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most + log(DEARER / FARTHEST))))
 
     def gradient(self, settings: FloatArray) -> FloatArray:
         """Return the derivative of `mean` by the setting, (b, k)."""

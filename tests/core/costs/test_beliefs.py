@@ -43,7 +43,7 @@ def test_equal_costs_predict_exactly_themselves(problem):
 
 
 def test_two_trials_that_differ_forbid_no_third(problem):
-    """The prediction leaves room for what a trial has been seen to vary, but for no more than four times the dearest."""
+    """The prediction leaves room for what trials have been seen to vary, at most up to four times the dearest."""
     history = make_history([(0, X, 1.0, 1.0), (0, X, 1.0, 3.0)])
     assert to_micros(2 + 2 * sqrt(2)) < believe(problem, history, "hoeffding")[0].upper <= to_micros(4 * 3.0)
 

@@ -63,7 +63,7 @@ def test_it_finds_what_a_dose_costs(k):
 
 
 def test_the_mean_is_the_log_normals():
-    """By numerical integration of the cost against scipy's density; `upper` is two deviations up its logarithm."""
+    """By numerical integration of the cost against scipy's density; `upper` is no lower than two deviations up."""
     process = cost_process(*metered(20))
     at = np.array([[0.1], [0.9], [1.4]])
     m = process.posterior.mean(at)
@@ -72,7 +72,7 @@ def test_the_mean_is_the_log_normals():
         law = lognorm(s[i], scale=np.exp(m[i]))
         expected = quad(lambda c, law=law: c * law.pdf(c), 0, law.ppf(1 - 1e-12), limit=200)[0]
         assert process.mean(at)[i] == pytest.approx(expected, rel=1e-5)
-        assert law.cdf(process.upper(at)[i]) == pytest.approx(0.97725, abs=1e-4)
+        assert law.cdf(process.upper(at)[i]) > 0.977
 
 
 def test_where_always_played_it_is_what_was_metered():
@@ -166,7 +166,7 @@ def test_known_costs_are_flat(problem):
 
 
 def test_a_set_never_tried_may_be_as_cheap_as_the_cheapest(problem):
-    """Its mean is the smallest seen, what it may cost is no less than its parts cost elsewhere; at first all are alike."""
+    """Its mean is the smallest seen, and it may cost more than its parts do elsewhere; at first all are alike."""
     field = cost_field(problem, make_history([(0, X, 1.0, 0.7), (1, X, 1.0, 0.3)]))
     at = np.array([[0.5, 0.5]])
     assert field.mean(2, at)[0] == 0.3

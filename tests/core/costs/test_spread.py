@@ -1,0 +1,138 @@
+"""What trials cost at most, by simulation, and what is assumed of control sets that nobody has tried."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.costs.beliefs import believe, left_for_a_trial
+from rigctl.core.costs.spread import Spread, spreads
+from rigctl.core.experiment.history import History
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policies.fallback import fallback
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.ucb_cvs import UcbCvs
+from rigctl.core.policy import BudgetSpent, next_proposal, trial_rng
+from tests.bench.measure_costs import LAWS, by_setting, measured, never_tried
+from tests.core.conftest import make_history
+
+X = (0.5, 0.5)
+
+
+@pytest.mark.parametrize("count", [3, 10])
+@pytest.mark.parametrize("law", ["normal, sd 20 %", "log-normal, sd 0.5", "log-normal, sd 1", "Student t of 3, 10 %"])
+def test_trials_are_seldom_dearer_than_at_most(law, count):
+    """One in 44 is promised; of few and skewed costs it is twice as many at the very most, and the mean is known."""
+    above, within, bias = measured(LAWS[law], 7, count, 60)
+    assert 0.008 < above < 0.055 if count == 3 else 0.01 < above < 0.035
+    assert within > 0.85
+    assert abs(bias) < 0.1
+
+
+def test_trials_are_seldom_dearer_than_at_most_at_their_setting():
+    """Where costs depend on the setting, a process of ten trials is not surer of itself than its own errors let it."""
+    assert by_setting(LAWS["normal, sd 20 %"], 10, 60)[0] < 0.05
+    assert by_setting(LAWS["log-normal, sd 0.5"], 10, 60)[0] < 0.05
+
+
+def test_the_currency_does_not_change_what_is_predicted():
+    """The same costs in another currency give the same bounds in that currency."""
+    rng = np.random.default_rng(3)
+    costs = [np.exp(rng.normal(size=n)) for n in (2, 5, 9)]
+    for here, there in zip(spreads(costs), spreads([150.0 * c for c in costs]), strict=True):
+        assert there.most == pytest.approx(150.0 * here.most)
+        assert there.error == pytest.approx(here.error)
+
+
+def test_one_set_that_never_varies_is_exact_beside_others_that_do():
+    """From four equal costs on a set has no spread; a mean that is known has no interval either."""
+    steady, varying = spreads([np.full(4, 2.0), np.array([1.0, 1.3, 0.8])])
+    assert steady == Spread(2.0)
+    assert steady.interval(2.0, 0.95) == (2.0, 2.0)
+    low, high = varying.interval(1.03, 0.95)
+    assert low < 1.03 < high < varying.most
+
+
+def test_free_trials_break_no_bound():
+    """Zero has no logarithm; every bound stays finite, and no lower than what was seen."""
+    for costs in ([np.zeros(3)], [np.array([0.0, 0.0, 5.0]), np.zeros(2)], [np.array([0.0, 1e-6])]):
+        for c, found in zip(costs, spreads(costs), strict=True):
+            assert np.isfinite(found.most)
+            assert c.max() * 0.99 <= found.most <= 4.001 * c.max()
+
+
+def test_sets_never_tried_cost_less_than_assumed_at_most():
+    """Variables whose parts differ twofold: hardly any set is dearer, and after a few sets the guess is not wild."""
+    for tried, farthest in ((1, 5.0), (8, 2.5)):
+        above, factor = never_tried(100, 0.7, tried)
+        assert above < 0.04
+        assert factor < farthest
+
+
+def test_a_forecast_says_how_costs_compare_and_the_meters_what_they_amount_to(problem):
+    """Before a trial the forecast is assumed; after one, in proportion to what was metered."""
+    told = replace(problem, forecast_costs=(1.0, 3.0, 4.0))
+    assert [b.assumed for b in believe(told, History(), "hoeffding")] == [1.0, 3.0, 4.0]
+    after = believe(told, make_history([(0, X, 1.0, 2.0)]), "hoeffding")
+    assert [b.assumed for b in after] == [None, pytest.approx(6.0, rel=0.02), pytest.approx(8.0, rel=0.02)]
+
+
+# The most that a trial may cost ---------------------------------------------------------------------------------------
+
+
+def test_a_trial_may_cost_the_ceiling_or_what_is_left(problem):
+    """Whichever is less."""
+    history = make_history([(0, X, 1.0, 7.0)])
+    assert [left_for_a_trial(replace(problem, cost_ceiling=c), history) for c in (None, 2.0, 5.0)] == [
+        to_micros(3),
+        to_micros(2),
+        to_micros(3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "policy", [LikelyMaximisers(), ExploreThenCommit(), GittinsIndex(), UcbCvs()], ids=lambda p: p.name
+)
+def test_a_set_that_may_cost_more_than_a_trial_may_is_not_played(policy, problem):
+    """It was dearer once, or its variables are elsewhere; all money goes to the others."""
+    limited = replace(problem, cost_ceiling=1.0, budget=to_micros(12))
+    history = make_history([(0, X, 0.2, 0.4), (1, X, 0.3, 0.5), (2, X, 0.9, 1.5), (0, (0.1, 0.3), 0.5, 0.4)])
+    state = None
+    for _ in range(4):
+        proposal, state = next_proposal(policy, state, limited, history, trial_rng(0, len(history) + 1))
+        assert proposal.control_set != 2
+        assert proposal.predicted_cost <= 1.0
+        history = make_history(
+            [
+                *((o.control_set, o.x, o.y, to_units(o.cost)) for o in history.observations),
+                (proposal.control_set, X, 0.5, 0.45),
+            ]
+        )
+    with pytest.raises(BudgetSpent):
+        next_proposal(policy, None, replace(limited, cost_ceiling=0.3), history, trial_rng(0, 9))
+    with pytest.raises(BudgetSpent):
+        fallback(replace(limited, cost_ceiling=0.3), history, trial_rng(0, 9), "")
+
+
+def test_a_set_never_tried_is_not_begun_when_its_parts_could_pass_the_rest(problem):
+    """Two of its three variables cost more elsewhere than is left; the rest goes to what is known to fit."""
+    history = make_history([(0, X, 0.2, 0.2), (0, X, 0.2, 0.2), (1, X, 0.3, 9.0)])
+    proposal, _ = next_proposal(UcbCvs(), None, replace(problem, budget=to_micros(15)), history, trial_rng(0, 4))
+    assert proposal.control_set == 0
+
+
+def test_a_proposal_says_that_its_cost_is_an_assumption(problem):
+    """Of a set never tried: nothing while nothing is known, then what its variables suggest; never of one tried."""
+    first, state = next_proposal(UcbCvs(), None, problem, History(), trial_rng(0, 1))
+    assert (first.cost_known, first.assumed_cost, first.predicted_cost) == (False, None, None)
+    limited = replace(problem, cost_ceiling=2.0)
+    assert next_proposal(UcbCvs(), None, limited, History(), trial_rng(0, 1))[0].predicted_cost == 2.0
+    history = make_history([(first.control_set, X, 0.2, 0.2)])
+    second, _ = next_proposal(UcbCvs(), state, problem, history, trial_rng(0, 2))
+    assert second.control_set != first.control_set
+    assert not second.cost_known
+    assert 0.1 < second.assumed_cost < second.predicted_cost
+    told = next_proposal(UcbCvs(), None, replace(problem, known_costs=(1.0, 1.0, 2.0)), History(), trial_rng(0, 1))[0]
+    assert (told.cost_known, told.assumed_cost) == (True, None)
