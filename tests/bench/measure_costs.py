@@ -1,7 +1,8 @@
 """Measure how often a trial costs more than "at most", and how well mean costs are known.
 
 Control sets of which each was played a number of times cost 1, 2, 3 ... on average; then each is played once more. Two
-standard deviations of a normal promise that one trial in 44 (2.3 %) costs more. Then the same of costs that depend on the setting, and of control sets that were never tried.
+standard deviations of a normal promise that one trial in 44 (2.3 %) costs more. Then the same of costs that depend on
+the setting, and of control sets that were never tried.
 
 `python -m tests.bench.measure_costs`
 """

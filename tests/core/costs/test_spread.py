@@ -117,10 +117,12 @@ def test_a_set_that_may_cost_more_than_a_trial_may_is_not_played(policy, problem
 
 
 def test_a_set_never_tried_is_not_begun_when_its_parts_could_pass_the_rest(problem):
-    """Two of its three variables cost more elsewhere than is left; the rest goes to what is known to fit."""
-    history = make_history([(0, X, 0.2, 0.2), (0, X, 0.2, 0.2), (1, X, 0.3, 9.0)])
-    proposal, _ = next_proposal(UcbCvs(), None, replace(problem, budget=to_micros(15)), history, trial_rng(0, 4))
-    assert proposal.control_set == 0
+    """The dearest trial so far would fit, but both variables together could cost more than is left."""
+    history = make_history([(0, X, 0.2, 0.2), (0, X, 0.2, 0.2), (1, X, 0.3, 3.0)])
+    for budget, begun in ((7.4, False), (30, True)):
+        asked = replace(problem, budget=to_micros(budget))
+        proposal, _ = next_proposal(UcbCvs(), None, asked, history, trial_rng(0, 4))
+        assert (proposal.control_set == 2) == begun
 
 
 def test_a_proposal_says_that_its_cost_is_an_assumption(problem):
