@@ -42,7 +42,7 @@ COLUMNS = frozenset(
 
 MOST_SAMPLE = 10_000_000
 """Characters of a file with a sample of what varies naturally."""
-_NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "cost_ceiling", "costs")
+_NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "costs")
 """Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
 
@@ -55,8 +55,8 @@ def build_problem(context: Context) -> Problem | None:
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
-    budget = context.money(("budget",), config.budget)
-    ceiling = None if config.cost_ceiling is None else to_units(context.money(("cost_ceiling",), config.cost_ceiling))
+    budget, most = context.money(("budget",), config.budget["total"]), config.budget.get("max_per_trial")
+    ceiling = None if most is None else to_units(context.money(("budget", "max_per_trial"), most))
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)

@@ -78,6 +78,8 @@ class Draft:
     currency: str | None = None
     budget: str | None = None
     """A bare amount."""
+    max_per_trial: str | None = None
+    """A bare amount; None: no trial is limited."""
     outcome: OutcomeDraft | None = None
     variables: tuple[VariableDraft, ...] = ()
     per_trial: str | None = None

@@ -101,6 +101,13 @@ def _samples(value: Any) -> list[float | str] | dict[str, str]:
     raise ValueError("must be a list of measured values, or {file: water.csv, column: ph}")
 
 
+def _budget(value: Any) -> dict[str, str]:
+    parts = value if isinstance(value, dict) else {"total": value}
+    if "total" not in parts or not set(parts) <= {"total", "max_per_trial"}:
+        raise ValueError("must be an amount such as 40 EUR, or {total: 40 EUR, max_per_trial: 2 EUR}")
+    return {key: _text_of(PER_TRIAL)(amount) for key, amount in parts.items()}
+
+
 def _currency(value: Any) -> str:
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha() and value.isupper()):
         raise ValueError("must be a three-letter code such as EUR")
@@ -177,6 +184,18 @@ Time = Annotated[
 ]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
+_MONEY: Final = {"type": "string", "pattern": _AMOUNT, "examples": ["40 EUR"]}
+_BUDGET: Final = {
+    "type": "object",
+    "properties": {
+        "total": {**_MONEY, "description": "Of the whole campaign."},
+        "max_per_trial": {**_MONEY, "description": "Of one trial: nothing is played that may cost more."},
+    },
+    "description": "What the whole campaign may cost, and one of its trials.",
+    "required": ["total"],
+    "additionalProperties": False,
+}
+Budget = Annotated[dict[str, str], PlainValidator(_budget), WithJsonSchema({"anyOf": [_MONEY, _BUDGET]})]
 Effect = Annotated[str, PlainValidator(_text_of(EFFECT)), _form(EFFECT)]
 Rate = Annotated[str, PlainValidator(_text_of(RATE)), _form(RATE)]
 Used = Annotated[str, PlainValidator(_text_of(USED)), _form(USED, VOLUME.example)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rigctl.core.experiment.problem import Problem
@@ -107,6 +107,16 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
     meters = tuple(_meter(meter, least_s, likely_s, volumes) for meter in spec.meters)
     told = {cap.name: found for cap, found in capped if cap in spec.caps}
     return Forecast(budget, least_s, likely_s, meters, daily, max_trials, told)
+
+
+def by_control_set(spec: RigSpec, problem: Problem) -> tuple[float, ...] | None:
+    """Return what a trial of each control set likely costs, currency units; None where a meter cannot be foretold."""
+    if not spec.devices:
+        return None
+    space = problem.space
+    alone = (replace(problem, space=replace(space, control_sets=(s,))) for s in space.control_sets)
+    told = [forecast(spec, one) for one in alone]
+    return None if told[0].unknown else tuple(f.likely or 0.0 for f in told)
 
 
 def _ramp_s(spec: RigSpec) -> float:

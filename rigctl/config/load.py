@@ -16,6 +16,7 @@ from rigctl.config.build_telling import build_telling
 from rigctl.config.document import Document, parse
 from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
+from rigctl.config.forecast import by_control_set
 from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.reach import check_budget
 from rigctl.config.shape import check_shape, make_policy
@@ -122,6 +123,8 @@ def load_text(
     rig = with_windows(context, build_rig(context, registry), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
+    if problem is not None and not context.findings:
+        problem = dataclasses.replace(problem, forecast_costs=by_control_set(rig, problem))
     if to_run and problem is not None:
         check_budget(context, rig, problem)
     policy = _policy(config.policy, findings)
@@ -171,7 +174,8 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
         if key == "budget" and value is not None and not value.strip().endswith(tuple(ascii_letters)):
             value = f"{value} {data.get('currency')}"  # on a command line the rig's one currency goes without saying
         if value is not None:
-            data[key] = value
+            given = data.get(key)
+            data[key] = {**given, "total": value} if key == "budget" and isinstance(given, dict) else value
             origins[(key,)] = f"--{key.replace('_', '-')}"
     if overrides.speedup is not None:
         clock = data.get("clock")

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 
 from rigctl.config.fields import (
     Actuators,
+    Budget,
     ControlSets,
     Currency,
     Duration,
@@ -331,8 +332,8 @@ class RigConfig(Section):
     """Name of the rig; its state lives in ./state/<rig>."""
     currency: Currency
     """The one currency of budget, prices and costs."""
-    budget: Money
-    """What the whole campaign may cost."""
+    budget: Budget
+    """What the whole campaign may cost: 40 EUR; or {total: 40 EUR, max_per_trial: 2 EUR}, and what a trial may cost."""
     seed: int = Field(default=0, ge=0, lt=2**63)
     """The one source of randomness: same seed and history, same decision."""
     max_trials: int | None = Field(default=None, ge=1)
@@ -361,8 +362,6 @@ class RigConfig(Section):
     """What a trial costs."""
     costs: Literal["per-set", "per-setting"] = "per-set"
     """Whether a control set's trials have one mean cost, or the setpoints matter too (dosing more costs more)."""
-    cost_ceiling: Money | None = None
-    """The dearest a trial can be; without it the dearest so far."""
     known_costs: dict[str, Money] = Field(default_factory=dict)
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None

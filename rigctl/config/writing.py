@@ -66,12 +66,17 @@ def _head(draft: Draft) -> list[str]:
         "",
         _line(f"rig: {name}", f"what is recorded is kept in ./state/{name}"),
         _line(f"currency: {currency}", "of every amount in this file"),
-        _line(f"budget: {draft.budget} {currency}", "of the whole campaign; it is never exceeded knowingly"),
+        _line(f"budget: {_budget(draft)}", "of the whole campaign; it is never exceeded knowingly"),
         _line("# max_trials: 30", "ends the campaign after so many trials, whatever is left"),
         _line("# seed: 1", "another seed, other first trials; 0 unless given"),
         _line("# today: {control: [...], at: {...}}", "how it is run today: recommendations compare with it"),
         _line("# policy: {name: value-per-cost}", "who decides; `likely-maximisers` unless given"),
     ]
+
+
+def _budget(draft: Draft) -> str:
+    total, most = f"{draft.budget} {draft.currency}", draft.max_per_trial
+    return total if most is None else f"{{total: {total}, max_per_trial: {most} {draft.currency}}}"
 
 
 def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:

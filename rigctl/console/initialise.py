@@ -35,6 +35,7 @@ class Said:
     name: str | None = None
     currency: str | None = None
     budget: str | None = None
+    max_per_trial: str | None = None
     outcome: str | None = None
     variables: tuple[str, ...] = ()
     per_trial: str | None = None
@@ -180,6 +181,9 @@ def _flags(said: Said, file: Path, devices: Sequence[Device], *, places: bool = 
         name=read("--name", said.name or _name_from(file), answers.name_of),
         currency=currency,
         budget=read("--budget", said.budget, lambda t: answers.amount_of(t, currency, or_nothing=False)),
+        max_per_trial=read(
+            "--max-per-trial", said.max_per_trial, lambda t: answers.amount_of(t, currency, or_nothing=False)
+        ),
         outcome=read("--outcome", said.outcome, lambda t: answers.outcome_of(t, devices, places=places)),
         per_trial=read("--per-trial", said.per_trial, price()),
         per_hour=read("--per-hour", said.per_hour, price("/h")),

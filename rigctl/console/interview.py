@@ -177,6 +177,11 @@ class Interview:
                 f"Each trial, once, in {code}", lambda t: answers.amount_of(t, code, or_nothing=False), "0.05"
             )
             draft = replace(draft, per_trial=price)
+        told = all(v.cost is not None for v in draft.variables) if draft.by_hand else draft.energy_price is None
+        if draft.max_per_trial is None and not told:
+            read = _or_none(lambda t: answers.amount_of(t, code, or_nothing=False))
+            most = self.ask(f"What may one trial cost at most, in {code}; Enter: whatever is left", read, "")
+            draft = replace(draft, max_per_trial=most)
         return draft
 
     def _budget(self, draft: Draft) -> Draft:

@@ -124,10 +124,23 @@ def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
     out += [*_worth(loaded), *_referring(loaded)]
     if not told.meters:
-        return [*out, "What a trial costs is not known beforehand: known_costs can say."]
+        out.append("What a trial costs is not known beforehand: known_costs can say.")
+        return [*out, *_limited(told, loaded)]
     out.append(_cost(told, loaded.currency))
     bought = _bought(told, loaded)
-    return [*out, bought] if bought else out
+    return [*out, *([bought] if bought else []), *_limited(told, loaded)]
+
+
+def _limited(told: Forecast, loaded: LoadedConfig) -> list[str]:
+    """Say what one trial may cost; ask for that where nothing else says what the first ones cost."""
+    ceiling = loaded.problem.cost_ceiling
+    if ceiling is not None:
+        stopped = "; a trial that passes that is stopped" if loaded.wired else ""
+        return [f"A trial may cost {in_full(ceiling, 6)} {loaded.currency} at most{stopped}."]
+    if told.meters and not told.unknown:
+        return []
+    total = f"{in_full(told.budget, 6)} {loaded.currency}"
+    return [f"Say what one trial may cost: `budget: {{total: {total}, max_per_trial: ...}}`."]
 
 
 def _duration(told: Forecast, loaded: LoadedConfig) -> str:
@@ -204,6 +217,7 @@ def to_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:
         "cost": {
             "currency": loaded.currency,
             "least": told.least,
+            "max_per_trial": loaded.problem.cost_ceiling,
             "likely": told.likely,
             "unknown": told.unknown,
             "meters": told.meters,

@@ -26,7 +26,7 @@ MISTAKES = {
     "price per what": ("0.31 EUR/kWh", "0.31 EUR/h", "13: meters[0].price", 'such as "0.31 EUR/kWh"'),
     "price of nothing": ("0.31 EUR/kWh", "0.31 EUR", "13: meters[0].price", "a price per energy"),
     "budget": ("budget: 12 EUR", "budget: 12 USD", "3: budget", "must be in the rig's currency EUR"),
-    "no ceiling": ("budget: 12 EUR", "budget: 12 EUR\ncost_ceiling: 0 EUR", "4: cost_ceiling", "more than nothing"),
+    "no limit": ("budget: 12 EUR", "budget: {total: 9 EUR, max_per_trial: 0 EUR}", "3: budget.max_per_trial", "more"),
     "empty budget": ("budget: 12 EUR", "budget: 0 EUR", "3: budget", "must be more than nothing"),
     "currency": ("currency: EUR", "currency: euro", "2: currency", "must be a three-letter code such as EUR"),
     "sensor": ("sensor: camera", "sensor: camra", "8: outcome.sensor", 'did you mean "camera"?'),

@@ -184,10 +184,27 @@ def test_the_prior_can_be_chosen():
 
 def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
     """Costs that are known beforehand are given by control set, in any order."""
-    text = BY_HAND + "known_costs: {ca: 2 EUR, ca+ph: 2.5 EUR, ph: 0.5 EUR}\ncost_ceiling: 3 EUR\n"
+    text = BY_HAND + "known_costs: {ca: 2 EUR, ca+ph: 2.5 EUR, ph: 0.5 EUR}\n"
+    text = text.replace("budget: 12 EUR", "budget: {total: 12 EUR, max_per_trial: 3 EUR}")
     problem = loaded(text).problem
     assert problem.known_costs == (0.5, 2.0, 2.5)
     assert problem.cost_ceiling == 3.0
+    assert problem.budget == 12_000_000
+
+
+@pytest.mark.parametrize("written", ["{max_per_trial: 3 EUR}", "{total: 12 EUR, most: 3 EUR}", "[12 EUR]", "12"])
+def test_a_budget_is_an_amount_or_a_total_and_what_a_trial_may_cost(written):
+    """Anything else is refused at its line."""
+    with pytest.raises(ConfigError) as refused:
+        loaded(BY_HAND.replace("12 EUR", written))
+    assert [(m.path, m.line) for m in refused.value.mistakes] == [(("budget",), 3)]
+
+
+def test_the_command_line_changes_the_total_and_not_what_a_trial_may_cost():
+    """`--budget 30` is the campaign's."""
+    text = BY_HAND.replace("12 EUR", "{total: 12 EUR, max_per_trial: 3 EUR}")
+    problem = load_text(text, Path("rig.yaml"), Overrides(budget="30")).problem
+    assert (problem.budget, problem.cost_ceiling) == (30_000_000, 3.0)
 
 
 def test_yaml_1_1_surprises_are_gone():

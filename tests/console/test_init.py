@@ -171,6 +171,7 @@ WIRED = {
     "b: measured by": ["plc/input", "plc/input/2/float33", "plc/input/2/float32/CDAB"],
     "b: set by": ["plc/input/2", "plc/holding/2/float32", "plc/holding/2/float32/CDAB/coil=2"],
     "What may the whole campaign": ["40"],
+    "What may one trial": ["0", "2"],
     "1 kWh": ["0.31"],
     "1 L": ["9 EUR/L"],
     "ph: change per mL": ["0", "-0.04"],
@@ -209,7 +210,9 @@ def test_a_wired_rig_that_was_asked_for_holds_at_once():
     assert missing(draft, FOUND) == {}
     assert [question for question, left in script.answers.items() if left] == []
     text = configuration(draft, FOUND)
-    rig = load_text(text, Path("rig.yaml"), to_run=True).rig
+    loaded = load_text(text, Path("rig.yaml"), to_run=True)
+    assert (loaded.problem.budget, loaded.problem.cost_ceiling) == (40_000_000, 2.0)
+    rig = loaded.rig
     assert set(rig.devices) == {"probe", "pump", "growth_sensor", "b_sensor", "b_actuator", "meter", "ph_treatment"}
     assert (rig.dosing["pump"].effect_per_ml, rig.dosing["pump"].treatment) == (-0.04, "ph_treatment")
     assert (rig.limits["pump"].per_dose_ml, rig.limits["pump"].per_day_ml) == (50, 500)

@@ -8,10 +8,11 @@ import pytest
 
 from rigctl.config.load import LoadedConfig, load, load_text
 from rigctl.config.wording import lasting
-from rigctl.console.plan import lines, plan
+from rigctl.console.plan import lines, plan, to_json
+from rigctl.errors import ConfigError
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
-from tests.config.conftest import EXAMPLES, ROOT, loaded_to_run
+from tests.config.conftest import BY_HAND, EXAMPLES, ROOT, loaded_to_run
 from tests.config.test_pumps import BOTH_WAYS, PROBED, VOLUME
 
 
@@ -110,7 +111,7 @@ def test_what_nothing_tells_is_said():
     unrated = rig((", rated: 3 kW", ""))
     assert "and what mains will charge besides: `rated` would tell" in shown(unrated)
     assert "trials before mains is paid" in shown(unrated)
-    assert shown(rig(name="bench")) == "What a trial costs is not known beforehand: known_costs can say."
+    assert "What a trial costs is not known beforehand: known_costs can say." in shown(rig(name="bench"))
 
 
 def test_known_costs_tell_what_a_bench_by_hand_can_afford():
@@ -186,3 +187,36 @@ def test_what_the_outcome_is_worth_is_said_where_trials_look_first():
     assert "`recommend` says in money what looking earns: one cm2/day is worth 0.3 EUR." in told
     by_hand = rig(("unit: cm,", "unit: cm, worth: 3 EUR/m,"), name="bench")
     assert "one cm is worth 0.03 EUR." in shown(by_hand)
+
+
+def test_what_a_control_set_costs_is_forecast_where_every_meter_can_be_foretold():
+    """Hours and rated energy for all, acid for those that dose it; nothing where a counter has no rating."""
+    found = rig().problem
+    ph, ca, both = found.forecast_costs
+    assert ca == pytest.approx(1.5 * 25 / 60 + 3 * 0.31 * 25 / 60)
+    assert ph > ca
+    assert both == pytest.approx(ph)
+    assert found.space.control_sets[2].names == ("ph", "ca")
+    assert rig((", rated: 3 kW", "")).problem.forecast_costs is None
+    assert loaded_to_run(BY_HAND).problem.forecast_costs is None
+
+
+def test_check_asks_what_one_trial_may_cost_where_nothing_else_says():
+    """By hand without costs, or with a counter that nobody has rated; where it is said, it is told."""
+    unrated, limit = (", rated: 3 kW", ""), "max_per_trial"
+    assert limit not in shown(rig())
+    assert limit in shown(rig(unrated))
+    assert limit in shown(loaded_to_run(BY_HAND))
+    text = BY_HAND.replace("budget: 12 EUR", "budget: {total: 12 EUR, max_per_trial: 3 EUR}")
+    limited = loaded_to_run(text)
+    assert limit not in shown(limited)
+    assert to_json(plan(limited), limited)["cost"]["max_per_trial"] == 3.0
+
+
+def test_a_limit_that_no_trial_keeps_is_refused():
+    """The hours alone cost 0.625 EUR."""
+    total = next(line for line in base("rig").splitlines() if line.startswith("budget:"))
+    amount = total.split(":")[1].split("#")[0].strip()
+    with pytest.raises(ConfigError) as refused:
+        rig((total, f"budget: {{total: {amount}, max_per_trial: 0.5 EUR}}"))
+    assert [m.path for m in refused.value.mistakes] == [("budget", "max_per_trial")]

@@ -39,7 +39,7 @@ def test_the_answer_has_the_agreed_keys(bench):
     assert list(answer) == KEYS
     assert [s["control_set"] for s in answer["control_sets"]] == [["ph"], ["ca"], ["ph", "ca"]]
     assert all(list(s) == SET_KEYS for s in answer["control_sets"])
-    assert list(answer["budget"]) == ["total", "spent", "predicted_next"]
+    assert list(answer["budget"]) == ["total", "spent", "predicted_next", "assumed_next"]
 
 
 def test_the_history_is_taken_as_written(bench):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions, sign
-from rigctl.core.explain import NOTHING_YET, plain_note, plus_minus
+from rigctl.core.explain import NOTHING_YET, explain, plain_note, plus_minus
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.ucb_cvs import UcbCvs
+from rigctl.core.policy import next_proposal, trial_rng
 from tests.core.claims import FORBIDDEN, denied, told, unreadable
+from tests.core.conftest import make_history
 from tests.core.made_up import SEVERAL, WORDY, decisions
 
 
@@ -132,3 +137,22 @@ def test_notes_are_told_in_plain_words(note, plain):
     """Those of the model; a further outcome's begins with its name, and a plug-in's stays as it is."""
     assert plain_note(note).startswith(plain)
     assert not unreadable(plain_note(note))
+
+
+@pytest.mark.parametrize("technical", [False, True])
+def test_nothing_is_promised_of_a_cost_that_nobody_has_met(problem, technical):
+    """A set never tried has an assumed cost and says so, or none; "up to" is for sets that were tried."""
+    words = {"outcome": "growth", "unit": "g", "currency": "EUR", "technical": technical}
+    known, unknown = "predicted to cost" if technical else "up to", "not known yet"
+    first, state = next_proposal(UcbCvs(), None, problem, History(), trial_rng(0, 1))
+    history = make_history([(first.control_set, (0.5, 0.5), 0.2, 0.25)])
+    second, _ = next_proposal(UcbCvs(), state, problem, history, trial_rng(0, 2))
+    told_first, told_second = (" ".join(explain(p, problem, **words)[:8]) for p in (first, second))
+    for text in (told_first, told_second):
+        assert unknown in text
+        assert known not in text
+    assert f"{second.assumed_cost:.3g} EUR" in told_second
+    limited = explain(first, replace(problem, cost_ceiling=2.0), **words)
+    assert any("2 EUR" in line and unknown in line for line in limited)
+    tried = replace(second, control_set=first.control_set, setting=first.setting, cost_known=True, assumed_cost=None)
+    assert any(known in line for line in explain(tried, problem, **words))
