@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, cancel, close_open_trial, record
+from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
@@ -29,14 +31,22 @@ from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
+from rigctl.campaign.watch import Finding
+from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
-from rigctl.core.money import Micros
+from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError
-from rigctl.rig.metering import KnowsSuspend
+from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError
+from rigctl.printable import in_full
+from rigctl.rig.metering import KnowsSuspend, trial_s
 from rigctl.rig.protocols import Clock, Reading, Severity
-from rigctl.rig.resting import rest
+from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.values import Alarm, Measurement
+
+TOO_DEAR: Final = "max_per_trial"
+"""What stands for the rule where a trial is broken off because it has cost more than it may."""
+LOOKS_AT_COST: Final = 20
+"""Looks at the meters in a trial, at most one a wall second."""
 
 
 @dataclass(slots=True)
@@ -62,6 +72,8 @@ class TrialRun:
     cancelled: int = 0
     """Trials that this process has closed before anything moved."""
     drifts: Drifts = field(default_factory=Drifts)
+    interrupt: Callable[[Finding], None] | None = None
+    """Breaks off the trial under way."""
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
@@ -88,7 +100,7 @@ class TrialRun:
         # who begins anew looks again at what people have done meanwhile; a stop ends that wait without room, too
         if self.care.changed or await self.had_to_wait() or await self.room.lacks(volumes_ml):
             return None
-        return await self._carry_out(trial)
+        return await self._carry_out(trial, history)
 
     async def until_reopened(self) -> None:
         """Wait while nothing can be played because its instruments may not be driven at this hour."""
@@ -237,7 +249,7 @@ class TrialRun:
             row = await self._give_up(f"decided, but {slept or f'it has to wait: {why}'}")
             await self.room.until(volumes_ml)
             return row
-        return await self._carry_out(trial)
+        return await self._carry_out(trial, history)
 
     async def _give_up(self, why: str) -> TrialRow | None:
         """Close the trial that has looked, charged, once everything is safe; return it."""
@@ -257,7 +269,34 @@ class TrialRun:
             raise DeviceError(why, devices=devices)
         return before
 
-    async def _carry_out(self, trial: TrialRow) -> TrialRow | None:
+    async def _carry_out(self, trial: TrialRow, history: History) -> TrialRow | None:
+        """Carry out a trial, and have it broken off if it costs more than it may."""
+        watching = enlisted(self.clock, self._watch_cost(trial.trial, history), "cost of the trial")
+        try:
+            return await self._work(trial)
+        finally:
+            watching.cancel()
+
+    async def _watch_cost(self, number: int, history: History) -> None:
+        """Break off the trial once the meters say that it has passed what it may cost; production has no limit."""
+        spec, timing = self.spec, self.spec.rig.timing
+        most, clock = left_for_a_trial(spec.left(self.idle), history), self.clock
+        every_s = max(trial_s(timing) / LOOKS_AT_COST, clock.speedup)
+        while spec.operating is None:
+            await rest(clock, every_s)
+            with suppress(RigctlError):  # the trial meets it too, and says so
+                trial = await self.journal.call(lambda j: j.read.open_trial())
+                if trial is None or trial.state not in (State.ARMED, State.RUNNING):
+                    continue
+                cost = await self.journal.call(cost_so_far, spec.rig, number, await self.rig.meters_meanwhile())
+                if cost > most and self.interrupt is not None:
+                    paid, may = (f"{in_full(to_units(amount), 4)} {spec.currency}" for amount in (cost, most))
+                    why = f"it has cost {paid} so far; it may cost {may}"
+                    self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
+                    self.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
+                    return
+
+    async def _work(self, trial: TrialRow) -> TrialRow | None:
         number, spec, timing = trial.trial, self.spec, self.spec.rig.timing
         if trial.looks:  # it was metered, and the rig prepared, before that
             await self.journal.call(lambda j: j.arm(number, {}))

@@ -12,7 +12,7 @@ from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial
+from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
@@ -160,6 +160,13 @@ def unusable(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> M
     readings = {m.name: m for m in journal.read.measurements(number)}
     needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
     return {name: _what_is_wrong(readings.get(name)) for name in needed if not _usable(readings.get(name))}
+
+
+def cost_so_far(journal: Journal, rig: RigSpec, number: int, now: Mapping[str, Reading]) -> Micros:
+    """Return what a trial under way has cost for certain: what meters testify, without any estimate."""
+    used = _broken_off(journal, rig, number, now, None)
+    lines = charge(rig.meters, used, journal.read.trial(number).control_set, journal.costs())
+    return total([line for line in lines if not line.estimated])
 
 
 def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.awaiting import had_to_wait
-from rigctl.campaign.carrying import TrialRun, kept
+from rigctl.campaign.carrying import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.confirming import standing, until_confirmed
 from rigctl.campaign.desk import Desk
@@ -98,6 +98,7 @@ class Runner:
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
         self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
+        self.trials.interrupt = self.interrupt
         history = await _read(self)
         cancelled = await self.journal.call(lambda j: j.read.beside.cancelled())
         self.before = cancelled if self.spec.operating is None else len(history)
@@ -217,7 +218,7 @@ class Runner:
         trial = await self.journal.call(lambda j: j.read.open_trial())
         # what has looked was prepared, and is as good as begun
         moving = trial is not None and (trial.state in MOVING or (trial.state is State.PROPOSED and bool(trial.looks)))
-        event = Event.FAIL if moving and finding.rule != BY_A_PERSON else Event.ABANDON
+        event = Event.FAIL if moving and finding.rule not in (BY_A_PERSON, TOO_DEAR) else Event.ABANDON
         row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
         await self._hold(report)
         if tripping:

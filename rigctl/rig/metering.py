@@ -132,11 +132,15 @@ class Metering:
         self._at: dict[str, Reading] = {}
         """What was read at changes of rates since the last round."""
 
-    async def read(self) -> Mapping[str, Reading]:
-        """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
+    async def totals(self) -> dict[str, Reading]:
+        """Read the meters' counters in passing; what our own are told of stays for the next `read`."""
         asked = self._in_service
         readings = await together(*(self._total(n, h) for n, h in asked.items()))
-        found = dict(zip(asked, readings, strict=True))
+        return dict(zip(asked, readings, strict=True))
+
+    async def read(self) -> Mapping[str, Reading]:
+        """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
+        found = await self.totals()
         try:
             sampled = await self._sample()
         except Exception as error:  # noqa: BLE001 - as in `_total`

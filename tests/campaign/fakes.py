@@ -190,6 +190,9 @@ class FakeRig(FakeLooks):
         values |= {name: f(values["a"], values["b"]) for name, f in self.further.items()}
         return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items() if (n in self.late) is late}
 
+    async def meters_meanwhile(self):
+        return {n: r for n, r in (await self.meters()).items() if n in self.metered}
+
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
