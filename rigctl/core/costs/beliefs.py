@@ -49,6 +49,15 @@ def charges(history: History, control_set: int) -> FloatArray:
     return np.array([to_units(o.cost) for o in history.observations if o.control_set == control_set and o.charged])
 
 
+def _seen(history: History, control_set: int, costs: FloatArray) -> FloatArray:
+    """Return what a set's trials have cost, and those that ended early where they had cost more by then."""
+    if history.costs(control_set).size == history.trials_of(control_set):
+        return costs
+    early = (o for o in history.observations if o.control_set == control_set and o.charged and o.x is None)
+    at_least = np.array([to_units(o.cost) for o in early if not o.cost_known])
+    return np.append(costs, at_least[at_least > costs.max()])
+
+
 def booked_when_free(beliefs: Sequence[CostBelief]) -> Micros:
     """Return what a free trial counts as where control sets or purposes take turns by what was spent on them.
 
@@ -84,7 +93,7 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     log_horizon = log(max(2.0, horizon(problem, history)))
     found = [_untried(problem, a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]
     found = found or [CostBelief(None, 0.0, to_micros(problem.cost_ceiling or 0.0)) for _ in sets]
-    for (i, c), spread in zip(costs.items(), spreads([*costs.values()]), strict=True):
+    for (i, c), spread in zip(costs.items(), spreads([_seen(history, i, c) for i, c in costs.items()]), strict=True):
         belief = _belief(c, bound, problem.cost_ceiling or dearest, log_horizon, spread)
         # a charge by estimate may be of half a trial: a whole one costs at most no less than the dearest elsewhere
         vague = not history.costs(i).size

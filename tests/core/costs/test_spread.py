@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.core.costs.beliefs import believe, left_for_a_trial
 from rigctl.core.costs.spread import Spread, spreads
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, Observation
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.fallback import fallback
@@ -114,6 +114,20 @@ def test_a_set_that_may_cost_more_than_a_trial_may_is_not_played(policy, problem
         next_proposal(policy, None, replace(limited, cost_ceiling=0.3), history, trial_rng(0, 9))
     with pytest.raises(BudgetSpent):
         fallback(replace(limited, cost_ceiling=0.3), history, trial_rng(0, 9), "")
+
+
+def test_a_set_whose_trial_was_broken_off_for_its_cost_is_not_played_again(problem):
+    """What it had cost by then teaches no mean, but the next trial may cost as much; many cheap ones outweigh it."""
+    limited = replace(problem, cost_ceiling=1.0)
+    rows = make_history([(0, X, 0.5, 0.2)] * 4).observations
+    broken_off = Observation(5, 0, None, None, to_micros(1.1), cost_known=False)
+    once = believe(limited, History.of([*rows, broken_off]), "hoeffding")[0]
+    assert once.mean == pytest.approx(0.2)
+    assert once.upper > to_micros(1.1)
+    voided = replace(broken_off, cost=to_micros(0.1))
+    assert believe(limited, History.of([*rows, voided]), "hoeffding")[0].upper == to_micros(0.2)
+    often = believe(limited, History.of([*rows * 20, broken_off]), "hoeffding")[0]
+    assert often.upper < to_micros(1.0)
 
 
 def test_a_set_never_tried_is_not_begun_when_its_parts_could_pass_the_rest(problem):
