@@ -14,6 +14,7 @@ from pyModbusTCP.constants import EXP_GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND as
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
+from rigctl.core.money import to_units
 from rigctl.rig.civil import Civil
 from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon
@@ -234,3 +235,29 @@ async def test_an_outcome_is_not_taken_late_from_a_sensor_that_ails(bench, ails,
     with closing(open_journal(bench.state, bench.clock)) as journal:
         assert [row.state for row in journal.read.trials()] == states
     assert any(why in str(event.alarm) for event in bench.told if isinstance(event, AlarmRaised))
+
+
+async def test_a_trial_that_costs_more_than_it_may_shuts_the_valve_and_is_charged_by_the_meter(bench):
+    """While the valve is open the meter rises by 1 EUR a question: at more than 3 EUR the PLC is told to shut it."""
+    plc, kwh = bench.plc, [12.5]
+    read = plc.read_i_regs
+
+    def rising(address, count, srv_info):
+        if address == MAINS and plc.open:
+            kwh.append(kwh[-1] + 0.01)
+            plc.reads(MAINS, kwh[-1])
+        return read(address, count, srv_info)
+
+    plc.read_i_regs = rising
+    dear = (
+        ("0.3 EUR/kWh", "100 EUR/kWh"),
+        ("budget: 1000 EUR", "budget: {total: 1000 EUR, max_per_trial: 3 EUR}"),
+        ("  settle: 0.2 s", "  settle: 30 s"),
+    )
+    await bench.run(*METER, *dear, max_trials=1)
+    (row,) = ended(bench)
+    assert (row.state, row.estimated, plc.open) == (State.ABANDONED, False, False)
+    assert len(kwh) in (4, 5)
+    assert to_units(row.cost) == pytest.approx(100 * (kwh[-1] - kwh[0]) + 0.05, abs=1e-3)
+    told = [event.alarm for event in bench.told if isinstance(event, AlarmRaised)]
+    assert [(alarm.kind, alarm.source) for alarm in told] == [("too dear", "trial 1")]
