@@ -292,7 +292,7 @@ def look(
     fitted = fit_again(problem, history, state)
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm_starts(state))
     costs = believe(problem, history, cost_bound)
-    field, moved = cost_field(problem, history), frozenset[int]()
+    field, moved = cost_field(problem, history, costs), frozenset[int]()
     if problem.costs_by_setting:
         left = to_units(max(0, left_for_a_trial(problem, history)))
         affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng)

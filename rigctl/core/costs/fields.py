@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.beliefs import CostBelief, believe
 from rigctl.core.costs.process import LEAST, CostProcess, cost_process
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
@@ -45,7 +45,7 @@ class BelievedCosts:
         return np.full(len(settings), to_units(self.uppers[control_set]))
 
 
-def cost_field(problem: Problem, history: History) -> CostField:
+def cost_field(problem: Problem, history: History, known: Sequence[CostBelief] = ()) -> CostField:
     """Return what is believed of costs now: the known field, else known costs per set, else what the meters say.
 
     A control set that was never metered is believed to cost what the cheapest one does: one trial corrects that, while
@@ -53,11 +53,11 @@ def cost_field(problem: Problem, history: History) -> CostField:
     one, else 1. Affordability does not rely on this: `upper` is what its variables suggest (`parts`).
 
     With `cost_model: per-setting` a control set has a log-normal process as soon as there are trials enough whose
-    settings and costs are both known, and costs vary.
+    settings and costs are both known, and costs vary. `known`: beliefs of this history, if somebody has them.
     """
     if problem.known_cost_field is not None:
         return problem.known_cost_field
-    beliefs = believe(problem, history, "empirical-bernstein")
+    beliefs = known or believe(problem, history, "empirical-bernstein")
     metered = [b.mean for b in beliefs if b.mean is not None]
     untried = min(metered, default=problem.cost_ceiling or 1.0)
     means = tuple(max(LEAST, untried if b.mean is None else b.mean) for b in beliefs)

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
 
 TAIL: Final = NormalDist().cdf(-2.0)
 """Share of trials that cost more than "at most": beyond two standard deviations of a normal."""
@@ -31,7 +31,7 @@ LEAST_SHARE: Final = 1e-3
 """A free trial counts as this share of its set's mean, for zero has no logarithm."""
 FARTHEST: Final = 4.0
 """No trial is predicted to cost more than this times the dearest of its set: two trials would else forbid a third."""
-HALVINGS: Final = 16
+HALVINGS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,12 @@ def spreads(costs: Sequence[FloatArray]) -> tuple[Spread, ...]:
 def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
     from scipy.special import stdtr, stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
-    logs = [np.log(np.maximum(c, LEAST_SHARE * c.mean())) for c in costs]
-    centre, count = np.array([x.mean() for x in logs]), np.array([c.size for c in costs])
-    mean, sd, freedom, evidence = (np.array(v) for v in zip(*(_on_scale(logs, p) for p in POWERS), strict=True))
+    count = np.array([c.size for c in costs])
+    owner = np.repeat(np.arange(len(costs)), count)
+    logs = np.log(np.concatenate([np.maximum(c, LEAST_SHARE * c.mean()) for c in costs]))
+    centre = np.bincount(owner, logs) / count
+    logs -= centre[owner]
+    mean, sd, freedom, evidence = (np.array(v) for v in zip(*(_on_scale(logs, owner, p) for p in POWERS), strict=True))
     weights = np.exp(evidence - evidence.max())[:, None] / np.exp(evidence - evidence.max()).sum()
     wide = sd * np.sqrt(1 + 1 / count)
 
@@ -77,7 +80,7 @@ def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
         at = np.array([_scaled(log_cost, p) for p in POWERS])
         return np.asarray((weights * stdtr(freedom, (mean - at) / wide)).sum(axis=0))
 
-    farthest = np.array([x.max() for x in logs]) - centre + log(FARTHEST)
+    farthest = np.log([c.max() for c in costs]) - centre + log(FARTHEST)
     ends = mean - stdtrit(freedom, TAIL) * wide
     ends = np.array([np.minimum(_unscaled(end, p), farthest) for end, p in zip(ends, POWERS, strict=True)])
     low, high = ends.min(axis=0), ends.max(axis=0)
@@ -85,21 +88,28 @@ def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
         middle = (low + high) / 2
         beyond = above(middle) > TAIL
         low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-    # of a log-normal's mean (Cox's method, in Zhou and Gao 1997): var m + s^2/2
+    # from 43 trials on, all sets together: as far as so many of them have come (conformal prediction, Vovk et al. 2005)
+    seen = (np.expm1(logs) - mean[0, owner]) / sd[0, owner]
+    if rank := int(TAIL * (seen.size + 1)):
+        come = np.log1p(np.maximum(mean[0] + np.sort(seen)[-rank] * wide[0], 0.0))
+        high = np.maximum(high, np.minimum(come, farthest))
+    # of a log-normal's mean (Cox's method, in Zhou and Gao 1997): var m + s^2/2; or of costs as they are
     variance = np.square(sd[-1])
     error = np.sqrt(variance / count + np.square(variance) / (2 * freedom[-1]))
+    error = np.maximum(error, sd[0] / (1 + mean[0]) / np.sqrt(count))
     return [Spread(*map(float, row)) for row in zip(np.exp(centre + high), error, freedom[-1], strict=True)]
 
 
-def _on_scale(logs: Sequence[FloatArray], power: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+def _on_scale(logs: FloatArray, owner: IntArray, power: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Return mean, spread and degrees of freedom of every set on a scale, and the logarithm of its likelihood."""
-    scaled = [_scaled(x - x.mean(), power) for x in logs]
-    squares = np.array([float(np.square(z - z.mean()).sum()) for z in scaled])
-    own = np.array([z.size - 1.0 for z in scaled])
+    scaled, count = _scaled(logs, power), np.bincount(owner)
+    mean = np.bincount(owner, scaled) / count
+    squares = np.bincount(owner, np.square(scaled - mean[owner])).astype(float)
+    own = (count - 1).astype(float)
     total, pool = fsum(squares) + GUESS_WORTH * GUESS**2, fsum(own) + GUESS_WORTH
     lent = np.minimum(_agreement(squares, own), pool - own)
     variance = (lent * total / pool + squares) / (lent + own)
-    return np.array([z.mean() for z in scaled]), np.sqrt(variance), lent + own, -0.5 * fsum(own) * log(total)
+    return mean, np.sqrt(variance), lent + own, -0.5 * fsum(own) * log(total)
 
 
 def _agreement(squares: FloatArray, own: FloatArray) -> float:
@@ -107,7 +117,7 @@ def _agreement(squares: FloatArray, own: FloatArray) -> float:
 
     Smyth (2004, section 6.2), with 1/x + 1/(2 x^2) for the trigamma function and 1/x + 1/(3 x^2) for the digamma's.
     """
-    seen = squares > 0
+    seen = squares > np.finfo(float).eps
     if seen.sum() < 2:
         return np.inf
     d = own[seen]

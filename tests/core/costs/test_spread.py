@@ -126,7 +126,7 @@ def test_a_set_whose_trial_was_broken_off_for_its_cost_is_not_played_again(probl
     assert once.upper > to_micros(1.1)
     voided = replace(broken_off, cost=to_micros(0.1))
     assert believe(limited, History.of([*rows, voided]), "hoeffding")[0].upper == to_micros(0.2)
-    often = believe(limited, History.of([*rows * 20, broken_off]), "hoeffding")[0]
+    often = believe(limited, History.of([*rows * 40, broken_off]), "hoeffding")[0]
     assert often.upper < to_micros(1.0)
 
 
