@@ -148,12 +148,19 @@ def _fields(option: Option, labels: Labels) -> dict[str, str]:
     cost = f"unknown, for {nobody}"
     if option.cost_per_trial is not None:
         by = "as the configuration says" if labels.costs_told else f"{known} {counted(option.trials, 'trial')}"
-        cost = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial, {by}"
+        within = "" if option.cost_low == option.cost_high else f" ({LEVEL:.0%} interval {_cost_interval(option)})"
+        cost = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial{within}, {by}"
     return {
         "at": settings(option.setpoints, labels.units),
         "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",
         "cost": cost,
     }
+
+
+def _cost_interval(option: Option) -> str:
+    if option.cost_low is None or option.cost_low == option.cost_high:
+        return "-" if option.cost_low is None else "exact"
+    return f"{number(option.cost_low, 3)} to {number(option.cost_high, 3)}"
 
 
 def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
@@ -185,6 +192,7 @@ def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[Co
         Column("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
         Column(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
         Column(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
+        Column("cost\ninterval", [_cost_interval(o) for o in options], spare=4),
         Column("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
         Column("trials", [str(o.trials) for o in options], spare=2),
     )

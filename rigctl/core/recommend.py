@@ -64,6 +64,9 @@ class Option:
     """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
     why_not: str = ""
     """Why it is not the recommended one, in words."""
+    cost_low: float | None = None
+    """Lower end of the interval for its mean cost; None: never tried."""
+    cost_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,7 @@ def recommend(
     charged = _charged(problem, history, weighing.options)
     good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
-    choice = _option(problem, history, chosen, charged[chosen.control_set])
+    choice = _option(problem, history, chosen, Prices.of(problem, history))
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     at = [s.setting for s in weighing.options]
     return Recommendation(
@@ -289,9 +292,9 @@ def _alternatives(
     problem: Problem, history: History, weighing: Weighing, choice: Option, tolerance: float
 ) -> Iterator[Option]:
     """Yield all other sets, best expected outcome first, and why it is not them."""
-    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
+    prices, (good, threshold) = Prices.of(problem, history), weighing.good_enough(tolerance)
     for option in sorted(weighing.options, key=lambda s: -s.mean):
-        beside = _compared(problem, _option(problem, history, option, charged[option.control_set]), choice)
+        beside = _compared(problem, _option(problem, history, option, prices), choice)
         if beside.control_set != choice.control_set:
             yield replace(beside, why_not=_why_not(option, weighing.tried, good, threshold, tolerance))
 
@@ -328,8 +331,7 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
     found, problem, history = planner.on(read), planner.problem, planner.history
     if found is None:
         return choice
-    cost = Prices.of(problem, history).at(found.control_set, np.array([found.setting]))
-    return _option(problem, history, found, None if cost is None else float(cost[0]))
+    return _option(problem, history, found, Prices.of(problem, history))
 
 
 def _why_not(
@@ -349,8 +351,9 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
     return [None if cost is None else float(cost[0]) for cost in priced]
 
 
-def _option(problem: Problem, history: History, found: Supported | Chosen, cost: float | None) -> Option:
-    index, expected = found.control_set, sign(problem) * found.mean
+def _option(problem: Problem, history: History, found: Supported | Chosen, prices: Prices) -> Option:
+    index, expected, at = found.control_set, sign(problem) * found.mean, np.array([found.setting])
+    cost, ends = prices.at(index, at), prices.interval(index, at, LEVEL) or (None, None)
     half = half_width(found.sd)
     return Option(
         control_set=problem.space.control_sets[index].names,
@@ -358,8 +361,10 @@ def _option(problem: Problem, history: History, found: Supported | Chosen, cost:
         expected=expected,
         low=expected - half,
         high=expected + half,
-        cost_per_trial=cost,
+        cost_per_trial=None if cost is None else float(cost[0]),
         trials=history.trials_of(index),
+        cost_low=ends[0],
+        cost_high=ends[1],
     )
 
 

@@ -12,6 +12,7 @@ from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
 from rigctl.core.explain import plus_minus
+from rigctl.core.recommend import Option
 from rigctl.core.rules.saying import Row, answer, how_to_read, rows, worth
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
@@ -81,6 +82,12 @@ def between(low: float, high: float, unit: str = "", decimals: int | None = None
 def fixed(value: float | None, decimals: int) -> str:
     """Write a number as the others of its column are."""
     return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
+
+
+def cost(option: Option, currency: str = "") -> str:
+    """Write what a trial costs on average, and the interval of that."""
+    paid, low, high = money(option.cost_per_trial, currency), option.cost_low, option.cost_high
+    return paid if low is None or high is None or low == high else f"{paid} ({money(low)} to {money(high)})"
 
 
 def alarm_words(alarm: AlarmState, now: datetime) -> str:
@@ -211,6 +218,6 @@ def advice(labels: Labels, study: Study | None) -> str:
     if study is None or study.recommendation is None:
         return ""
     choice = study.recommendation.choice
-    price = "" if choice.cost_per_trial is None else f", at {money(choice.cost_per_trial, labels.currency)} a trial"
+    price = "" if choice.cost_per_trial is None else f", at {cost(choice, labels.currency)} a trial"
     expected = between(choice.low, choice.high, labels.outcome.unit)
     return f"From now on control {joined(choice.control_set)}{price}: expected {expected}."

@@ -75,6 +75,7 @@ def recommendation() -> Recommendation:
         Option(names, dict.fromkeys(names, 1.5), 11.9 - k, 11.1 - k, 12.7 - k, 0.53 + 0.1 * k, 12 - k, k - 0.2, 0.1 * k)
         for k, names in enumerate(CONTROL_SETS)
     ]
+    options = [replace(o, cost_low=0.9 * o.cost_per_trial, cost_high=1.1 * o.cost_per_trial) for o in options]
     never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0, 9.8, None)
     gain = Gain(6.2, 5.1, 7.3)
     alone = Reference("nothing", (), {}, 5.7, 4.6, 6.8, gain, None, 0.14, 0, 0.6)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.money import to_micros
@@ -144,3 +145,31 @@ def test_where_costs_depend_on_the_setting_the_recommended_one_is_priced(problem
     at = options[("a",)].setpoints["a"] / 10.0
     assert price == pytest.approx(0.2 + 5 * at**2, rel=0.15)
     assert price > 1.5 * np.mean([o.cost / 1e6 for o in history.observations if o.control_set == 0])
+
+
+def test_the_mean_cost_of_every_option_has_an_interval(problem):
+    """It narrows as trials are added, has no width where costs never vary, and there is none without a trial."""
+    rng, widths = np.random.default_rng(0), []
+    for n in (6, 60):
+        drawn = zip(rng.random(n).tolist(), rng.normal(1, 0.1, n).tolist(), strict=True)
+        rows = [(0, (u, 0.5), hill((u,)), c) for u, c in drawn]
+        rows += [(1, (0.5, 0.5), 0.1, 0.2)] * 4
+        found = recommend(problem, make_history(rows), trial_rng(0, 1), tolerance=0.1)
+        told = {o.control_set: (o.cost_low, o.cost_high) for o in (found.choice, *found.alternatives)}
+        low, high = told[("a",)]
+        assert low < 1.0 < high
+        widths.append(high - low)
+        assert told[("b",)] == (pytest.approx(0.2), pytest.approx(0.2))
+        assert told[("a", "b")] == (None, None)
+    assert widths[1] < 0.5 * widths[0]
+
+
+def test_where_costs_depend_on_the_setting_so_does_their_interval(problem):
+    """Where many trials were it is narrower than at a setting far from them."""
+    rng = np.random.default_rng(1)
+    x = np.append(rng.uniform(0.2, 0.4, 19), 0.95)
+    rows = [(0, (u, 0.5), hill((u,)), 0.5 + u + 0.05 * float(rng.normal())) for u in x.tolist()]
+    prices = Prices.of(replace(problem, cost_model="per-setting"), make_history(rows))
+    (near, far) = (prices.interval(0, np.array([[u]]), 0.95) for u in (0.3, 0.7))
+    assert near[0] < 0.8 < near[1]
+    assert near[1] - near[0] < far[1] - far[0]

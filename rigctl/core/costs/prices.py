@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rigctl.core.costs.beliefs import believe
-from rigctl.core.costs.fields import cost_field
+from rigctl.core.costs.beliefs import CostBelief, believe
+from rigctl.core.costs.fields import BelievedCosts, cost_field
 
 if TYPE_CHECKING:
     from rigctl.core.arrays import FloatArray
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Prices:
     """Hold what is believed of costs, currency units."""
 
-    means: tuple[float | None, ...]
-    """(m,), by control set; None: nobody knows."""
+    beliefs: tuple[CostBelief, ...]
+    """(m,), by control set."""
     field: CostField | None
     """Where costs depend on the setting."""
     told: bool
@@ -30,14 +30,23 @@ class Prices:
     @classmethod
     def of(cls, problem: Problem, history: History) -> Prices:
         """Learn them from what was metered, unless the problem knows them."""
-        means = tuple(c.mean for c in believe(problem, history, "empirical-bernstein"))
+        beliefs = believe(problem, history, "empirical-bernstein")
         told = problem.known_cost_field is not None
-        field = cost_field(problem, history) if problem.costs_by_setting else None
-        return cls(means, field, told)
+        field = cost_field(problem, history, beliefs) if problem.costs_by_setting else None
+        return cls(beliefs, field, told)
 
     def at(self, control_set: int, settings: FloatArray) -> FloatArray | None:
         """Return the mean cost of a trial at each of the settings (b, k), (b,); None: nobody knows."""
-        mean = self.means[control_set]
+        mean = self.beliefs[control_set].mean
         if self.field is None:
             return None if mean is None else np.full(len(settings), mean)
         return np.asarray(self.field.mean(control_set, settings)) if self.told or mean is not None else None
+
+    def interval(self, control_set: int, setting: FloatArray, level: float) -> tuple[float, float] | None:
+        """Return where the mean cost of a trial at this setting (1, k) is with this probability; None: nobody knows."""
+        mean, spread = self.at(control_set, setting), self.beliefs[control_set].spread
+        if isinstance(self.field, BelievedCosts) and control_set in self.field.processes:
+            spread = self.field.processes[control_set].spread(setting)
+        if mean is None or spread is None:
+            return None if mean is None else (float(mean[0]), float(mean[0]))
+        return spread.interval(float(mean[0]), level)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.spread import FARTHEST as DEARER
-from rigctl.core.costs.spread import TAIL
+from rigctl.core.costs.spread import TAIL, Spread
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -72,6 +72,11 @@ class CostProcess:
         variance = np.maximum(np.square(p.sd(settings)) + self.noise, np.square(errors).mean())
         log_upper = p.mean(settings) - stdtrit(len(errors) - 1, TAIL) * np.sqrt(variance)
         return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most + log(DEARER / FARTHEST))))
+
+    def spread(self, setting: FloatArray) -> Spread:
+        """Return how well the mean at one setting (1, k) is known."""
+        error = float(self.posterior.sd(setting)[0])
+        return Spread(float(self.upper(setting)[0]), error, len(self.posterior.alpha) - 1)
 
     def gradient(self, settings: FloatArray) -> FloatArray:
         """Return the derivative of `mean` by the setting, (b, k)."""
