@@ -38,15 +38,13 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError
 from rigctl.printable import in_full
-from rigctl.rig.metering import KnowsSuspend, trial_s
+from rigctl.rig.metering import SAMPLES_PER_TRIAL, KnowsSuspend, trial_s
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.values import Alarm, Measurement
 
 TOO_DEAR: Final = "max_per_trial"
-"""What stands for the rule where a trial is broken off because it has cost more than it may."""
-LOOKS_AT_COST: Final = 20
-"""Looks at the meters in a trial, at most one a wall second."""
+"""Stands for the rule where a trial is broken off because it has cost more than it may."""
 
 
 @dataclass(slots=True)
@@ -281,7 +279,7 @@ class TrialRun:
         """Break off the trial once the meters say that it has passed what it may cost; production has no limit."""
         spec, timing = self.spec, self.spec.rig.timing
         most, clock = left_for_a_trial(spec.left(self.idle), history), self.clock
-        every_s = max(trial_s(timing) / LOOKS_AT_COST, clock.speedup)
+        every_s = max(trial_s(timing) / SAMPLES_PER_TRIAL, clock.speedup)
         while spec.operating is None:
             await rest(clock, every_s)
             with suppress(RigctlError):  # the trial meets it too, and says so
@@ -291,7 +289,7 @@ class TrialRun:
                 cost = await self.journal.call(cost_so_far, spec.rig, number, await self.rig.meters_meanwhile())
                 if cost > most and self.interrupt is not None:
                     paid, may = (f"{in_full(to_units(amount), 4)} {spec.currency}" for amount in (cost, most))
-                    why = f"it has cost {paid} so far; it may cost {may}"
+                    why = f"the trial has cost {paid} so far and may cost {may}"
                     self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
                     self.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
                     return

@@ -185,16 +185,8 @@ Time = Annotated[
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
 _MONEY: Final = {"type": "string", "pattern": _AMOUNT, "examples": ["40 EUR"]}
-_BUDGET: Final = {
-    "type": "object",
-    "properties": {
-        "total": {**_MONEY, "description": "Of the whole campaign."},
-        "max_per_trial": {**_MONEY, "description": "Of one trial: nothing is played that may cost more."},
-    },
-    "description": "What the whole campaign may cost, and one of its trials.",
-    "required": ["total"],
-    "additionalProperties": False,
-}
+_AMOUNTS: Final = {"total": _MONEY, "max_per_trial": _MONEY}
+_BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}
 Budget = Annotated[dict[str, str], PlainValidator(_budget), WithJsonSchema({"anyOf": [_MONEY, _BUDGET]})]
 Effect = Annotated[str, PlainValidator(_text_of(EFFECT)), _form(EFFECT)]
 Rate = Annotated[str, PlainValidator(_text_of(RATE)), _form(RATE)]

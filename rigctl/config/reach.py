@@ -35,15 +35,13 @@ def check_budget(context: Context, spec: RigSpec, problem: Problem) -> None:
         return
     told = forecast(spec, problem, context.config.max_trials)
     got, path = f'got "{context.config.budget["total"]}"', ("budget",)
+    must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
     if told.least > told.budget:
         because = f": a trial takes at least {lasting(told.least_s)}" if told.least_s else ""
-        must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
         context.findings.add(path, f"{got}, {must}{because}; raise it")
         return
-    ceiling = problem.cost_ceiling
-    if ceiling is not None and told.least > ceiling:
-        must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
-        context.findings.add(("budget", "max_per_trial"), f"got {ceiling:g}, {must}; raise it")
+    if problem.cost_ceiling is not None and told.least > problem.cost_ceiling:
+        context.findings.add(("budget", "max_per_trial"), f"got {problem.cost_ceiling:g}, {must}; raise it")
         return
     trials, sets = told.buys(told.likely), len(problem.space.control_sets)
     if trials is not None and trials < sets and context.config.max_trials is None:

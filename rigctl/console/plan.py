@@ -124,8 +124,8 @@ def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
     out += [*_worth(loaded), *_referring(loaded)]
     if not told.meters:
-        out.append("What a trial costs is not known beforehand: known_costs can say.")
-        return [*out, *_limited(told, loaded)]
+        unknown = "What a trial costs is not known beforehand: known_costs can say."
+        return [*out, unknown, *_limited(told, loaded)]
     out.append(_cost(told, loaded.currency))
     bought = _bought(told, loaded)
     return [*out, *([bought] if bought else []), *_limited(told, loaded)]
@@ -133,14 +133,12 @@ def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
 
 def _limited(told: Forecast, loaded: LoadedConfig) -> list[str]:
     """Say what one trial may cost; ask for that where nothing else says what the first ones cost."""
-    ceiling = loaded.problem.cost_ceiling
+    ceiling, currency = loaded.problem.cost_ceiling, loaded.currency
     if ceiling is not None:
-        stopped = "; a trial that passes that is stopped" if loaded.wired else ""
-        return [f"A trial may cost {in_full(ceiling, 6)} {loaded.currency} at most{stopped}."]
-    if told.meters and not told.unknown:
-        return []
-    total = f"{in_full(told.budget, 6)} {loaded.currency}"
-    return [f"Say what one trial may cost: `budget: {{total: {total}, max_per_trial: ...}}`."]
+        stopped = "; a trial that costs more is broken off" if loaded.wired else ""
+        return [f"A trial may cost {in_full(ceiling, 6)} {currency} at most{stopped}."]
+    ask = f"Say what one trial may cost: `budget: {{total: {in_full(told.budget, 6)} {currency}, max_per_trial: ...}}`."
+    return [] if told.meters and not told.unknown else [ask]
 
 
 def _duration(told: Forecast, loaded: LoadedConfig) -> str:

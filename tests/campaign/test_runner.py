@@ -389,7 +389,7 @@ async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):
 
     result = await stage.run(make_spec(budget=0.3, policy=Useless(cost=0.0), max_trials=None))
     assert (result.ending, result.trials) == ("budget", 1)
-    assert "the cheapest, a, takes" in result.reason
+    assert "the cheapest, a, may cost" in result.reason
 
 
 async def test_fault_50_exploration_in_a_late_decision_s_place_has_no_limit(stage):

@@ -16,17 +16,16 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations, value_at
-from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, left_in_words
+from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
 from rigctl.core.experiment.history import History, under_way
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
 from rigctl.core.gp.model import Fitted, fit_again
-from rigctl.core.money import Micros, to_units
+from rigctl.core.money import Micros, to_micros, to_units
 from rigctl.core.natural import fingerprint
 from rigctl.core.policy import BudgetSpent, Proposal, SetReport
-from rigctl.printable import in_full
 
 SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
 WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"
@@ -100,8 +99,7 @@ class Context:
 
     def nothing_fits(self, cheapest: float) -> BudgetSpent:
         """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
-        left = left_in_words(self.problem, self.history)
-        return BudgetSpent(f"{left}; the cheapest useful trial may cost {in_full(cheapest, 6)}")
+        return BudgetSpent(too_dear(self.problem, self.history, to_micros(cheapest), " useful trial"))
 
     def attained(self) -> float:
         """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.

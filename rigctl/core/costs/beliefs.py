@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.costs.parts import Assumed, assumed
+from rigctl.core.costs.parts import assumed
 from rigctl.core.costs.spread import Spread, spreads
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
@@ -91,7 +91,7 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     costs = {i: c for i in sets if (c := charges(history, i)).size}
     dearest = max((float(c.max()) for c in costs.values()), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
-    found = [_untried(problem, a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]
+    found = [_untried(problem, *a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]
     found = found or [CostBelief(None, 0.0, to_micros(problem.cost_ceiling or 0.0)) for _ in sets]
     for (i, c), spread in zip(costs.items(), spreads([_seen(history, i, c) for i, c in costs.items()]), strict=True):
         belief = _belief(c, bound, problem.cost_ceiling or dearest, log_horizon, spread)
@@ -101,12 +101,11 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     return tuple(found)
 
 
-def _untried(problem: Problem, guess: Assumed) -> CostBelief:
+def _untried(problem: Problem, mean: float, most: float) -> CostBelief:
     """Believe in what is assumed; a ceiling that is expected to hold makes sure that no trial costs more."""
-    most, ceiling = guess.most, problem.cost_ceiling
-    if ceiling is not None and guess.mean <= ceiling:
-        most = min(most, ceiling)
-    return CostBelief(None, 0.0, to_micros(most), assumed=guess.mean)
+    if problem.cost_ceiling is not None and mean <= problem.cost_ceiling:
+        most = min(most, problem.cost_ceiling)
+    return CostBelief(None, 0.0, to_micros(most), assumed=mean)
 
 
 def left_for_a_trial(problem: Problem, history: History) -> Micros:
@@ -115,10 +114,11 @@ def left_for_a_trial(problem: Problem, history: History) -> Micros:
     return left if problem.cost_ceiling is None else min(left, to_micros(problem.cost_ceiling))
 
 
-def left_in_words(problem: Problem, history: History) -> str:
-    """Say how much the next trial may cost."""
+def too_dear(problem: Problem, history: History, least: Micros, what: str = " trial") -> str:
+    """Say how much the next trial may cost, and what the cheapest takes."""
     most, left = left_for_a_trial(problem, history), problem.budget - history.spent
-    return f"{in_full(to_units(most), 6)} {'left' if most == left else 'allowed for a trial'}"
+    told = f"{in_full(to_units(most), 6)} {'left' if most == left else 'allowed for a trial'}"
+    return f"{told}; the cheapest{what} may cost {in_full(to_units(least), 6)}"
 
 
 def horizon(problem: Problem, history: History) -> float:

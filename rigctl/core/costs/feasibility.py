@@ -12,13 +12,12 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import snapped
-from rigctl.core.costs.beliefs import left_for_a_trial, left_in_words
+from rigctl.core.costs.beliefs import left_for_a_trial, too_dear
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.money import Micros, to_micros, to_units
-from rigctl.printable import in_full
+from rigctl.core.money import Micros, to_micros
 
 SETTINGS = 256
 """Settings of the whole range that are priced, besides those on the way from each maximiser to the cheapest of them."""
@@ -44,8 +43,7 @@ def nothing_fits(problem: Problem, history: History) -> str:
         return ""
     cheapest = min(least, key=lambda i: least[i])
     label = problem.space.control_sets[cheapest].label
-    may = in_full(to_units(least[cheapest]), 6)
-    return f"{left_in_words(problem, history)}; the cheapest, {label}, may cost {may}"
+    return too_dear(problem, history, least[cheapest], f", {label},")
 
 
 def everything_fits(problem: Problem, history: History) -> bool:

@@ -8,8 +8,6 @@ is linear regression with normal priors (MacKay 2003, chapter 28), in the form t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import exp, log1p, sqrt
 from typing import Final
 
 import numpy as np
@@ -24,18 +22,10 @@ LEAST: Final = 0.1
 """A set is assumed to cost at least this share of what its size suggests."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """Hold what a control set that nobody has tried is assumed to cost, currency units."""
+def assumed(problem: Problem, paid: Mapping[int, float]) -> Sequence[tuple[float, float]]:
+    """Return what every control set is assumed to cost and that at most, (m,), from the mean costs of those tried.
 
-    mean: float
-    most: float
-    """Two standard deviations up, of a log-normal: costs nobody has met are not negative, and rather too dear."""
-
-
-def assumed(problem: Problem, paid: Mapping[int, float]) -> Sequence[Assumed]:
-    """Return what every control set is assumed to cost, (m,), from the mean costs of those that were tried.
-
+    At most: two standard deviations up, of a log-normal. Costs nobody has met are not negative, and rather too dear.
     Empty where nothing is known: no set was tried, and the configuration forecasts no cost.
     """
     members = np.array([[c in s.indices for c in range(problem.space.dimension)] for s in problem.space.control_sets])
@@ -54,8 +44,5 @@ def assumed(problem: Problem, paid: Mapping[int, float]) -> Sequence[Assumed]:
     gain = np.linalg.solve(seen, covariance[tried]).T if tried else np.zeros((len(sizes), 0))
     mean = np.maximum(prior + gain @ (costs - prior[tried]), LEAST * prior)
     variance = np.maximum(covariance.diagonal() - np.sum(gain * covariance[:, tried], axis=1), 0.0)
-    return [_upward(float(m), sqrt(v + (APART * m) ** 2)) for m, v in zip(mean, variance, strict=True)]
-
-
-def _upward(mean: float, sd: float) -> Assumed:
-    return Assumed(mean, mean * exp(2 * sqrt(log1p((sd / mean) ** 2))) if mean > 0 else 0.0)
+    apart = np.sqrt(np.log1p((variance + np.square(APART * mean)) / np.square(mean)))
+    return list(zip(mean.tolist(), (mean * np.exp(2 * apart)).tolist(), strict=True))

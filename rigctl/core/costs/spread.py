@@ -20,7 +20,8 @@ from rigctl.core.arrays import FloatArray, IntArray
 
 TAIL: Final = NormalDist().cdf(-2.0)
 """Share of trials that cost more than "at most": beyond two standard deviations of a normal."""
-POWERS: Final = (1.0, 0.5, 0.0)
+POWERS: Final = (1.0, 0.5, 1e-9)
+"""Of a cost on each scale; the last is the logarithm, to nine digits."""
 GUESS: Final = 0.05
 """Relative spread that is guessed beforehand; it only counts once costs have been seen to vary."""
 GUESS_WORTH: Final = 0.5
@@ -31,7 +32,6 @@ LEAST_SHARE: Final = 1e-3
 """A free trial counts as this share of its set's mean, for zero has no logarithm."""
 FARTHEST: Final = 4.0
 """No trial is predicted to cost more than this times the dearest of its set: two trials would else forbid a third."""
-HALVINGS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def spreads(costs: Sequence[FloatArray]) -> tuple[Spread, ...]:
 
 
 def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
-    from scipy.special import stdtr, stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
     count = np.array([c.size for c in costs])
     owner = np.repeat(np.arange(len(costs)), count)
@@ -74,20 +74,10 @@ def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
     mean, sd, freedom, evidence = (np.array(v) for v in zip(*(_on_scale(logs, owner, p) for p in POWERS), strict=True))
     weights = np.exp(evidence - evidence.max())[:, None] / np.exp(evidence - evidence.max()).sum()
     wide = sd * np.sqrt(1 + 1 / count)
-
-    def above(log_cost: FloatArray) -> FloatArray:
-        """Return the probability that the next trial of each set costs more."""
-        at = np.array([_scaled(log_cost, p) for p in POWERS])
-        return np.asarray((weights * stdtr(freedom, (mean - at) / wide)).sum(axis=0))
-
     farthest = np.log([c.max() for c in costs]) - centre + log(FARTHEST)
     ends = mean - stdtrit(freedom, TAIL) * wide
-    ends = np.array([np.minimum(_unscaled(end, p), farthest) for end, p in zip(ends, POWERS, strict=True)])
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        beyond = above(middle) > TAIL
-        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    powers = np.array(POWERS)[:, None]
+    high = np.asarray((weights * np.minimum(np.log1p(powers * ends) / powers, farthest)).sum(axis=0))
     # from 43 trials on, all sets together: as far as so many of them have come (conformal prediction, Vovk et al. 2005)
     seen = (np.expm1(logs) - mean[0, owner]) / sd[0, owner]
     if rank := int(TAIL * (seen.size + 1)):
@@ -102,7 +92,7 @@ def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
 
 def _on_scale(logs: FloatArray, owner: IntArray, power: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:
     """Return mean, spread and degrees of freedom of every set on a scale, and the logarithm of its likelihood."""
-    scaled, count = _scaled(logs, power), np.bincount(owner)
+    scaled, count = np.expm1(power * logs) / power, np.bincount(owner)
     mean = np.bincount(owner, scaled) / count
     squares = np.bincount(owner, np.square(scaled - mean[owner])).astype(float)
     own = (count - 1).astype(float)
@@ -124,11 +114,3 @@ def _agreement(squares: FloatArray, own: FloatArray) -> float:
     logs = np.log(squares[seen] / d) + 1 / d + 1 / (3 * d**2)
     excess = float(logs.var(ddof=1)) - float(np.mean(2 / d + 2 / d**2))
     return np.inf if excess <= 0 else (1 + sqrt(1 + 2 * excess)) / excess
-
-
-def _scaled(log_cost: FloatArray, power: float) -> FloatArray:
-    return np.expm1(power * log_cost) / power if power else log_cost
-
-
-def _unscaled(scaled: FloatArray, power: float) -> FloatArray:
-    return np.log1p(power * scaled) / power if power else scaled

@@ -17,7 +17,7 @@ import numpy as np
 from rigctl.core.acquisition.outlook import first_point, sobol_seed_of
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import best_bounds
-from rigctl.core.costs.beliefs import believe, left_for_a_trial, left_in_words
+from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import ControlSet, Space
@@ -27,7 +27,6 @@ from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, Proposal
-from rigctl.printable import in_full
 
 EXACT = 1e-3
 """Spread of what was looked at, in an arm's model: the reading is an input there, whatever it means for the trial."""
@@ -76,9 +75,7 @@ class CocaBo:
         playable = [i for i in range(len(sets)) if i not in problem.unavailable]
         fitting = [i for i in playable if costs[i] <= left]
         if not fitting or left <= 0:
-            least = to_units(min((costs[i] for i in playable), default=0))
-            left_told = left_in_words(problem, history)
-            raise BudgetSpent(f"{left_told}; the cheapest trial may cost {in_full(least, 6)}")
+            raise BudgetSpent(too_dear(problem, history, min((costs[i] for i in playable), default=0)))
         models = dict(state.get("models", {}))
         few = [i for i in fitting if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
         if few:

@@ -10,12 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from rigctl.core.bounds.grid import sobol
-from rigctl.core.costs.beliefs import believe, left_for_a_trial, left_in_words
+from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, Proposal, validate, with_cost
-from rigctl.printable import in_full
 
 NAME = "fallback"
 REPEAT = "repeat"
@@ -36,9 +35,8 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
     fitting = [i for i in playable if beliefs[i].upper <= left]
     if not fitting or left <= 0:
         cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
-        label = problem.space.control_sets[cheapest].label
-        least = in_full(to_units(beliefs[cheapest].upper), 6)
-        raise BudgetSpent(f"{left_in_words(problem, history)}; the cheapest, {label}, takes {least}")
+        what = f", {problem.space.control_sets[cheapest].label},"
+        raise BudgetSpent(too_dear(problem, history, beliefs[cheapest].upper, what))
     chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
