@@ -37,7 +37,7 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
         what = f", {problem.space.control_sets[cheapest].label},"
         raise BudgetSpent(too_dear(problem, history, beliefs[cheapest].upper, what))
-    chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
+    chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].assumed or 0.0, beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
     label = problem.space.control_sets[chosen].label
