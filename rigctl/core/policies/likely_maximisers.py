@@ -126,7 +126,7 @@ class LikelyMaximisers(OutlookPolicy):
         good, _ = good_enough(played, outlook.floor, self.tolerance)
         charged = [outlook.cost_at(s.control_set, s.setting) for s in options]
         chosen = cheapest(good, charged)
-        price = outlook.predicted(chosen.control_set, chosen.setting)
+        price = charged[chosen.control_set] * MICROS_PER_UNIT
         trials = CONFIRMATIONS * (1.0 - told(problem))
         if history.spent + trials * price <= problem.budget or not outlook.fits(chosen.control_set, chosen.setting):
             return None
