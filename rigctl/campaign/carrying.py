@@ -44,7 +44,6 @@ from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.values import Alarm, Measurement
 
 TOO_DEAR: Final = "max_per_trial"
-"""Stands for the rule where a trial is broken off because it has cost more than it may."""
 
 
 @dataclass(slots=True)
@@ -288,8 +287,9 @@ class TrialRun:
                     continue
                 cost = await self.journal.call(cost_so_far, spec.rig, number, await self.rig.meters_meanwhile())
                 if cost > most and self.interrupt is not None:
-                    paid, may = (f"{in_full(to_units(amount), 4)} {spec.currency}" for amount in (cost, most))
-                    why = f"the trial has cost {paid} so far and may cost {may}"
+                    why = (
+                        f"cost so far {in_full(to_units(cost), 4)}, limit {in_full(to_units(most), 4)} {spec.currency}"
+                    )
                     self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
                     self.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
                     return

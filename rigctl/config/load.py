@@ -174,8 +174,7 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
         if key == "budget" and value is not None and not value.strip().endswith(tuple(ascii_letters)):
             value = f"{value} {data.get('currency')}"  # on a command line the rig's one currency goes without saying
         if value is not None:
-            given = data.get(key)
-            data[key] = {**given, "total": value} if key == "budget" and isinstance(given, dict) else value
+            data[key] = {**data[key], "total": value} if isinstance(data.get(key), dict) else value
             origins[(key,)] = f"--{key.replace('_', '-')}"
     if overrides.speedup is not None:
         clock = data.get("clock")

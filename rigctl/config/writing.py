@@ -59,24 +59,21 @@ def _line(text: str, comment: str = "") -> str:
 
 
 def _head(draft: Draft) -> list[str]:
-    name, currency = draft.name, draft.currency
+    name, currency, budget = draft.name, draft.currency, f"{draft.budget} {draft.currency}"
+    if draft.max_per_trial is not None:
+        budget = f"{{total: {budget}, max_per_trial: {draft.max_per_trial} {currency}}}"
     return [
         f"# {name}: written by `rigctl init`. Change what you like, then run `rigctl check` on this file.",
         "# docs/configuration.md explains every key; `rigctl schema` is for editors that complete and underline.",
         "",
         _line(f"rig: {name}", f"what is recorded is kept in ./state/{name}"),
         _line(f"currency: {currency}", "of every amount in this file"),
-        _line(f"budget: {_budget(draft)}", "of the whole campaign; it is never exceeded knowingly"),
+        _line(f"budget: {budget}", "of the whole campaign; it is never exceeded knowingly"),
         _line("# max_trials: 30", "ends the campaign after so many trials, whatever is left"),
         _line("# seed: 1", "another seed, other first trials; 0 unless given"),
         _line("# today: {control: [...], at: {...}}", "how it is run today: recommendations compare with it"),
         _line("# policy: {name: value-per-cost}", "who decides; `likely-maximisers` unless given"),
     ]
-
-
-def _budget(draft: Draft) -> str:
-    total, most = f"{draft.budget} {draft.currency}", draft.max_per_trial
-    return total if most is None else f"{{total: {total}, max_per_trial: {most} {draft.currency}}}"
 
 
 def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:

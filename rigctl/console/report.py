@@ -158,9 +158,8 @@ def _fields(option: Option, labels: Labels) -> dict[str, str]:
 
 
 def _cost_interval(option: Option) -> str:
-    if option.cost_low is None or option.cost_low == option.cost_high:
-        return "-" if option.cost_low is None else "exact"
-    return f"{number(option.cost_low, 3)} to {number(option.cost_high, 3)}"
+    low, high = option.cost_low, option.cost_high
+    return "-" if low is None else "exact" if low == high else f"{number(low, 3)} to {number(high, 3)}"
 
 
 def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:

@@ -87,8 +87,9 @@ def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> l
     unknown = f"The cost of {label} is not known yet"
     if proposal.assumed_cost is not None:
         return [f"{unknown}. About {in_full(proposal.assumed_cost, 3)} {currency} is assumed, {most} at most."]
-    ceiling = problem.cost_ceiling
-    limit = "" if ceiling is None else f" The trial must not cost more than {in_full(ceiling, 4)} {currency}."
+    limit = (
+        "" if problem.cost_ceiling is None else f" It must not exceed {in_full(problem.cost_ceiling, 4)} {currency}."
+    )
     return [f"{unknown}, and nothing says what to assume.{limit}"]
 
 

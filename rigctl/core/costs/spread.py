@@ -57,10 +57,8 @@ def spreads(costs: Sequence[FloatArray]) -> tuple[Spread, ...]:
     """Return the spread of every set's costs (T_i,), none empty; exact for costs that never vary."""
     varying = any(np.ptp(c) > 0 for c in costs)
     spread = [i for i, c in enumerate(costs) if varying and c.max() > 0 and (np.ptp(c) > 0 or c.size < STEADY)]
-    out = [Spread(float(c.max())) for c in costs]
-    for i, found in zip(spread, _spread([costs[i] for i in spread]), strict=True) if spread else ():
-        out[i] = found
-    return tuple(out)
+    found = dict(zip(spread, _spread([costs[i] for i in spread]), strict=True)) if spread else {}
+    return tuple(found.get(i, Spread(float(c.max()))) for i, c in enumerate(costs))
 
 
 def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
