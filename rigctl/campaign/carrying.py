@@ -287,9 +287,8 @@ class TrialRun:
                     continue
                 cost = await self.journal.call(cost_so_far, spec.rig, number, await self.rig.meters_meanwhile())
                 if cost > most and self.interrupt is not None:
-                    why = (
-                        f"cost so far {in_full(to_units(cost), 4)}, limit {in_full(to_units(most), 4)} {spec.currency}"
-                    )
+                    so_far, limit = in_full(to_units(cost), 4), in_full(to_units(most), 4)
+                    why = f"cost so far {so_far}, limit {limit} {spec.currency}"
                     self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
                     self.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
                     return

@@ -43,7 +43,6 @@ class Spread:
     error: float = 0.0
     """Standard error of the logarithm of the mean cost."""
     freedom: float = np.inf
-    """Degrees of freedom of that error."""
 
     def interval(self, mean: float, level: float) -> tuple[float, float]:
         """Return where the mean cost is with this probability."""
