@@ -38,7 +38,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError
 from rigctl.printable import in_full
-from rigctl.rig.metering import SAMPLES_PER_TRIAL, KnowsSuspend, trial_s
+from rigctl.rig.metering import KnowsSuspend
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.values import Alarm, Measurement
@@ -276,16 +276,14 @@ class TrialRun:
 
     async def _watch_cost(self, number: int, history: History) -> None:
         """Break off the trial once the meters say that it has passed what it may cost; production has no limit."""
-        spec, timing = self.spec, self.spec.rig.timing
-        most, clock = left_for_a_trial(spec.left(self.idle), history), self.clock
-        every_s = max(trial_s(timing) / SAMPLES_PER_TRIAL, clock.speedup)
+        spec, most = self.spec, left_for_a_trial(self.spec.left(self.idle), history)
         while spec.operating is None:
-            await rest(clock, every_s)
+            meters = await self.rig.meters_meanwhile()
             with suppress(RigctlError):  # the trial meets it too, and says so
                 trial = await self.journal.call(lambda j: j.read.open_trial())
                 if trial is None or trial.state not in (State.ARMED, State.RUNNING):
                     continue
-                cost = await self.journal.call(cost_so_far, spec.rig, number, await self.rig.meters_meanwhile())
+                cost = await self.journal.call(cost_so_far, spec.rig, number, meters)
                 if cost > most and self.interrupt is not None:
                     so_far, limit = in_full(to_units(cost), 4), in_full(to_units(most), 4)
                     why = f"cost so far {so_far}, limit {limit} {spec.currency}"

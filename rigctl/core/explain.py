@@ -239,10 +239,7 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
         lines.append(
             f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
         )
-    if proposal.cost_known and proposal.predicted_cost is not None:
-        lines.append(f"It is predicted to cost at most {in_full(proposal.predicted_cost, 4)} {currency}.")
-    elif not proposal.cost_known:
-        lines += _price(proposal, problem, chosen.label, currency)
+    lines += _price(proposal, problem, chosen.label, currency)
     for read in proposal.read:
         value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
         lines.append(

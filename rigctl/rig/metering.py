@@ -132,15 +132,19 @@ class Metering:
         self._at: dict[str, Reading] = {}
         """What was read at changes of rates since the last round."""
 
-    async def totals(self) -> dict[str, Reading]:
-        """Read the meters' counters in passing; what our own are told of stays for the next `read`."""
+    async def meanwhile(self) -> Mapping[str, Reading]:
+        """Wait as long as between samples of the power, then read the meters' counters; our own count on."""
+        await rest(self._clock, self._period_s * self._clock.speedup)
+        return await self._totals()
+
+    async def _totals(self) -> dict[str, Reading]:
         asked = self._in_service
         readings = await together(*(self._total(n, h) for n, h in asked.items()))
         return dict(zip(asked, readings, strict=True))
 
     async def read(self) -> Mapping[str, Reading]:
         """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
-        found = await self.totals()
+        found = await self._totals()
         try:
             sampled = await self._sample()
         except Exception as error:  # noqa: BLE001 - as in `_total`

@@ -184,8 +184,8 @@ class Rig:
         return await self._metering.read()
 
     async def meters_meanwhile(self) -> Mapping[str, Reading]:
-        """Read the counters in the middle of a trial, as `meters`, but none of our own."""
-        return await self._metering.totals()
+        """Wait for a twentieth of a trial, at least a wall second; then read the counters, but none of our own."""
+        return await self._metering.meanwhile()
 
     async def snapshot(self) -> Mapping[str, Reading]:
         """Read each sensor once, by the names of variables and outcomes; INVALID if it cannot be read."""

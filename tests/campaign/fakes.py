@@ -125,6 +125,8 @@ class FakeRig(FakeLooks):
     """The same of looks."""
     counters: dict = field(default_factory=dict)
     """Meter -> function from the true reading to the reported one."""
+    watched: bool = False
+    """Whether meters are read in mid-trial, all the time."""
     metered: tuple = ("power", "acid")
     """Meters that count."""
     unsafe: list = field(default_factory=list)
@@ -191,6 +193,7 @@ class FakeRig(FakeLooks):
         return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items() if (n in self.late) is late}
 
     async def meters_meanwhile(self):
+        await asyncio.sleep(0 if self.watched else 3600)
         return {n: r for n, r in (await self.meters()).items() if n in self.metered}
 
     async def meters(self):

@@ -143,7 +143,7 @@ def test_notes_are_told_in_plain_words(note, plain):
 def test_nothing_is_promised_of_a_cost_that_nobody_has_met(problem, technical):
     """A set never tried has an assumed cost and says so, or none; "up to" is for sets that were tried."""
     words = {"outcome": "growth", "unit": "g", "currency": "EUR", "technical": technical}
-    known, unknown = "predicted to cost" if technical else "up to", "not known yet"
+    known, unknown = "up to", "not known yet"
     first, state = next_proposal(UcbCvs(), None, problem, History(), trial_rng(0, 1))
     history = make_history([(first.control_set, (0.5, 0.5), 0.2, 0.25)])
     second, _ = next_proposal(UcbCvs(), state, problem, history, trial_rng(0, 2))
