@@ -69,7 +69,7 @@ class Event(StrEnum):
     FAIL = "FAIL"
     """An instrument could not do its part."""
     ABANDON = "ABANDON"
-    """A person or the service manager ended it."""
+    """A person, the service manager or its cost ended it."""
     LOSE = "LOSE"
     """The process died in mid-trial."""
 
