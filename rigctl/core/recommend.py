@@ -266,8 +266,7 @@ def recommend(
     problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
-    charged = _charged(problem, history, weighing.options)
-    good, threshold = weighing.good_enough(tolerance)
+    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged[chosen.control_set])
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
