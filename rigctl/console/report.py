@@ -84,6 +84,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
         **({"held": recommendation.held} if recommendation.held else {}),
+        **({"doubts": recommendation.doubts} if recommendation.doubts else {}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         **({} if recommendation.now is None else {"now": _plain(recommendation.now)}),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rigctl.core.explain import decimals_for, ends, written
+from rigctl.core.doubts import Doubt
+from rigctl.core.explain import decimals_for, ends, settings, written
 from rigctl.core.recommend import Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
 from rigctl.printable import in_full
@@ -23,6 +24,7 @@ def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency:
     lines += ["What the dearer way buys:", *(f"  {line}" for line in paying)] if paying else []
     return (
         *_held(recommendation.held),
+        *(say.doubt(found) for found in recommendation.doubts),
         *lines,
         "What controlling each variable does:",
         *(f"  {say.lesson(found)}" for found in worth.lessons),
@@ -46,6 +48,18 @@ class _Words:
         options = (recommendation.choice, *recommendation.alternatives)
         spreads = [0.25 * (o.high - o.low) for o in options]
         self._decimals = decimals_for([s for s in spreads if s > 1e-9 * abs(recommendation.choice.expected)])
+
+    def doubt(self, d: Doubt) -> str:
+        """Name the trial, say what it would change, and how to find out."""
+        who = f"Trial {d.trial}" if d.trial else "A trial from before the campaign"
+        gave, others = (f"{written(v, self._decimals)} {self._unit}".rstrip() for v in (d.outcome, d.expected))
+        said = f"{who} gave {gave}; the other trials predict {others} for it."
+        if d.control_set is None or d.setpoints is None:
+            return f"{said} It is not counted."
+        way = f"{'+'.join(d.control_set)} at {settings(d.setpoints, dict.fromkeys(d.setpoints, ''))}"
+        if d.counted:
+            return f"{said} The recommendation rests on it alone: without it, it would be {way}. Repeat it to be sure."
+        return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
 
     def reference(self, r: Reference) -> list[str]:
         span = self._span(r.low, r.high)

@@ -17,10 +17,11 @@ from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.costs.prices import Prices
+from rigctl.core.doubts import Decide, Doubt, advisable, doubts
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import Fitted, fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
@@ -118,6 +119,8 @@ class Recommendation:
     None: nothing is read first, or it was not asked for."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Control sets that cannot be played now because of an instrument, and why."""
+    doubts: tuple[Doubt, ...] = ()
+    """Trials that other trials speak against, and one that alone carries the choice."""
     now: Option | None = None
     """What is best at what was read just now; the choice where that tells nothing. None: it was not asked for."""
 
@@ -177,7 +180,8 @@ def supported(
         bounds: of every control set, by `best_bounds`.
         occurred: whether a set that was tried may also be set as its variables were in other trials.
     """
-    rows, expectations = history.complete, Expectations.of(posterior, space)
+    rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
+    expectations = Expectations.of(posterior, space)
     played = np.array([o.control_set for o in rows], dtype=np.int64)
     points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
     points = snapped(points, space.steps)
@@ -214,11 +218,14 @@ def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> S
 
 def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
     """Find what is believed of every set; the problem's marginals are concrete."""
-    bounds = best_bounds(posterior, problem.space, problem.model, rng)
+    return _weighed(problem, history, posterior, best_bounds(posterior, problem.space, problem.model, rng))
+
+
+def _weighed(problem: Problem, history: History, posterior: Posterior, bounds: Sequence[SetBounds]) -> Weighing:
     options = supported(posterior, problem.space, history, bounds, occurred=True)
     seen = {o.control_set for o in history.complete}
     tried = tuple(s for s in options if s.control_set in seen) or options
-    return Weighing(options, tried, value_floor(problem, history))
+    return Weighing(options, tried, value_floor(problem, history, posterior.left_out))
 
 
 def recommend(
@@ -251,7 +258,7 @@ def recommend(
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
         price: what one unit of outcome is worth, currency units, if it is known.
-        rule: whether to work out a rule as well, where the problem looks first.
+        rule: whether to work out a rule as well, where the problem looks first, and doubts about single trials.
         now: what the variables read just now, (d,), unit cube, if it is asked what is best at that.
 
     Raises:
@@ -261,9 +268,8 @@ def recommend(
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
-    weighing = weigh(problem, history, fitted.posterior, rng)
-    charged = _charged(problem, history, weighing.options)
-    good, threshold = weighing.good_enough(tolerance)
+    fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
+    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, Prices.of(problem, history))
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
@@ -279,8 +285,25 @@ def recommend(
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
         rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
+        doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
     )
+
+
+def _advised(
+    problem: Problem, history: History, fitted: Fitted, tolerance: float, rng: np.random.Generator
+) -> tuple[Fitted, Weighing, Decide]:
+    """Return the model that advice is given by, what it says of every set, and how another would decide."""
+    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
+
+    def decide(posterior: Posterior) -> Supported:
+        then = _weighed(problem, history, posterior, bounds)
+        return then.options[then.chosen(problem, history, tolerance)]
+
+    believed = advisable(problem, history, fitted.posterior, decide)
+    if believed is not fitted.posterior:
+        fitted, bounds = replace(fitted, posterior=believed), best_bounds(believed, problem.space, problem.model, rng)
+    return fitted, _weighed(problem, history, believed, bounds), decide
 
 
 def _remedy(history: History) -> str:

@@ -297,7 +297,8 @@ def look(
         moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)
         bounds = affordable
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
-    return Outlook(problem, history, fitted, field, bounds, costs, value_floor(problem, history), changed, moved)
+    floor = value_floor(problem, history, fitted.posterior.left_out)
+    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved)
 
 
 class OutlookPolicy(ABC):

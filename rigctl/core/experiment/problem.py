@@ -5,7 +5,7 @@ Inside, a *value* is the outcome turned so that larger is better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal, Protocol
@@ -179,13 +179,15 @@ def values(problem: Problem, history: History) -> FloatArray:
     return sign(problem) * history.y
 
 
-def value_floor(problem: Problem, history: History) -> float:
+def value_floor(problem: Problem, history: History, left_out: Sequence[int] = ()) -> float:
     """The worst value the outcome can take: the worst seen so far (re-estimated every trial) or the configured one.
+
+    Outcomes that are not believed, `left_out` of the complete ones, do not count: one of them would make all sets good.
 
     A configured floor that an outcome has already been below was wrong; with it a share of the distance to the best
     would be negative, and no set good enough.
     """
-    seen = values(problem, history)
+    seen = np.delete(values(problem, history), list(left_out))
     worst = float(seen.min()) if seen.size else np.inf
     if problem.floor is not None:
         return min(sign(problem) * problem.floor, worst)

@@ -43,6 +43,7 @@ def fit_ageing(
     refit: bool,
     memo: Memo,
     advice: bool = False,
+    fitted: Posterior | None = None,
 ) -> Posterior:
     """Return the posterior of the response of now; as `surrogate.fit` does, to the bit, while it has not aged.
 
@@ -55,12 +56,13 @@ def fit_ageing(
         refit: whether hyper-parameters are learned anew, and what was noticed is looked at again.
         memo: of the history.
         advice: whether it is asked for what to run from now on, not for what to try next.
+        fitted: what `surrogate.fit` returns of the same, if that is known.
     """
     terms = _of(previous)
     notes: tuple[str, ...] = ()
     whole: FloatArray | None = None
     if previous is None or not terms:
-        posterior = fit(record.x, record.y, options, previous, refit=refit, memo=memo, noise=record.noise)
+        posterior = fitted or fit(record.x, record.y, options, previous, refit=refit, memo=memo, noise=record.noise)
         h, whole = posterior.hyperparameters, posterior.L if len(posterior.x) == len(record.y) else None
     else:
         h = previous
@@ -110,6 +112,13 @@ def _young(record: Record, terms: Sequence[Term], outcomes: int) -> bool:
 def _older(terms: Sequence[Term]) -> tuple[Term, ...]:
     """Return what was noticed before the last of them."""
     return tuple(t for t in terms if t.noticed < max(t.noticed for t in terms))
+
+
+def given(record: Record, h: Hyperparameters, options: ModelOptions, memo: Memo) -> Posterior:
+    """Return the posterior of the response of now by these hyper-parameters, given all outcomes."""
+    if h.ageing:
+        return condition(record, h, options, memo)
+    return fit(record.x, record.y, options, h, refit=False, memo=memo, noise=record.noise)
 
 
 def condition(

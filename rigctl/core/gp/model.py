@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
-from rigctl.core.gp.ageing import fit_ageing
+from rigctl.core.gp.ageing import fit_ageing, given
+from rigctl.core.gp.doubting import NOTHING, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE, puzzling
 from rigctl.core.gp.record import Record
@@ -63,16 +66,14 @@ def fit_history(
     last few outcomes alone speak for, unless they do so clearly.
     """
     _keep_freed_memory()
-    y = values(problem, history)
-    n = len(y)
-    x = history.x if n else np.empty((0, problem.space.dimension))
+    record = _record(problem, history)
     refit = False
     if problem.model.hyperparameters == "learned":
-        record = Record(x, y, *_times(history), history.noise)
-        refit = due(record, previous, fitted_at)
-        posterior = fit_ageing(record, turned(problem), previous, refit=refit, memo=history.memo, advice=not under_way)
+        posterior, refit = _learned(problem, record, previous, fitted_at, history.memo, advice=not under_way)
     else:
-        posterior = fit(x, y, turned(problem), previous, refit=False, memo=history.memo, noise=history.noise)
+        posterior = fit(
+            record.x, record.y, turned(problem), previous, refit=False, memo=history.memo, noise=record.noise
+        )
     if posterior.hyperparameters.ageing:
         # a note stays as it is until the term is looked at again, so that it is an alarm once
         aged = (told(term, sign(problem)) for term in posterior.hyperparameters.ageing)
@@ -80,7 +81,26 @@ def fit_history(
     changed = previous is not None and posterior.hyperparameters != previous
     if under_way and len(history.awaited):
         posterior = believing(posterior, history.awaited)
-    return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
+    return Fitted(posterior, posterior.hyperparameters, len(record.y) if refit else fitted_at, refitted=changed)
+
+
+def _learned(
+    problem: Problem, record: Record, previous: Hyperparameters | None, fitted_at: int, memo: Memo, *, advice: bool
+) -> tuple[Posterior, bool]:
+    """Return the posterior without the outcomes that are doubted, and whether hyper-parameters are learned anew."""
+    options, fitted, left_out = turned(problem), None, NOTHING
+    if previous is not None:
+        left_out = doubted(record, options, given(record, previous, options, memo))
+    kept = without(record, left_out)
+    refit = due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
+    if refit and not (previous and previous.ageing):
+        left_out, fitted = judged(record, options, previous, memo)
+        kept = without(record, left_out)
+    if left_out.size:
+        whole, memo = memo, memo.get("doubting") or Memo()
+        whole.keep("doubting", memo)
+    posterior = fit_ageing(kept, options, previous, refit=refit, memo=memo, advice=advice, fitted=fitted)
+    return replace(posterior, left_out=tuple(left_out.tolist())) if left_out.size else posterior, refit
 
 
 def due(record: Record, previous: Hyperparameters | None, fitted_at: int) -> bool:
@@ -90,6 +110,17 @@ def due(record: Record, previous: Hyperparameters | None, fitted_at: int) -> boo
         return previous is None
     strange = puzzling(record, previous, fitted_at or n - SIDE)
     return strange > SIDE or (not strange and n >= REFIT_GROWTH * fitted_at)
+
+
+def given_without(problem: Problem, history: History, posterior: Posterior, rows: Sequence[int]) -> Posterior:
+    """Return the posterior by the same hyper-parameters without these of the complete observations."""
+    rest = without(_record(problem, history), np.array(rows, dtype=np.int64))
+    return replace(given(rest, posterior.hyperparameters, turned(problem), Memo()), left_out=tuple(rows))
+
+
+def _record(problem: Problem, history: History) -> Record:
+    x = history.x if len(history.y) else np.empty((0, problem.space.dimension))
+    return Record(x, values(problem, history), *_times(history), history.noise)
 
 
 def _times(history: History) -> tuple[FloatArray, float]:

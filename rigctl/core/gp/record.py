@@ -34,11 +34,15 @@ class Record:
 
     def thinned(self) -> Record:
         """Return at most `MOST_ROWS` of them."""
+        return self if len(self.y) <= MOST_ROWS else self.of(self.thinned_rows())
+
+    def thinned_rows(self) -> IntArray:
+        """Return which those are."""
         n = len(self.y)
         if n <= MOST_ROWS:
-            return self
+            return np.arange(n)
         early = np.linspace(0, n - LAST_ROWS - 1, MOST_ROWS - LAST_ROWS).round().astype(int)
-        return self.of(np.concatenate([np.unique(early), np.arange(n - LAST_ROWS, n)]))
+        return np.concatenate([np.unique(early), np.arange(n - LAST_ROWS, n)])
 
     def of(self, rows: IntArray) -> Record:
         noise = None if self.noise is None else self.noise[rows]

@@ -47,6 +47,8 @@ class Posterior:
     """Of inducing inputs (A, B), both (n, n) and lower: Lambda = A (B B')^-1 A'. None where Lambda is lam I."""
     own_noise: FloatArray | None = None
     """(n,), noise variances of the outcomes at `x`, standardised, where they are not all lam."""
+    left_out: tuple[int, ...] = ()
+    """Rows of outcomes that it is not given, as all others speak against them (`core.gp.doubting`)."""
 
     @cached_property
     def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics

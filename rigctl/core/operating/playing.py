@@ -104,7 +104,7 @@ def in_full(
     settings = {i: _unit(space, i, at) for i, at in ways if i not in problem.unavailable}
     if not settings or problem.look is None:
         return None
-    worst = value_floor(usual, then)
+    worst = value_floor(usual, then, posterior.left_out)
     found = Planner.of(usual, then, posterior, settings, worst=worst, tolerance=tolerance).on(problem.look.x)
     if found is None:
         return None

@@ -22,6 +22,7 @@ from rigctl.core.acquisition.readings import told
 from rigctl.core.acquisition.search import Peak
 from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried
 from rigctl.core.costs.beliefs import booked, booked_when_free
+from rigctl.core.doubts import promising
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.core.recommend import cheapest, good_enough, supported
@@ -104,13 +105,17 @@ class LikelyMaximisers(OutlookPolicy):
                 or self._harvest(outlook, fitting, harvested)
                 or self._explore(outlook, fitting, explored, rng)
             )
+        repeated = list(state.get("repeated", ()))
+        choice = choice if choice.phase == "explore" else _repeating(outlook, choice, repeated)
         harvesting = choice.phase == "harvest"
-        remembered = {
+        remembered: dict[str, Any] = {
             "harvested": harvested,
             "harvesting": len(outlook.history) if harvesting else None,
             "explored": explored + (choice.phase == "explore"),
             "confirming": choice.phase == "confirm",
         }
+        if repeated:
+            remembered["repeated"] = repeated
         return replace(choice, remembered=remembered)
 
     def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
@@ -211,6 +216,25 @@ class LikelyMaximisers(OutlookPolicy):
             ),
             left_out=DEARER,
         )
+
+
+def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
+    """Return a repetition of a trial that the model leaves out and that would be the best if it were true; once each.
+
+    Args:
+        outlook: of this decision.
+        choice: played if there is no such trial.
+        repeated: trials that were repeated; the new one is added.
+    """
+    best = max(b.best_mean for b in outlook.bounds)
+    for trial, setting in promising(outlook.problem, outlook.history, outlook.fitted.posterior, best).values():
+        number, index = trial.trial, trial.control_set
+        if number not in repeated and outlook.fits(index, setting):
+            repeated.append(number)
+            why = f"trial {number} had a better outcome than expected anywhere, but the other trials contradict it"
+            technical = f"repeating trial {number}, which the model leaves out"
+            return Choice(index, choice.phase, why, [index], setting=setting, technical=technical)
+    return choice
 
 
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:

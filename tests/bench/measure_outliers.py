@@ -1,0 +1,220 @@
+"""Measure what outcomes that are false do to what is recommended: campaigns of the default policy, seed by seed.
+
+`python -m tests.bench.measure_outliers hills 0:20 clean lucky5` plays campaigns with and without false outcomes, and
+asks for a recommendation after the last trial. A line per campaign: the number of trials, the regret of the recommended
+setting, and whether its interval holds its true value. Every seed of a problem has a function of its own, scaled to a
+standard deviation of 1 over the cube. None of the problems is one of the bench's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.bench.problems.functions import Objective, gp_sample
+from rigctl.bench.problems.problem import COST_SETS, SUBSETS_OF_3
+from rigctl.bench.problems.terms import Terms, gaussian_terms
+from rigctl.bench.problems.truth import Truth
+from rigctl.bench.running.simulate import one_thread
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.marginals.families import TruncatedNormal
+from rigctl.core.money import to_micros
+from rigctl.core.play import Played, play
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policy import trial_rng
+from rigctl.core.recommend import Recommendation, recommend
+
+MARGINAL = TruncatedNormal.from_moments(0.5, 0.2)
+NOISE_SD = 0.05
+LUCK = 0.2
+"""A lucky outcome reads as much better than the best setting there is, in standard deviations of the function."""
+TYPED = 100.0
+"""A gross outcome is so many times too large; every other one has the wrong sign besides."""
+
+
+def hills(seed: int) -> Objective:
+    """Return eight broad hills and hollows of three variables."""
+    rng = np.random.default_rng([seed, 11])
+    heights = rng.normal(size=8) * 1.5
+    return _gaussians(heights, rng.random((8, 3)), 1 / np.square(rng.uniform(0.2, 0.5, (8, 3))))
+
+
+def needles(seed: int) -> Objective:
+    """Return a slope and a sharp hill, which is three times as high as the rest."""
+    rng = np.random.default_rng([seed, 12])
+    widths = np.concatenate([rng.uniform(0.4, 0.8, (4, 3)), np.full((1, 3), 0.2)])
+    heights = np.append(rng.normal(size=4), 3.0)
+    return _gaussians(heights, rng.uniform(0.15, 0.85, (5, 3)), 1 / np.square(widths))
+
+
+def draws(seed: int) -> Objective:
+    """Return a draw of a Gaussian process that is smoother than the bench's."""
+    return gp_sample(3, 0.45, 10_000 + seed)
+
+
+def _gaussians(heights: FloatArray, centres: FloatArray, precisions: FloatArray) -> Objective:
+    def terms() -> tuple[Terms, ...]:
+        return tuple(
+            gaussian_terms(heights[i : i + 1], centres[i : i + 1], precisions[i : i + 1]) for i in range(len(heights))
+        )
+
+    def f(x: FloatArray) -> FloatArray:
+        apart = (np.square(x[:, None, :] - centres) * precisions).sum(axis=2)
+        return np.asarray(np.exp(-0.5 * apart) @ heights)
+
+    return Objective(3, f, terms, hints=centres)
+
+
+PROBLEMS: dict[str, Callable[[int], Objective]] = {"hills": hills, "needles": needles, "draws": draws}
+
+
+@dataclass(frozen=True)
+class World:
+    """Hold one function, and what is true of it."""
+
+    objective: Objective
+    truth: Truth
+    scale: float
+
+    @classmethod
+    def of(cls, problem: str, seed: int) -> World:
+        objective = PROBLEMS[problem](seed)
+        scale = float(objective(np.random.default_rng(1).random((2000, 3))).std())
+        return cls(objective, Truth.of(objective, [MARGINAL] * 3, SUBSETS_OF_3), scale)
+
+    @property
+    def best(self) -> float:
+        """Outcome units, standard deviations of the function."""
+        return max(b.value for b in self.truth.best) / self.scale
+
+    def outcome(self, x: FloatArray) -> float:
+        return float(self.objective(x[None])[0]) / self.scale
+
+    def value(self, control_set: int, setting: Sequence[float]) -> float:
+        return float(self.truth.value(control_set, np.array([setting]))[0]) / self.scale
+
+
+Falsified = Callable[[World, int, float, np.random.Generator], float]
+"""(world, trial, true outcome, chance) -> what is told of it."""
+
+
+def _lucky(share: float) -> Falsified:
+    return lambda w, _t, y, rng: w.best + LUCK if rng.random() < share else y
+
+
+def _gross(share: float) -> Falsified:
+    def told(_w: World, _trial: int, y: float, rng: np.random.Generator) -> float:
+        hit, turned = rng.random() < share, rng.random() < 0.5
+        return (-1.0 if turned else 1.0) * TYPED * y if hit else y
+
+    return told
+
+
+def _turned(share: float) -> Falsified:
+    return lambda _w, _t, y, rng: -y if rng.random() < share else y
+
+
+KINDS: dict[str, Falsified] = {
+    "clean": lambda _w, _t, y, _rng: y,
+    "last": lambda _w, _t, y, _rng: y,
+    "lucky5": _lucky(0.05),
+    "gross5": _gross(0.05),
+    "turned5": _turned(0.05),
+    "typed11": lambda _w, t, y, _rng: TYPED * y if t == 11 else y,
+}
+"""`last`: clean, but for one more trial somewhere in the cube that reads as lucky outcomes do."""
+
+
+def campaign(world: World, kind: str, seed: int, budget: float) -> Played:
+    """Play one."""
+    problem, observed = _problem(budget), _Plant(world, KINDS[kind], seed)
+    return play(LikelyMaximisers(), problem, lambda p: observed(p.trial, p.control_set, p.setting), seed)
+
+
+def and_a_lucky_one(world: World, played: Played, seed: int) -> Played:
+    """Return the campaign with one more trial, somewhere in the cube, that reads as lucky outcomes do."""
+    plant, trial = _Plant(world, _lucky(1.0), seed), len(played.history) + 1
+    rng = np.random.default_rng([seed, 3])
+    more = plant(trial, int(rng.integers(3, 6)), rng.random(2).tolist())
+    return replace(played, history=played.history.append(more))
+
+
+def _problem(budget: float) -> Problem:
+    names = ["x1", "x2", "x3"]
+    space = Space.of(
+        [Variable(n, "", 0.0, 1.0, MARGINAL) for n in names], [[names[i] for i in s] for s in SUBSETS_OF_3]
+    )
+    return Problem(space, to_micros(budget), model=ModelOptions(kernel=usual_kernel("learned")))
+
+
+class _Plant:
+    """Play trials, and tell what their outcome is said to be."""
+
+    def __init__(self, world: World, falsified: Falsified, seed: int) -> None:
+        self._world, self._falsified = world, falsified
+        self._nature, self._noise, self._chance = (np.random.default_rng([seed, n]) for n in range(3))
+
+    def __call__(self, trial: int, control_set: int, setting: Sequence[float]) -> Observation:
+        x = np.array([MARGINAL.quantile(q) for q in self._nature.random(3)]).ravel()
+        x[list(SUBSETS_OF_3[control_set])] = setting
+        true = self._world.outcome(x) + NOISE_SD * self._noise.standard_normal()
+        y = self._falsified(self._world, trial, true, self._chance)
+        cost = to_micros(COST_SETS["moderate"][control_set])
+        return Observation(trial, control_set, tuple(x.tolist()), y, cost)
+
+
+def advice(played: Played, tolerance: float = 0.0) -> Recommendation:
+    """Return what is recommended after the last trial."""
+    known, history = Hyperparameters.remembered(played.decisions[-1].state), History.of(played.history.observations)
+    return recommend(played.problem, history, trial_rng(played.seed, len(history)), tolerance, known)
+
+
+def results(
+    problem: str, kinds: Sequence[str], seeds: range, budget: float
+) -> Iterator[tuple[str, int, int, float, bool]]:
+    """Give kind, seed, trials, regret, and whether the interval holds the truth."""
+    for seed in seeds:
+        world = World.of(problem, seed)
+        clean = campaign(world, "clean", seed, budget) if {"clean", "last"} & set(kinds) else None
+        for kind in kinds:
+            played = clean if clean and kind in {"clean", "last"} else campaign(world, kind, seed, budget)
+            played = and_a_lucky_one(world, played, seed) if kind == "last" else played
+            choice, space = advice(played).choice, played.problem.space
+            index = space.index_of(choice.control_set)
+            value = world.value(index, [choice.setpoints[n] for n in space.control_sets[index].names])
+            yield kind, seed, len(played.history), world.best - value, choice.low <= value <= choice.high
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a line per campaign, and means with their standard errors."""
+    parser = argparse.ArgumentParser(description="What outcomes that are false do to what is recommended.")
+    parser.add_argument("problem", choices=PROBLEMS)
+    parser.add_argument("seeds")
+    parser.add_argument("kinds", nargs="+", choices=KINDS)
+    parser.add_argument("--budget", type=float, default=10.0)
+    asked = parser.parse_args(arguments)
+    found: dict[str, list[tuple[float, bool]]] = {}
+    with one_thread():
+        for kind, seed, trials, regret, held in results(
+            asked.problem, asked.kinds, range(*map(int, asked.seeds.split(":"))), asked.budget
+        ):
+            found.setdefault(kind, []).append((regret, held))
+            sys.stdout.write(f"{kind} {seed} {trials} {regret:.4f} {'held' if held else 'missed'}\n")
+            sys.stdout.flush()
+    for kind, each in found.items():
+        regrets = np.array([r for r, _ in each])
+        error = regrets.std(ddof=1) / np.sqrt(len(regrets)) if len(regrets) > 1 else np.nan
+        held = sum(h for _, h in each)
+        sys.stdout.write(f"{kind}: {regrets.mean():.4f} ± {error:.4f}; {held} of {len(each)} intervals hold\n")
+
+
+if __name__ == "__main__":
+    main()
