@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ AFTER = {
     "ENDED": set(),
 }
 """Phases of one process, by the one before."""
+STARTS_S = 60.0
 DIGIT_ML = 0.01
 """Volumes leave as text with two decimals, rounded down."""
 
@@ -205,6 +206,22 @@ def check_caps(
         day_ml = sum(v for s, v in given if at_s - 86400.0 < s <= at_s)
         if day_ml > 1.03 * per_day_ml:
             raise Violation(f"{pump}: delivered {day_ml:.2f} mL in 24 h before {at_s:.1f} s, cap {per_day_ml:g}")
+
+
+def check_windows(name: str, given: Iterable[tuple[float, float]], most: Iterable[tuple[float, float | None]]) -> None:
+    """Hold what the pumps of a cap have delivered together against its windows (seconds, mL), wherever they begin.
+
+    A dose counts from its intent on, which is some seconds before it starts.
+
+    Raises:
+        Violation: it was more than allowed.
+    """
+    doses = sorted(given)
+    for span_s, most_ml in most:
+        for at_s, _ in doses if most_ml is not None else ():
+            ml = sum(v for s, v in doses if at_s - span_s + STARTS_S < s <= at_s)
+            if ml > 1.03 * most_ml:
+                raise Violation(f"{name}: delivered {ml:.2f} mL in {span_s:g} s before {at_s:.1f} s, cap {most_ml:g}")
 
 
 def control_set_of(row: tuple[Any, ...]) -> list[str]:

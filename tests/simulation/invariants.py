@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sqlite3
 import struct
@@ -23,7 +24,17 @@ from rigctl.rig.values import SafeReport
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
-from tests.simulation.books import Books, Violation, check_caps, check_sends, control_set_of, counted, intents_of, is_of
+from tests.simulation.books import (
+    Books,
+    Violation,
+    check_caps,
+    check_sends,
+    check_windows,
+    control_set_of,
+    counted,
+    intents_of,
+    is_of,
+)
 from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import firm
 from tests.simulation.kernel import Kernel
@@ -299,6 +310,7 @@ class Witness(Eyes):
                 raise Violation(f"an alarm did not reach the journal: {alarm.source}: {alarm.message}")
 
     def _delivered(self, running: Running) -> None:
+        by_pump: dict[str, list[tuple[float, float]]] = {}
         for bus, circuit in self.plant.assembly.circuits.items():
             if not isinstance(circuit, PumpCircuit) or bus not in self._pump_of:
                 continue
@@ -310,7 +322,12 @@ class Witness(Eyes):
                 left = 0
             given = [(start_s + e.started_s, counted(e, left=e.number <= left)) for e in entries]
             check_caps(pump, given, limits.per_dose_ml, limits.per_day_ml)
+            by_pump[pump] = given
             self._left[pump] = len(circuit.pump.log)
+        for cap in self.spec.rig.caps:
+            together = [dose for pump in cap.pumps for dose in by_pump.get(pump, ())]
+            windows = ((3600.0, cap.per_hour_ml), (86400.0, cap.per_day_ml), (math.inf, cap.per_campaign_ml))
+            check_windows(cap.name, together, windows)
 
     def met(self) -> Counter[str]:
         """Count what else has come to pass, that seeds might not meet."""

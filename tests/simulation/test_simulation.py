@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
 from collections import Counter, defaultdict, deque
 from contextlib import closing, nullcontext
@@ -16,7 +17,7 @@ from rigctl.rig.protocols import Reading
 from sim_rig.plants.pump import Dispense
 from tests.simulation import seed as seeds
 from tests.simulation.aims import asks, commands, doses
-from tests.simulation.books import Books, Violation, check_caps, check_sends, counted
+from tests.simulation.books import Books, Violation, check_caps, check_sends, check_windows, counted
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
@@ -105,6 +106,15 @@ def test_what_is_delivered_beyond_a_cap_is_found_out():
         check_caps("pump", given, 50.0, None)
     with pytest.raises(Violation):
         check_caps("pump", given, None, 110.0)
+
+
+def test_what_is_delivered_beyond_a_window_of_a_tank_is_found_out():
+    """Of all its pumps together, in any hour, and in the campaign."""
+    given = [(0.0, 60.0), (3000.0, 60.0), (6000.0, 60.0)]
+    check_windows("tank", given, [(3600.0, 120.0), (math.inf, 180.0), (86400.0, None)])
+    for window in ((3600.0, 110.0), (math.inf, 170.0)):
+        with pytest.raises(Violation):
+            check_windows("tank", given, [window])
 
 
 def test_of_a_pump_that_runs_on_only_what_nobody_could_stop_is_left_out():
