@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
-SURPRISE = 2.0
-"""Standard deviations by which outcomes that are awaited may come off what is expected."""
+SURPRISE = 1.9
+"""Standard deviations by which outcomes that are awaited may come off what is expected: still within their interval."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
