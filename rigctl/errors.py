@@ -272,7 +272,7 @@ class JournalVersion(JournalError):
         self.known = known
         newer = "update rigctl, or start a new campaign with another --state directory"
         older = "export its trials with the rigctl that wrote it, and `rigctl import` them into a new campaign"
-        told = f"the journal has version {found}, and this rigctl reads version {known} only"
+        told = f"journal version {found}, but this rigctl reads version {known} only"
         super().__init__(f"{path}: {told}; {newer if found > known else older}")
 
 

@@ -75,15 +75,13 @@ def recovery_killed(state: Path, home: Path, chance: random.Random) -> Iterator[
     killed(lambda: _recovered(damaged, begun), chance.expovariate(1 / (5 * MEAN_S)))
     if damaged.read_bytes() != bytes(data):
         yield "recover: the damaged file was touched"
-    if (begun / FILE_NAME).exists():
-        try:
-            found = [v for v in verified(begun / FILE_NAME).violations if v.table != "ledger"]
-        except RigctlError:  # it never came to be a journal
-            found = []
-        if found:
-            yield f"recover, killed: {found[0]}"
-    if _recovered(damaged, whole) and (left := _left_of(whole / FILE_NAME)):
+    if not _recovered(damaged, whole):
+        return
+    left = _violations(whole / FILE_NAME)  # what was on the page may be missing in both
+    if any(table == "file" for table, _, _ in left):
         yield f"recover: {left}"
+    if more := _violations(begun / FILE_NAME) - left:
+        yield f"recover, killed: {more}"
 
 
 def _recovered(damaged: Path, target: Path) -> bool:
@@ -94,6 +92,8 @@ def _recovered(damaged: Path, target: Path) -> bool:
     return True
 
 
-def _left_of(journal: Path) -> str:
-    found = [str(v) for v in verified(journal).violations if v.table == "file"]
-    return found[0] if found else ""
+def _violations(journal: Path) -> set[tuple[str, str, str]]:
+    try:
+        return {(v.table, v.row, v.what) for v in verified(journal).violations} if journal.exists() else set()
+    except RigctlError:  # it never came to be a journal
+        return set()
