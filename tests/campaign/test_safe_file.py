@@ -28,6 +28,7 @@ def test_what_is_written_is_read_again(tmp_path):
     safe_file.write(tmp_path, word())
     assert safe_file.read(tmp_path) == word()
     assert [p.name for p in tmp_path.iterdir()] == ["safe.json"]
+    assert (tmp_path / "safe.json").stat().st_mode & 0o077 == 0  # it says how the rig is reached
 
 
 def test_where_nothing_was_driven_there_is_no_word(tmp_path):

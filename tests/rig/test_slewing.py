@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.errors import DeviceFault, GarbledReply, GuardRefused, ReadBackMismatch
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, ReadBackMismatch
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.slewing import STEPS, Slew, ramp
 
@@ -132,6 +132,19 @@ async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed):
     with pytest.raises(GuardRefused, match=r"got a step of 3 after 0\S* s"):
         await guard.apply(valve, 28.0)
     assert bench.valve.applied == [31.0]
+
+
+async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(bench, slewed):
+    """It may have moved or not, so the next step is none until somebody has read it back."""
+    guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
+    guard.stands_at("b_valve", 28.0)
+    bench.clock.sleep(60.0)
+    bench.valve.lose_reply("apply")
+    with pytest.raises(DeviceTimeout):
+        await guard.apply(valve, 31.0)
+    bench.clock.sleep(60.0)
+    with pytest.raises(GuardRefused, match="not known where it stands"):
+        await guard.apply(valve, 32.0)
 
 
 async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed):

@@ -164,7 +164,12 @@ def forget(ending):
 
 
 ENDS = {
-    "budget": (("run",), (("budget: 1000 EUR", "budget: {total: 0.05 EUR, max_per_trial: 0.05 EUR}"), ("settle: 60 s", "settle: 0.2 s")), None, 0),
+    "budget": (
+        ("run",),
+        (("budget: 1000 EUR", "budget: {total: 0.05 EUR, max_per_trial: 0.05 EUR}"), ("settle: 60 s", "settle: 0.2 s")),
+        None,
+        0,
+    ),
     "error": (("run",), (("settle: 60 s", "settle: 5 s"),), forget, 1),
     "trip": (
         ("run",),
