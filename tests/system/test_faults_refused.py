@@ -37,6 +37,9 @@ devices:
 safety: {safe_state: {valve: "off"}}
 """
 
+SPENT = "{total: 0.05 EUR, max_per_trial: 0.05 EUR}"
+"""After one trial."""
+
 
 class Plc(DataHandler):
     """Refuses every write while it is told to; its coil is the witness."""
@@ -166,7 +169,7 @@ def forget(ending):
 ENDS = {
     "budget": (
         ("run",),
-        (("budget: 1000 EUR", "budget: {total: 0.05 EUR, max_per_trial: 0.05 EUR}"), ("settle: 60 s", "settle: 0.2 s")),
+        (("budget: 1000 EUR", f"budget: {SPENT}"), ("settle: 60 s", "settle: 0.2 s")),
         None,
         0,
     ),
