@@ -36,7 +36,7 @@ from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError
+from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError, in_words
 from rigctl.printable import in_full
 from rigctl.rig.metering import KnowsSuspend
 from rigctl.rig.protocols import Clock, Reading, Severity
@@ -269,10 +269,16 @@ class TrialRun:
     async def _carry_out(self, trial: TrialRow, history: History) -> TrialRow | None:
         """Carry out a trial, and have it broken off if it costs more than it may."""
         watching = enlisted(self.clock, self._watch_cost(trial.trial, history), "cost of the trial")
+        watching.add_done_callback(self._tell_unwatched)
         try:
             return await self._work(trial)
         finally:
             watching.cancel()
+
+    def _tell_unwatched(self, watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (error := watching.exception()) is not None:
+            message = f"the cost of this trial is not watched, so nothing breaks it off: {in_words(error)}"
+            self.desk.alarm(Alarm(Severity.MAJOR, "budget", message, kind="cost not watched"))
 
     async def _watch_cost(self, number: int, history: History) -> None:
         """Break off the trial once the meters say that it has passed what it may cost; production has no limit."""

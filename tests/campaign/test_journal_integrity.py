@@ -71,13 +71,17 @@ def write_what_people_did(journal):
         journal.people.add_by_hand(3, ByHand(batch="B7", imported=1, amount=1_500_000))
 
 
-@pytest.fixture
-def path(tmp_path):
+def written(directory):
     """A journal with a little of everything, closed in good order."""
-    journal = opened(tmp_path)
+    journal = opened(directory)
     write_something(journal)
     journal.close()
     return journal.path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return written(tmp_path)
 
 
 # One bit --------------------------------------------------------------------------------------------------------------

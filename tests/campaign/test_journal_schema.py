@@ -11,16 +11,12 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.errors import JournalCorrupt
 from tests.campaign.journal_page import PAGE, page
-from tests.campaign.test_journal_integrity import clean, opened, read, write_something
+from tests.campaign.test_journal_integrity import clean, opened, read, written
 
 
 @pytest.fixture
 def path(tmp_path):
-    """A journal with a little of everything, closed in good order."""
-    journal = opened(tmp_path)
-    write_something(journal)
-    journal.close()
-    return journal.path
+    return written(tmp_path)
 
 
 def test_one_trial_at_most_is_under_way(path):

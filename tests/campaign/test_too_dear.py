@@ -13,7 +13,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policies.ucb_cvs import UcbCvs
 from rigctl.rig.protocols import Severity
-from tests.campaign.fakes import METERS, Stage, TenLines, make_rig_spec, make_spec
+from tests.campaign.fakes import METERS, FakeRig, Stage, TenLines, make_rig_spec, make_spec
 
 PRICE = 0.3
 """EUR per kWh."""
@@ -123,3 +123,18 @@ async def test_a_meter_that_cannot_be_read_meanwhile_breaks_nothing_off(dear):
 
     await dear.run(campaign(ceiling=1.0, max_trials=2), counters={"power": counter})
     assert not [a for a in dear.alarms() if a.kind == "too dear"]
+
+
+async def test_nobody_is_left_to_believe_that_a_trial_is_watched_when_it_is_not(dear, monkeypatch):
+    """A mistake in what watches its cost is an alarm; the trial goes on."""
+
+    async def mistaken(rig):
+        raise ZeroDivisionError("of the test")
+
+    monkeypatch.setattr(FakeRig, "meters_meanwhile", mistaken)
+    await dear.run(campaign(max_trials=1))
+    assert [(a.kind, a.severity) for a in dear.alarms() if a.source == "budget"] == [
+        ("cost not watched", Severity.MAJOR)
+    ]
+    with dear.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED]
