@@ -1,0 +1,249 @@
+"""Prints how large the house is and how its rooms hang together: `python -m tests.house.measure [ROOT]`.
+
+Every figure is taken from the source text, nothing is imported, so any checkout can be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+PRODUCT = ("rigctl", "drivers", "sim_rig")
+NO_RIG_NEEDS = ("rigctl/bench", "sim_rig")
+"""What a rig does not need: the bench and the simulator."""
+PACKAGES = ("rigctl/campaign", "rigctl/console", "rigctl/core")
+CONCEPTS = {
+    "look": r"looks?|looking",
+    "awaited outcome": r"awaited|awaiting",
+    "alarm": r"alarms?",
+    "production": r"production|operate|operating|batch|batches",
+    "upkeep": r"upkeep|maintenance",
+}
+"""Words, by concept, that make an identifier one of that concept's."""
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.Assert,
+    ast.comprehension,
+    ast.match_case,
+)
+
+Graph = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of Python, its path relative to the root of the checkout."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @property
+    def module(self) -> str:
+        """The name by which others import the file."""
+        parts = Path(self.path).with_suffix("").parts
+        if parts[0] == "drivers":
+            parts = parts[1:]
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def read(root: Path, folders: Iterable[str]) -> list[Source]:
+    """Return the Python files below some folders of a checkout."""
+    paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+    return [Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
+
+
+def imported(source: Source, known: frozenset[str]) -> Iterator[str]:
+    """Yield the modules of the house that a file imports: at its head, in functions, or for the type checker alone."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in known:
+                    yield inner
+                elif node.module in known:
+                    yield node.module
+
+
+def import_graph(sources: Iterable[Source]) -> Graph:
+    """Return which module imports which, lazy and type-only imports counted."""
+    by_module = {source.module: source for source in sources}
+    known = frozenset(by_module)
+    return {name: frozenset(imported(source, known)) - {name} for name, source in by_module.items()}
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the groups of modules that import one another (strongly connected components; Tarjan, 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def floors(graph: Graph) -> int:
+    """Return how many modules the longest chain of imports has, a circle counting as one."""
+    circle_of = {member: circle[0] for circle in circles(graph) for member in circle}
+    below: dict[str, set[str]] = defaultdict(set)
+    for node, others in graph.items():
+        mine = circle_of.get(node, node)
+        below[mine] |= {circle_of.get(other, other) for other in others} - {mine}
+    heights: dict[str, int] = {}
+
+    def height(node: str) -> int:
+        if node not in heights:
+            heights[node] = 1 + max((height(other) for other in below[node]), default=0)
+        return heights[node]
+
+    return max((height(node) for node in list(below)), default=0)
+
+
+def within(graph: Graph, package: str) -> Graph:
+    """Return the rooms of one package: its files, and each of its folders as one room, with the imports among them."""
+    depth = package.count(".") + 2
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for name, others in graph.items():
+        if name.startswith(package + "."):
+            room = ".".join(name.split(".")[:depth])
+            inner = (".".join(other.split(".")[:depth]) for other in others if other.startswith(package + "."))
+            rooms[room] |= set(inner) - {room}
+    return {room: frozenset(others) for room, others in rooms.items()}
+
+
+def complexity(function: ast.AST) -> int:
+    """Return a function's cyclomatic complexity, as McCabe counts it, functions inside it counted with it."""
+    total = 1
+    for node in ast.walk(function):
+        total += isinstance(node, BRANCHES)
+        if isinstance(node, ast.BoolOp):
+            total += len(node.values) - 1
+    return total
+
+
+def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def knows(source: Source, words: str) -> bool:
+    """Tell whether a name in a file's code, not in its comments and sentences, is one of a concept."""
+    pattern = re.compile(rf"(?:^|_|\.)(?:{words})(?:$|_|\.)", re.IGNORECASE)
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                pass
+            case ast.alias(name=name):
+                pass
+            case _:
+                continue
+        if pattern.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)):
+            return True
+    return False
+
+
+def is_sentence(node: ast.AST) -> bool:
+    """Tell whether something is text of two words or more, so that somebody who improves a message has to change it."""
+    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        return False
+    return " " in node.value and len(re.findall(r"[A-Za-z]{2,}", node.value)) >= 2
+
+
+def pinned(function: ast.AST) -> int:
+    """Return how many sentences a test compares with: in an assertion, or as `match` of what is raised."""
+    count = 0
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            count += sum(is_sentence(inner) for inner in ast.walk(node.test))
+        elif isinstance(node, ast.keyword) and node.arg == "match":
+            count += sum(is_sentence(inner) for inner in ast.walk(node.value))
+    return count
+
+
+def table(root: Path) -> list[tuple[str, str]]:
+    """Measure a checkout: names of measures and their figures, in the order in which they are printed."""
+    product = read(root, PRODUCT)
+    tests = read(root, ("tests",))
+    graph = import_graph(product)
+    is_test = {source.path: Path(source.path).name.startswith("test_") for source in tests}
+    rows = [
+        ("product lines", sum(source.lines for source in product)),
+        ("of that what a rig needs", sum(s.lines for s in product if not s.path.startswith(NO_RIG_NEEDS))),
+        ("test lines", sum(source.lines for source in tests)),
+        ("helpers of tests, lines", sum(source.lines for source in tests if not is_test[source.path])),
+        ("circles of imports", len(circles(graph))),
+    ]
+    printed = [(name, str(figure)) for name, figure in rows]
+    for package in PACKAGES:
+        rooms = within(graph, package.replace("/", "."))
+        figures = (len(rooms), floors(rooms), sum(len(others) for others in rooms.values()))
+        printed.append((f"{package}: rooms, floors, arrows", ", ".join(map(str, figures))))
+    for concept, words in CONCEPTS.items():
+        printed.append((f"files that know of: {concept}", str(sum(knows(source, words) for source in product))))
+    sentences = [pinned(function) for source in tests if is_test[source.path] for function in functions(source)]
+    classes = Counter(node.name for s in product for node in ast.walk(s.tree) if isinstance(node, ast.ClassDef))
+    shared = sum(count > 1 for name, count in classes.items() if not name.startswith("_"))
+    worst = max((complexity(function), f"{s.path}:{function.name}") for s in product for function in functions(s))
+    walrus = sum(isinstance(node, ast.NamedExpr) for source in product for node in ast.walk(source.tree))
+    printed += [
+        ("tests that pin a sentence; sentences", f"{sum(n > 0 for n in sentences)}; {sum(sentences)}"),
+        ("class names used more than once", str(shared)),
+        ("cyclomatic maximum", f"{worst[0]} ({worst[1]})"),
+        ("walrus operators", str(walrus)),
+    ]
+    return printed
+
+
+def main() -> None:
+    """Print the table of one checkout, and each circle of imports."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[2])
+    root = parser.parse_args().root
+    measured = table(root)
+    width = max(len(name) for name, _ in measured)
+    for name, figure in measured:
+        print(f"{name:{width}}  {figure}")
+    for circle in circles(import_graph(read(root, PRODUCT))):
+        print(f"circle: {', '.join(circle)}")
+
+
+if __name__ == "__main__":
+    main()
