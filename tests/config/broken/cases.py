@@ -1,6 +1,6 @@
-"""The broken configurations of `cases.yaml`, what is said of each, and the page that lists them.
+"""The broken configurations of `cases.yaml`, what is said of each (`said.yaml`), and the site's page that lists them.
 
-`python -m tests.config.broken.cases` writes `docs/messages.md` anew; read what has changed before it is committed.
+`python -m tests.config.broken.cases` writes `said.yaml` anew; read what has changed before it is committed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rigctl.errors import ConfigError, Mistake
 from tests.config.test_schema import built_in
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent.parent.parent / "docs/messages.md"
+GOLDEN = HERE / "said.yaml"
 FILE = Path("rig.yaml")
 HEAD = """\
 # What is said of a broken configuration
@@ -33,7 +33,7 @@ takes `rigctl check --json`, which has a column besides. Where the file is no YA
 that is mended.
 
 Each of these was broken on purpose; lines that begin with `-` were replaced by those that begin with `+`. This page is
-made from `tests/config/broken/cases.yaml`, and a test compares.
+made from `tests/config/broken/cases.yaml` when the site is built.
 """
 VISIBLE = str.maketrans({"\t": "→", "\u00a0": "⍽", "\a": "␇"})
 BASES = {"rig": "`rig.yaml`, before it is broken", "bench": "The bench by hand, before it is broken"}
@@ -112,10 +112,15 @@ def said_of(case: Case) -> tuple[Sequence[Mistake], Sequence[str]]:
             return error.mistakes, ()
 
 
+def words_of(case: Case) -> list[str]:
+    """Return what is said of a case, a line each."""
+    mistakes, warnings = said_of(case)
+    return [*map(str, mistakes), *(f"warning: {warning}" for warning in warnings)]
+
+
 def section(case: Case) -> str:
     """Return what the page has of a case."""
-    mistakes, warnings = said_of(case)
-    said = "\n".join([*map(str, mistakes), *(f"warning: {w}" for w in warnings)])
+    said = "\n".join(words_of(case))
     return f"### {case.name[0].upper()}{case.name[1:]}\n\n{_broken(case)}```\n{said}\n```\n"
 
 
@@ -144,4 +149,5 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    said = {case.name: words_of(case) for case in cases()}
+    GOLDEN.write_text(yaml.safe_dump(said, allow_unicode=True, width=100_000, sort_keys=False), encoding="utf-8")

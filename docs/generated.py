@@ -1,0 +1,33 @@
+"""Adds the pages of the site that are made of the code: commands, keys, and what is said of broken configurations."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from rigctl.config import reference as configuration
+from rigctl.config.editor import json_schema
+from rigctl.console import reference as commands
+from rigctl.console.cli import app
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Append each made page to those that lie in `docs`; mkdocs calls this once a build."""
+    sys.path.insert(0, str(ROOT))  # the broken configurations are tests, which are not installed
+    from tests.config.broken import cases
+    from tests.config.test_schema import built_in
+
+    pages = {
+        "reference/cli.md": commands.page(typer.main.get_command(app)),
+        "reference/configuration.md": configuration.page(json_schema(built_in())),
+        "messages.md": cases.page(),
+    }
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
