@@ -1,8 +1,8 @@
 """What people do to a campaign's journal: each act once, as data.
 
 An act is asked for over the control socket or on the page while a campaign runs, and applied to the journal directly
-while none does. Its fields are the request's arguments; either way it is in the audit. `requests` says what a running
-campaign does besides.
+while none does; either way it is in the audit. Its fields are the arguments of the request and of the command, their
+docstrings the help. `requests` says what a running campaign does besides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
 from rigctl.campaign import corrections
 from rigctl.campaign.awaiting import give, give_all_the_same, give_up
@@ -28,15 +28,26 @@ from rigctl.rig.spec import CareSpec, RigSpec
 TUBING: Final = "tubing"
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a person says a quantity on the command line, in one of its units."""
+
+    quantity: Literal["duration", "volume", "ago"]
+    """`ago`: a date in the past, kept as the time since."""
+    option: str = ""
+    """Empty: it is an argument."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """Something that a person does; whichever process holds the journal applies it."""
 
     verb: ClassVar[str]
     about: ClassVar[str]
-    """The field that names what it is done to."""
+    """The field that names what it is done to, and the group of commands that it is in."""
     who: str = ""
     why: str = ""
+    """For whoever reads it later."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         """Record it; return what comes of it, in words. What is done to instruments needs the rig.
@@ -56,11 +67,12 @@ class AlarmAct(Act):
 
     about = "alarm"
     alarm: int
+    """Its number, as `rigctl alarm list` shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge(AlarmAct):
-    """Say that somebody has seen it."""
+    """Say that you have seen an alarm, whether the campaign runs or not."""
 
     verb = "ack"
 
@@ -71,10 +83,11 @@ class Acknowledge(AlarmAct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shelve(AlarmAct):
-    """Have nobody told of it for a while."""
+    """Have nobody told of an alarm for a while; it is still kept, shown and acted upon, and comes back by itself."""
 
     verb = "shelve"
-    seconds: int
+    seconds: Annotated[int, Said("duration", "--for")] = 3600
+    """Rig time that it is shelved for, at most "24 h"; default: "1 h"."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         return journal.people.mind_alarm("shelve", self.alarm, self.who, self.why, float(self.seconds))
@@ -82,7 +95,7 @@ class Shelve(AlarmAct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unshelve(AlarmAct):
-    """Have people told of it again."""
+    """Have people told of a shelved alarm again, before its time."""
 
     verb = "unshelve"
 
@@ -99,14 +112,16 @@ class TrialAct(Act):
 
     about = "trial"
     trial: int
+    """The trial's number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void(TrialAct):
-    """Leave it out of what the policy learns from, or take it in again."""
+    """Leave a trial out of what the policy learns from; its record and its cost stay."""
 
     verb = "void"
     undo: bool = False
+    """Take a void trial in again."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         work = corrections.restore if self.undo else corrections.void
@@ -115,7 +130,7 @@ class Void(TrialAct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amend(TrialAct):
-    """Correct what was recorded of it."""
+    """Correct what was recorded of a trial; what it was before stays visible."""
 
     verb = "amend"
     becomes: Amendment
@@ -153,6 +168,7 @@ class Care(Act):
     about = "device"
     kind: ClassVar[UpkeepKind]
     device: str
+    """Its name in the configuration."""
 
     def check(self, rig: RigSpec) -> None:
         """Raise UsageError where this cannot be said of this device."""
@@ -179,7 +195,7 @@ class Care(Act):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfService(Care):
-    """Take it out of service: control sets that need it are not played."""
+    """Take an instrument out of service: control sets that need it are not played, the campaign goes on."""
 
     verb, kind = "out-of-service", "out"
 
@@ -189,7 +205,7 @@ class OutOfService(Care):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InService(Care):
-    """Put it back in service."""
+    """Put an instrument back in service, once it is recognised."""
 
     verb, kind = "in-service", "in"
 
@@ -199,11 +215,11 @@ class InService(Care):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refilled(Care):
-    """Say that a pump's bottle was refilled."""
+    """Say that a pump's bottle was refilled: its doses are counted anew."""
 
     verb, kind = "refilled", "refilled"
-    volume_ml: float | None = None
-    """In the bottle now; None: it is full."""
+    volume_ml: Annotated[float | None, Said("volume", "--volume")] = None
+    """What is in the bottle now, e.g. "350 mL"; default: it is full."""
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
@@ -222,10 +238,11 @@ class Refilled(Care):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced(Care):
-    """Say that a part of it was replaced."""
+    """Say that a part of an instrument was replaced, such as a pump's tubing."""
 
     verb, kind = "replaced", "replaced"
-    part: str = ""
+    part: str
+    """What was replaced, e.g. tubing."""
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
@@ -239,11 +256,11 @@ class Replaced(Care):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated(Care):
-    """Say that it was calibrated."""
+    """Say that an instrument was calibrated: the next time is counted from then."""
 
     verb, kind = "calibrated", "calibrated"
-    age_s: float = 0.0
-    """How long ago that was: days of the calendar, which are days of the rig beside a simulation, too."""
+    age_s: Annotated[float, Said("ago", "--on")] = 0.0  # days of the calendar: of the rig, too, beside a simulation
+    """When that was, e.g. 2026-03-01; default: just now."""
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
@@ -277,8 +294,9 @@ def act_of(request: Request) -> Act:
         UsageError: the request has not the form of this act.
     """
     kind, said = ACTS[request.verb], {"who": request.who, "why": request.why}
+    hints = get_type_hints(kind)
     given = {
-        f.name: _READ[str(f.type)](request, f.name)
+        f.name: _READ[hints[f.name]](request, f.name)
         for f in fields(kind)
         if f.name not in said and (f.default is MISSING or f.name in request.arguments)
     }
@@ -315,15 +333,15 @@ def _amendment(request: Request, name: str) -> Amendment:
     return Amendment(becomes.values, becomes.outcomes, becomes.amount, note)
 
 
-_READ: Final[Mapping[str, Any]] = MappingProxyType(
+_READ: Final[Mapping[Any, Any]] = MappingProxyType(
     {
-        "int": Request.number,
-        "str": Request.text,
-        "bool": lambda request, name: request.arguments[name] is True,
-        "float": lambda request, name: _number(request, name) or 0.0,
-        "float | None": _number,
-        "Mapping[str, float] | None": _by_name,
-        "Amendment": _amendment,
+        int: Request.number,
+        str: Request.text,
+        bool: lambda request, name: request.arguments[name] is True,
+        float: lambda request, name: _number(request, name) or 0.0,
+        float | None: _number,
+        Mapping[str, float] | None: _by_name,
+        Amendment: _amendment,
     }
 )
 """By a field's type: what reads it from a request."""

@@ -7,47 +7,53 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli, init_cli, outcome_cli, report_cli
-from rigctl.console.acts_cli import add_acts
-from rigctl.console.bench_cli import bench
-from rigctl.console.hands_cli import add_hands
-from rigctl.console.journals_cli import add_journals
-from rigctl.console.operate_cli import add_operate, safe_before
+from rigctl.console import group_cli, trial_cli
 from rigctl.console.options import (
     AsJson,
     Budget,
     Bus,
     Config,
-    Form,
-    HistoryFile,
     IfLeftDriven,
     MaxTrials,
     MaybeConfig,
-    Now,
     Seed,
     Serve,
     State,
-    Technical,
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_json, say, tell
-from rigctl.console.serve_cli import add_serve_verbs
-from rigctl.console.service_cli import add_service
-from rigctl.console.tell_cli import add_tell_verbs
+from rigctl.console.output import console, print_json, tell
 from rigctl.console.verbs import Verbs, full_disk_told
-from rigctl.errors import UsageError
+from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from rigctl.config.load import LoadedConfig
     from rigctl.signals import Signals
 
+OUTCOME_HELP = (
+    'What the campaign is for: "NAME UNIT", then if you like maximise or minimise, target=X, sensor=DEVICE; '
+    'e.g. "growth cm2/day maximise".'
+)
+VARIABLE_HELP = (
+    'What can be controlled, repeatable: "NAME UNIT LOW HIGH", then KEY=VALUE pairs, e.g. "ph pH 5 7 natural=6.3+-0.3 '
+    'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; by hand cost (what controlling it adds to a '
+    "trial); with wiring sensor, actuator (a device that was found, or a place in one: plc/input/0/float32/CDAB, "
+    "plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), and of a pump effect (change per mL), "
+    "per_dose, per_day, price (per L), mix, treatment."
+)
+PROBE_HELP = (
+    "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. NAME=... gives "
+    "the device that name."
+)
+Why = Annotated[str, typer.Option(metavar="TEXT", help="For whoever reads it later.")]
 
 app = typer.Typer(
     cls=Verbs,
@@ -55,18 +61,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
-app.add_typer(bench, name="bench")
-for add in (
-    init_cli.add_to,
-    add_acts,
-    add_hands,
-    add_serve_verbs,
-    add_journals,
-    add_service,
-    add_tell_verbs,
-    add_operate,
-):
-    add(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -226,127 +220,175 @@ def safe(
     raise typer.Exit(done.exit_code)
 
 
-@app.command("reset-trip")
-def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
-    """Let a tripped rig run again, once the cause is found."""
-    from rigctl.console import trip
-    from rigctl.console.assemble import find_own_state
-
-    found = trip.reset(find_own_state(config, state))
-    tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
-
-
-@app.command("accept-device")
-def accept_device(
-    which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
-    state: State = None,
-    bus: Bus = None,
-    *,
-    json: AsJson = False,
-) -> None:
-    """Expect the instrument that answers as this device now, once a person has looked at it."""
-    from rigctl.console import trip
-    from rigctl.console.assemble import find_own_state, loaded_here
-
-    if len(which) > 2:
-        raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
-    config = Path(which[0]) if len(which) > 1 else None
-    directory = find_own_state(config, state)
-    tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
-
-
 @app.command()
-def suggest(
+def operate(
+    ctx: typer.Context,
     config: Config,
     *,
-    now: Now = None,
-    history: HistoryFile = None,
+    learn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help='Go on learning; exploring may lose this share, "5 %", of the gain over controlling nothing.',
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found."),
+    ] = None,
+    batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Run what is best at just the day's readings, not the rule's line."),
+    ] = False,
     state: State = None,
-    seed: Seed = None,
-    budget: Budget = None,
-    technical: Technical = False,
+    bus: Bus = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
-    """Say what the next trial should be; needs no hardware."""
-    from rigctl.console import next_steps
-    from rigctl.console import suggest as suggesting
-    from rigctl.console.assemble import state_directory
+    """Run for production, batch after batch until stopped, what a campaign has found to be best."""
+    with safe_before(ctx, config, state, json=json):
+        from rigctl.console import checking
+        from rigctl.console import operate as operating
+        from rigctl.console import run as running
+        from rigctl.console.serving import page_beside
 
-    loaded = _load(config, seed=seed, budget=budget)
-    past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
-    suggestion = suggesting.suggest(loaded, past, suggesting.readings(loaded, now))
-    other = "its history is not the campaign's" if history else ""
-    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
-    if why_not:
-        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
-    answer = suggesting.to_json(loaded, past, suggestion)
-    lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
-    say(answer, [*lines, *following], json)
+        wish = operating.Wish(learn, at, batches, anew, full)
+        loaded, decides, directory = operating.prepared(config, state, buses(bus), wish)
+        for warning in checking.checked(loaded).warnings:
+            typer.echo(f"rigctl: warning: {warning}", err=True)
+        shown = console(stderr=json)
+        with page_beside(serve, directory, shown):
+            done = operating.operate(loaded, (decides, batches), directory, shown, ctx.obj)
+        print_json(operating.to_json(done)) if json else operating.show(done, loaded, console())
+        raise typer.Exit(running.exit_code(done.result))
 
 
-hand_cli.add_to(app)
-outcome_cli.add_to(app)
-report_cli.add_to(app)
+@contextmanager
+def safe_before(ctx: typer.Context, config: Path, state: Path | None, *, json: bool) -> Iterator[None]:
+    """Make safe what a dead process has left driven, before anything that takes time or may be refused.
+
+    Raises:
+        typer.Exit: a signal has come by then.
+    """
+    from rigctl.console.safe import left_safe, make_left_safe, safe_json
+
+    with left_safe(config, state, ctx.obj) as before:
+        if before is not None and ctx.obj is not None and ctx.obj.heard:
+            left = before if before.ok else make_left_safe(config, state, {}, ctx.obj).report
+            tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
+            raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
+        yield
 
 
 @app.command()
-def recommend(
+def pause(
     config: MaybeConfig = None,
     state: State = None,
-    history: HistoryFile = None,
+    why: Why = "",
+    now: Annotated[bool, typer.Option("--now", help="Break off the trial under way; it is charged.")] = False,
     *,
-    now: Now = None,
-    technical: Technical = False,
     json: AsJson = False,
 ) -> None:
-    """Say what to run from now on, and what else there is."""
-    from rigctl.console import next_steps, report
-    from rigctl.console.assemble import open_campaign, state_directory
-    from rigctl.console.board import Labels
-    from rigctl.console.suggest import read_now, read_past
-
-    if config is not None and history is not None:
-        loaded = _load(config)
-        past = read_past(loaded, state_directory(state, loaded.name), history)
-        found = report.from_history(loaded, past.history, past.state, read_now(loaded, now))
-    elif history is not None:
-        raise UsageError("recommend: --history needs a configuration")
-    else:
-        with open_campaign(config, state) as campaign:
-            loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader, changes=True, now=read_now(loaded, now))
-    if json:
-        print_json(report.to_json(found))
-    else:
-        report.show(found, Labels.of(loaded), console(), technical=technical)
-        if history is None:
-            typer.echo(next_steps.after_recommend(config, state, found.rule))
+    """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
+    tell(_ask(config, state, "pause", why=why, now=now), json)
 
 
 @app.command()
-def drivers(*, json: AsJson = False) -> None:
-    """List the installed drivers."""
-    from rigctl.console import query
-    from rigctl.rig.registry import Registry
+def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
+    """Let a paused campaign go on."""
+    tell(_ask(config, state, "resume", why=why), json)
 
-    found = Registry.installed().describe()
-    say(found, query.driver_lines(found), json)
+
+def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -> Mapping[str, Any]:
+    from rigctl.campaign import control
+    from rigctl.campaign.people import this_person
+    from rigctl.console.assemble import find_state
+
+    answer = control.ask(find_state(config, state), verb, who=this_person(), **arguments)
+    return {name: value for name, value in answer.items() if name != "ok"}
 
 
 @app.command()
-def schema(
-    ctx: typer.Context,
-    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+def serve(
+    config: MaybeConfig = None,
+    state: State = None,
+    *,
+    host: Annotated[str, typer.Option(help="Address or name of this machine to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Another name the page is reached by, e.g. a proxy's; repeatable."),
+    ] = None,
+    readers: Annotated[int, typer.Option(min=1, help="Browsers that may follow the page live at a time.")] = 100,
+    with_parent: Annotated[bool, typer.Option("--with-parent", help="End when standard input ends, too.")] = False,
+    json: AsJson = False,
 ) -> None:
-    """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
-    from rigctl.config import editor, reference
-    from rigctl.console.reference import page
-    from rigctl.rig.registry import Registry
+    """Show a campaign as a live page in a browser, running or not; acts need a token."""
+    from rigctl.console import serving
+    from rigctl.console.assemble import find_state
 
-    keys = editor.json_schema(Registry.installed())
-    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
-    typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
+    serving.serve(
+        find_state(config, state),
+        host=host,
+        port=port,
+        allow_hosts=allow_host,
+        readers=readers,
+        with_parent=with_parent,
+        json=json,
+    )
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The configuration to write.")] = Path("rig.yaml"),
+    *,
+    by_hand: Annotated[
+        bool, typer.Option("--by-hand", help="A bench without wiring: a person does the trials.")
+    ] = False,
+    probe: Annotated[list[str] | None, typer.Option(metavar="[NAME=]PORT|HOST|URL", help=PROBE_HELP)] = None,
+    units: Annotated[str, typer.Option(metavar="N-M", help="Modbus unit addresses that --probe asks.")] = "1-8",
+    name: Annotated[str | None, typer.Option(help="The rig's name; default: the file's.")] = None,
+    outcome: Annotated[str | None, typer.Option(metavar="TEXT", help=OUTCOME_HELP)] = None,
+    variable: Annotated[list[str] | None, typer.Option(metavar="TEXT", help=VARIABLE_HELP)] = None,
+    budget: Annotated[str | None, typer.Option(metavar="MONEY", help='Of the campaign, e.g. "40 EUR".')] = None,
+    max_per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help='Of one trial, e.g. "2 EUR".')] = None,
+    currency: Annotated[str | None, typer.Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None,
+    per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help="What every trial costs, once.")] = None,
+    per_hour: Annotated[str | None, typer.Option(metavar="MONEY", help="What an hour of trial costs.")] = None,
+    energy_price: Annotated[str | None, typer.Option(metavar="MONEY", help="Of 1 kWh, where a meter counts.")] = None,
+    settle: Annotated[str | None, typer.Option(metavar="TIME", help="From setpoints to measuring.")] = None,
+    measure: Annotated[str | None, typer.Option(metavar="TIME", help="How long is measured.")] = None,
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Between two samples.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Write a commented configuration: asks what it needs to know, or takes flags."""
+    from rigctl.console import initialise
+    from rigctl.console.output import print_json
+
+    said = initialise.Said(
+        name=name,
+        currency=currency,
+        budget=budget,
+        max_per_trial=max_per_trial,
+        outcome=outcome,
+        variables=tuple(variable or ()),
+        per_trial=per_trial,
+        per_hour=per_hour,
+        energy_price=energy_price,
+        settle=settle,
+        measure=measure,
+        every=every,
+        by_hand=by_hand,
+    )
+    done = initialise.initialise(file, said, tuple(probe or ()), units, force=force, stderr=json)
+    print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))
+
+
+trial_cli.add_to(app)
+group_cli.add_to(app)
 
 
 def main(signals: Signals | None = None) -> None:

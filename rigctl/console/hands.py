@@ -7,19 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 
 from rigctl.campaign import control
+from rigctl.campaign.acts import Said
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
+from rigctl.codec import fields_of
 from rigctl.config.units import DURATION, VOLUME, Kind, Units
 from rigctl.errors import UsageError
 
 ANSWER_S = 1800.0
 """Wall seconds that an act by hand may take: a dose takes what it takes."""
-SWITCHED: Mapping[str, float] = {"on": 1.0, "off": 0.0}
+KINDS: Final[Mapping[str, Kind]] = {"duration": DURATION, "volume": VOLUME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +33,95 @@ class Place:
     buses: Mapping[str, str]
 
 
-def by_hand(
-    place: Place,
-    operation: str,
-    device: str,
-    *,
-    why: str = "",
-    value: str | None = None,
-    volume: str | None = None,
-    for_: str | None = None,
-    measured: str | None = None,
-) -> Iterator[Mapping[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByHand:
+    """Something done to one instrument; its fields are the arguments of the command and of the campaign's request."""
+
+    operation: ClassVar[str]
+    about: ClassVar[str] = "device"
+    device: str
+    """Its name in the configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read(ByHand):
+    """Take one reading of a sensor or meter."""
+
+    operation = "read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven(ByHand):
+    """Something that is done with an instrument that drives."""
+
+    why: str = ""
+    """For whoever reads it later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Set(Driven):
+    """Let an actuator hold a value, until it is released or nothing was done by hand for 10 minutes."""
+
+    operation = "set"
+    value: float
+    """What it holds, in its own unit; on and off of a switch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Driven):
+    """Let an actuator go."""
+
+    operation = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dose(Driven):
+    """Dispense a volume once; it counts towards caps and bottle."""
+
+    operation = "dose"
+    volume_ml: Annotated[float, Said("volume")]
+    """A volume such as "2 mL"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jog(Driven):
+    """Run a pump for a time, e.g. to fill its tubing: a dose of that time at its full rate."""
+
+    operation = "jog"
+    for_s: Annotated[float, Said("duration", "--for")]
+    """How long, e.g. "10 s"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrate(Driven):
+    """Dispense a volume, ask what was measured of it, and tell the pump."""
+
+    operation = "calibrate"
+    volume_ml: Annotated[float, Said("volume", "--volume")] = 10.0
+    """What is dispensed to be measured; default: "10 mL"."""
+    measured_ml: Annotated[float | None, Said("volume", "--measured")] = None
+    """What you have measured; default: you are asked for it."""
+
+
+BY_HAND: Final[Mapping[str, type[ByHand]]] = {k.operation: k for k in (Read, Set, Release, Dose, Jog, Calibrate)}
+
+
+def by_hand(place: Place, asked: ByHand) -> Iterator[Mapping[str, Any]]:
     """Do something to one instrument; yield what came of it, step by step.
 
     Raises:
         UsageError: it cannot be done now, or not to this instrument.
         RigctlError: it was refused, or went wrong.
     """
-    said: dict[str, Any] = {"device": device, "why": why}
-    if value is not None:
-        said["value"] = _number(value)
-    if volume is not None:
-        said["volume_ml"] = quantity("VOLUME", volume, VOLUME)
-    if for_ is not None:
-        said["for_s"] = quantity("--for", for_, DURATION)
-    if operation != "calibrate":
-        yield _done(place, operation, said)
+    said = {"why": "", **fields_of(asked)}
+    if not isinstance(asked, Calibrate):
+        yield _done(place, asked.operation, said)
         return
-    told_ml = None if measured is None else quantity("--measured", measured, VOLUME)
-    if told_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
-        raise UsageError(f"manual calibrate {device}: --measured is missing, must be what was measured, e.g. 9.6 mL")
+    pump, measured_ml = asked.device, said.pop("measured_ml")
+    if measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
+        raise UsageError(f"manual calibrate {pump}: --measured is missing, must be what was measured, e.g. 9.6 mL")
     yield _done(place, "dose", said)
-    yield _done(place, "calibrate", {**said, "volume_ml": _asked(device) if told_ml is None else told_ml})
+    yield _done(place, "calibrate", {**said, "volume_ml": _asked(pump) if measured_ml is None else measured_ml})
 
 
 def _done(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,7 +137,7 @@ def _asked(pump: str) -> float:
     """Return what was measured of a dose, asked for until it can be read: another dose would cost as much again."""
     while True:
         try:
-            return quantity("measured", input("What was measured, e.g. 9.6 mL? "), VOLUME)
+            return quantity("measured", input("What was measured, e.g. 9.6 mL? "), "volume")
         except UsageError as error:
             typer.echo(f"  {error}", err=True)
         except (EOFError, KeyboardInterrupt) as error:
@@ -86,25 +145,16 @@ def _asked(pump: str) -> float:
             raise UsageError(f"manual calibrate {pump}: {what}") from error
 
 
-def quantity(where: str, text: str, kind: Kind) -> float:
-    """Return a quantity in the unit used inside.
+def quantity(where: str, text: str, kind: str) -> float:
+    """Return a quantity of one of the `KINDS` in the unit used inside.
 
     Raises:
         UsageError: it is none of this kind.
     """
     try:
-        return Units(None).quantity(text, kind)
+        return Units(None).quantity(text, KINDS[kind])
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from error
-
-
-def _number(text: str) -> float:
-    if text.lower() in SWITCHED:
-        return SWITCHED[text.lower()]
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f'VALUE: got "{text}", must be a number, on or off') from None
 
 
 def since(date: str) -> float:

@@ -14,6 +14,8 @@ from rigctl.errors import UsageError
 
 STATES = Path("state")
 """Where state directories are unless `--state` says otherwise."""
+STDOUT = Path("-")
+"""Names standard output, as for other programs."""
 
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.", autocompletion=complete_config)]
 MaybeConfig = Annotated[

@@ -33,14 +33,16 @@ COMPLETION: Final = ("install_completion", "show_completion")
 def page(command: Any) -> str:
     """Return the reference of a command line, as Markdown."""
     top = "".join(_row(p) for p in command.params if p.name not in COMPLETION)
-    return HEAD + TOP + top + ENDS + "".join(_verb(name, verb) for name, verb in _verbs(command))
+    return HEAD + TOP + top + ENDS + "".join(_verb(name, verb) for name, verb in verbs(command))
 
 
-def _verbs(command: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, verb in command.commands.items():
-        if getattr(verb, "commands", None):
-            yield from _verbs(verb, f"{above}{name} ")
-        elif not verb.hidden:
+def verbs(command: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every verb that is listed, by its full name."""
+    for name in command.list_commands(None):
+        verb = command.get_command(None, name)
+        if hasattr(verb, "commands"):
+            yield from verbs(verb, f"{above}{name} ")
+        else:
             yield above + name, verb
 
 

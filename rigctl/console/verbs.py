@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,16 +21,25 @@ from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageE
 CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
-    "Run a rig": ("run", "operate", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
-    "Look after the rig": ("manual", "out-of-service", "in-service", "refilled", "replaced", "calibrated"),
-    "By hand": ("suggest", "ingest", "outcome", "import"),
-    "What came of it": ("recommend", "report", "explain", "export", "replay"),
-    "Put right": ("ack", "shelve", "unshelve", "void", "amend", "reset-trip", "accept-device"),
-    "Look after the journal": ("backup", "verify", "recover"),
-    "Left alone": ("service", "doctor"),
-    "Beside": ("token", "drivers", "schema", "bench"),
+    "Run a rig": ("run", "operate", "status", "serve", "pause", "resume", "stop", "safe"),
+    "By hand": ("suggest", "ingest"),
+    "What came of it": ("recommend", "report"),
+    "About one thing": ("trial", "device", "alarm", "journal", "tools"),
 }
 """Verbs as `rigctl --help` groups them."""
+ALONE: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: ("trial", name) for name in ("outcome", "explain", "void", "amend", "import")},
+    **{name: ("device", name) for name in ("out-of-service", "in-service", "refilled", "replaced", "calibrated")},
+    **{name: ("alarm", name) for name in ("ack", "shelve", "unshelve", "notify", "reset-trip")},
+    **{name: ("journal", name) for name in ("backup", "verify", "recover", "export", "replay")},
+    **{name: ("tools", name) for name in ("service", "doctor", "token", "drivers", "schema", "bench")},
+    "alarms": ("alarm", "list"),
+    "accept-device": ("device", "accept"),
+    "manual": ("device",),
+}
+"""Names that verbs of groups also answer to by themselves, unlisted: people and scripts know them."""
+ACTED_ON: Final = ("trial", "device", "alarm")
+"""Groups whose commands are made of acts."""
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A disk has no more room, or none for this user."""
 _GRAMMAR = re.compile(
@@ -46,7 +56,28 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "value_error": "one of {}",
 }
 """What an option must be, by what the parser calls its fault; a value error is that of a choice."""
+_HELP: Final = "; `rigctl --help` lists all"
 _QUOTED: Final = re.compile("'([^']*)'")
+
+
+class Group(TyperGroup):
+    """Lists verbs about one thing; those made of acts are made here, as all else needs nothing that acts need."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._make_acts()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self._make_acts()
+        return super().get_command(ctx, cmd_name)
+
+    def _make_acts(self) -> None:
+        if self.name in ACTED_ON:
+            from rigctl.console.acts import commands  # noqa: PLC0415  # brings the journal
+
+            for verb, made in commands(self.name).items():
+                self.commands.setdefault(verb, made)
 
 
 class Verbs(TyperGroup):
@@ -55,18 +86,30 @@ class Verbs(TyperGroup):
     Under `--json` the message is an object on standard output, too.
     """
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return all verbs; what stands in no panel comes last."""
-        placed = [verb for verbs in PANELS.values() for verb in verbs if verb in self.commands]
-        return [*placed, *(verb for verb in super().list_commands(ctx) if verb not in placed)]
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the library's
+        """Return all verbs that are shown."""
+        return [verb for verbs in PANELS.values() for verb in verbs]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a verb, told in which panel it is shown."""
+        """Return a verb, told in which panel it is shown; one of a group by the name that it has alone, too."""
         found: Any = super().get_command(ctx, cmd_name)
         panel = next((panel for panel, verbs in PANELS.items() if cmd_name in verbs), None)
         if found is not None and panel is not None:
             found.rich_help_panel = panel
+        if found is None and cmd_name in ALONE:
+            found = self
+            for name in ALONE[cmd_name]:
+                found = found.get_command(ctx, name)
         return found
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the verb that is called; one that there is not is told with those that may be meant."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = get_close_matches(args[0], [*self.commands, *ALONE])
+            meant = [" ".join(ALONE.get(name, (name,))) for name in near]
+            suggested = f"; did you mean {' or '.join(f'`rigctl {verb}`' for verb in meant)}?" if meant else ""
+            raise UsageError(f"no such command: {args[0]}{suggested or _HELP}")
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         with _refusals(ctx, tuple(args)):

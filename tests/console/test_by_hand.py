@@ -14,7 +14,7 @@ from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
 from rigctl.config.load import load
-from rigctl.console import hand_cli
+from rigctl.console import trial_cli
 from rigctl.console.operate import setpoints
 from rigctl.console.suggest import readings
 from tests.console.conftest import BENCH, TRIALS
@@ -257,7 +257,7 @@ def test_ordinary_trials_raise_no_doubt(ingested):
 @pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)])
 def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials):
     """Yes records it; no, nothing and whoever goes away do not."""
-    monkeypatch.setattr(hand_cli, "at_a_terminal", lambda: True)
+    monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
     slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
     told = ingested.rigctl("ingest", "bench.yaml", *slip, stdin=typed, code=code)
     assert "This looks mistyped:\n  ph: 61 pH is 54.2 pH above" in told.err

@@ -35,19 +35,18 @@ def answered(monkeypatch, *answers):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
 
 
-@pytest.mark.parametrize("measured", ["viel", "9.6 kg", None])
-def test_nothing_is_dispensed_for_a_calibration_that_cannot_be_told(done, monkeypatch, measured):
+@pytest.mark.parametrize("measured", [("--measured", "viel"), ("--measured", "9.6 kg"), ()])
+def test_nothing_is_dispensed_for_a_calibration_that_cannot_be_told(bench, done, monkeypatch, measured):
     """A measurement that is none, or nobody to be asked for it, is refused before the dose."""
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    with pytest.raises(UsageError, match=r"--measured"):
-        list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL", measured=measured))
+    assert "--measured" in bench.rigctl("device", "calibrate", "pump", *measured, "--state", "state/tank", code=2).err
     assert done == []
 
 
 def test_a_measurement_is_asked_for_until_it_can_be_read(done, monkeypatch, capsys):
     """What was dispensed is not dispensed again for a slip of the finger."""
     answered(monkeypatch, "viel", "", "9.6 mL")
-    list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL"))
+    list(hands.by_hand(PLACE, hands.Calibrate(device="pump")))
     assert done == [("dose", 10.0), ("calibrate", 9.6)]
     assert 'got "viel"' in capsys.readouterr().err
 
@@ -56,7 +55,7 @@ def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch)
     """The end of the input, or Ctrl-C, leaves the pump as it was calibrated."""
     answered(monkeypatch)
     with pytest.raises(UsageError, match="calibrated as before"):
-        list(hands.by_hand(PLACE, "calibrate", "pump", volume="10 mL"))
+        list(hands.by_hand(PLACE, hands.Calibrate(device="pump")))
     assert done == [("dose", 10.0)]
 
 

@@ -6,18 +6,18 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from rigctl.config.document import parse
 from rigctl.config.findings import Findings
 from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import check_shape
+from rigctl.console.cli import app
 from tests.config.test_schema import built_in
-from tests.console.test_cli import commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
@@ -38,8 +38,7 @@ ELSE = {
 """What a snippet leaves out and a configuration needs."""
 
 
-known_verbs = cache(commands)
-"""Built once: it takes a second."""
+COMMAND = get_command(app)
 
 
 def typed_on(page: Path) -> list[str]:
@@ -53,11 +52,15 @@ def typed_on(page: Path) -> list[str]:
 def strange(typed: str) -> str:
     """What of a command line does not exist."""
     words = [word for word in shlex.split(re.sub(r"[][]", "", typed)) if word != "--debug"]
-    verbs = known_verbs()
-    verb = next((v for v in (" ".join(words[:2]), words[0]) if v in verbs), None)
-    if verb is None:
-        return "" if any(v.startswith(f"{typed} ") for v in verbs) else words[0]
-    known = {name for option in verbs[verb].params for name in option.opts} | {"--help"}
+    found: Any = COMMAND
+    for word in words:
+        if not hasattr(found, "commands"):
+            break
+        found = found.get_command(None, word)
+        if found is None:
+            return word
+    known = {name for option in found.params for name in option.opts} | {"--help"}
+    known = {name for option in found.params for name in option.opts} | {"--help"}
     given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     return ", ".join(sorted(given - known))
 

@@ -25,16 +25,7 @@ def documented(name: str) -> str:
     return PAGES[name]()
 
 
-def verbs(command, above=""):
-    """Every verb that does something, with its words."""
-    for name, verb in command.commands.items():
-        if getattr(verb, "commands", None):
-            yield from verbs(verb, f"{above}{name} ")
-        else:
-            yield above + name, verb
-
-
-@pytest.mark.parametrize(("name", "verb"), list(verbs(COMMAND)), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(("name", "verb"), list(commands.verbs(COMMAND)), ids=lambda v: v if isinstance(v, str) else "")
 def test_every_verb_and_option_is_explained(name, verb):
     """Each has a help text, and stands in the reference with it."""
     page = documented("cli.md")

@@ -261,7 +261,7 @@ def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch):
     found = settings(texts["rigctl-backup-greenhouse.service"])
     words = found["ExecStart"][0].split(" ")[1:]
     assert " ".join(words) == 'backup --state %S/rigctl/greenhouse --to "/mnt/my disk" --keep 30'
-    known = {option for p in get_command(app).commands["backup"].params for option in p.opts}
+    known = {option for p in get_command(app).get_command(None, "backup").params for option in p.opts}
     assert {option for option in words if option.startswith("--")} <= known
     assert found["ReadWritePaths"] == ['"-/mnt/my disk"']
     assert (found["RestrictAddressFamilies"], found["PrivateDevices"]) == (["AF_UNIX"], ["yes"])

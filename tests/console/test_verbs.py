@@ -23,9 +23,9 @@ REFUSED = {
     "demo": ("--scenario", "moon"),
     "suggest": ("none.yaml",),
     "ingest": ("bench.yaml",),
-    "explain": ("bench.yaml", "--trial", "99"),
+    "trial explain": ("bench.yaml", "--trial", "99"),
     "safe": ("none.yaml",),
-    "accept-device": ("a", "b", "c"),
+    "device accept": ("a", "b", "c"),
 }
 """Verbs called so that they must refuse; the others have no campaign to be about."""
 
@@ -33,7 +33,7 @@ REFUSED = {
 TOLD_TO_PROGRAMS = [name for name, verb in commands().items() if any("--json" in p.opts for p in verb.params)]
 
 
-@pytest.mark.parametrize("verb", [v for v in TOLD_TO_PROGRAMS if v not in ("drivers", "bench latency")])
+@pytest.mark.parametrize("verb", [v for v in TOLD_TO_PROGRAMS if v not in ("tools drivers", "tools bench latency")])
 def test_a_refusal_is_told_to_programs(bench, verb):
     """Under --json standard output is one object that says the same as standard error, with the exit code."""
     words = (*verb.split(), *REFUSED.get(verb, ("none.yaml",)))
@@ -78,7 +78,9 @@ def test_what_a_message_says_is_told_by_its_parts(bench):
         ("--foo", "no such option: --foo; `rigctl --help` says what it takes"),
         ("--json status", "no such option: --json (Possible options: --version); `rigctl --help` says what it takes"),
         ("--debug=3 status", "option '--debug' does not take a value; `rigctl --help` says what it takes"),
-        ("rnu", "no such command 'rnu'. Did you mean 'run'?; `rigctl --help` says what it takes"),
+        ("rnu", "no such command: rnu; did you mean `rigctl run`?"),
+        ("bakup", "no such command: bakup; did you mean `rigctl journal backup`?"),
+        ("xyzzy", "no such command: xyzzy; `rigctl --help` lists all"),
     ],
 )
 def test_a_call_that_cannot_be_parsed_is_refused_as_any_other(bench, words, told):

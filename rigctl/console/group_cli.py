@@ -1,0 +1,365 @@
+"""Commands about instruments, alarms, the journal and the machine: what is done rarely, in a group each.
+
+What a person says of alarms and instruments is made of the acts' fields (`acts`); it joins its group when that is used.
+"""
+
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rigctl.console.bench_cli import bench
+from rigctl.console.options import (
+    STDOUT,
+    AsJson,
+    Bus,
+    Config,
+    Form,
+    Format,
+    MaybeConfig,
+    Records,
+    State,
+    buses,
+)
+from rigctl.console.output import console, print_json, print_sentences, say, tell
+from rigctl.console.verbs import CONFIG_SUFFIXES, Group
+from rigctl.errors import UsageError
+
+device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
+alarm = typer.Typer(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
+journal = typer.Typer(cls=Group, no_args_is_help=True, help="Verify, back up, recover, export and replay the journal.")
+tools = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the machine, the page's tokens, and the bench.")
+token = typer.Typer(no_args_is_help=True, help="Say who may act on a campaign from its page.")
+tools.add_typer(token, name="token")
+tools.add_typer(bench, name="bench")
+
+ConfigOrFile = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG|FILE]", help="The rig's YAML file, or a journal, e.g. a backup."),
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the person who is to have it.")]
+Account = Annotated[
+    str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
+]
+Lives = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="Default: where the campaign has begun, else /var/lib/rigctl/<rig>."),
+]
+Own = Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")]
+Install = Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")]
+Backup = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
+]
+Operate = Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")]
+Learn = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
+]
+Full = Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add them to the command line."""
+    app.add_typer(device, name="device")
+    app.add_typer(alarm, name="alarm")
+    app.add_typer(journal, name="journal")
+    app.add_typer(tools, name="tools")
+
+
+@device.command("accept")
+def accept_device(
+    which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
+    state: State = None,
+    bus: Bus = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Expect the instrument that answers as this device now, once a person has looked at it."""
+    from rigctl.console import trip
+    from rigctl.console.assemble import find_own_state, loaded_here
+
+    if len(which) > 2:
+        raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
+    config = Path(which[0]) if len(which) > 1 else None
+    directory = find_own_state(config, state)
+    tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
+
+
+# alarms ---------------------------------------------------------------------------------------------------------------
+
+
+@alarm.command("list")
+def alarms(
+    config: MaybeConfig = None,
+    state: State = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Also those that are settled, and notes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Show it anew whenever it changes, until Ctrl-C.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List alarms, the worst that stand first; exit 1 if a warning stands that nobody has acknowledged or shelved."""
+    from rigctl.console import alarms as listing
+    from rigctl.console.assemble import find_state
+
+    directory = find_state(config, state)
+    if follow:
+        listing.follow(directory, console(), every=every, json=json)
+        return
+    found = listing.alarms(directory)
+    if json:
+        print_json(listing.to_json(found, every=every))
+    else:
+        listing.show(found, console(), every=every)
+    raise typer.Exit(1 if listing.unheeded(found) else 0)
+
+
+@alarm.command()
+def notify(
+    config: Config,
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Send everybody a test message, and a sign of life.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
+    from rigctl.config.load import load
+    from rigctl.console import telling
+
+    loaded = load(config)
+    if test:
+        sent = telling.test(loaded)
+        tell(sent, json)
+        raise typer.Exit(0 if all(how == "sent" for how in sent.values()) else 1)
+    found = telling.told(loaded)
+    if json:
+        print_json(found)
+    else:
+        print_sentences(list(telling.lines(found)) or ["Nobody is told of anything."])
+
+
+@alarm.command("reset-trip")
+def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Let a tripped rig run again, once the cause is found."""
+    from rigctl.console import trip
+    from rigctl.console.assemble import find_own_state
+
+    found = trip.reset(find_own_state(config, state))
+    tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
+
+
+# the journal ----------------------------------------------------------------------------------------------------------
+
+
+@journal.command()
+def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = False) -> None:
+    """Check everything a journal holds: steps of trials, money, doses against caps, checksums; changes nothing.
+
+    Each violation names the table, the row, what is wrong and what to do. Exit code 1 if there is one.
+    """
+    from rigctl.console import journals
+
+    found = journals.verify(_journal(which, state))
+    print_json(journals.verification_json(found)) if json else print_sentences(journals.verification_lines(found))
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@journal.command()
+def backup(
+    config: MaybeConfig = None,
+    state: State = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="In a directory, remove all but the newest N backups.")
+    ] = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
+    from datetime import UTC, datetime
+
+    from rigctl.console import journals
+    from rigctl.console.assemble import find_state
+
+    made = journals.backup(find_state(config, state), to, keep, datetime.now(UTC))
+    print_json(journals.backup_json(made)) if json else print_sentences(journals.backup_lines(made))
+
+
+@journal.command()
+def recover(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The damaged journal, with its log beside it; or its state directory."),
+    ],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="A new state directory for what is recovered.")],
+    *,
+    json: AsJson = False,
+) -> None:
+    """Make a new journal of what can be read of a damaged one, and list what is lost; the damaged one stays as it is.
+
+    Exit code 1 if nothing can be recovered, or if what was does not hold.
+    """
+    from datetime import UTC, datetime
+
+    from rigctl.campaign.people import this_person
+    from rigctl.console import journals
+
+    loss = journals.recover(file, to, this_person(), datetime.now(UTC))
+    print_json(journals.loss_json(loss)) if json else print_sentences(journals.loss_lines(loss, to))
+    raise typer.Exit(1 if loss.left else 0)
+
+
+@journal.command()
+def export(
+    config: MaybeConfig = None,
+    state: State = None,
+    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    records: Annotated[
+        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
+    ] = Records.TRIALS,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
+) -> None:
+    """Write what the journal holds for other programs."""
+    from rigctl.console import export as exporting
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        exporting.export(campaign, records, form, None if out == STDOUT else out)
+
+
+@journal.command()
+def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Recompute every decision from the journal; each must come out the same."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        trials = query.replayed(campaign)
+    say(query.replay_json(trials), query.replay_lines(trials), json)
+    raise typer.Exit(0 if all(trial.agrees for trial in trials) else 1)
+
+
+def _journal(which: Path | None, state: Path | None) -> Path:
+    """Return the journal's file or directory; a configuration names it by its rig."""
+    from rigctl.console.assemble import find_state
+
+    named = which is not None and which.suffix.lower() not in CONFIG_SUFFIXES
+    return which if named and which is not None else find_state(which, state)
+
+
+# the machine ----------------------------------------------------------------------------------------------------------
+
+
+@tools.command()
+def service(
+    config: Config,
+    *,
+    state: Lives = None,
+    bus: Bus = None,
+    account: Account = "",
+    own: Own = False,
+    install: Install = False,
+    force: Force = False,
+    backup: Backup = None,
+    operate: Operate = False,
+    learn: Learn = None,
+    full: Full = False,
+    json: AsJson = False,
+) -> None:
+    """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
+    from rigctl.console import service as units
+
+    made = units.made(
+        config,
+        state,
+        buses(bus),
+        account=account,
+        own=own,
+        backup=backup,
+        operate=operate,
+        learn=learn,
+        full=full,
+    )
+    if install:
+        made.install(force=force)
+    if json:
+        print_json(made.to_json(installed=install))
+        return
+    typer.echo("\n".join(f"written: {path}" for path in made.units) if install else made.printed(), nl=install)
+    for line in made.next_steps(installed=install):
+        typer.echo(line, err=not install)
+
+
+@tools.command()
+def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
+    """Look at this machine: ports, accounts, clocks, power, disk, watchdog; say what to mend. Asks no instrument."""
+    from rigctl.console import doctor as examining
+
+    found = examining.examined(config, state, buses(bus), examining.Machine())
+    if json:
+        print_json(examining.to_json(found))
+    else:
+        examining.show(found, console())
+    raise typer.Exit(0 if examining.well(found) else 1)
+
+
+@tools.command()
+def drivers(*, json: AsJson = False) -> None:
+    """List the installed drivers."""
+    from rigctl.console import query
+    from rigctl.rig.registry import Registry
+
+    found = Registry.installed().describe()
+    say(found, query.driver_lines(found), json)
+
+
+@tools.command()
+def schema(
+    ctx: typer.Context,
+    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+) -> None:
+    """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
+    from rigctl.config import editor, reference
+    from rigctl.console.reference import page
+    from rigctl.rig.registry import Registry
+
+    keys = editor.json_schema(Registry.installed())
+    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
+    typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
+
+
+@token.command()
+def create(name: Name, config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Make a token for a person and show it, this once."""
+    from rigctl.console import serving
+    from rigctl.console.assemble import find_state
+
+    tell(serving.create_token(find_state(config, state), name), json)
+
+
+@token.command("list")
+def list_tokens(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Show who has a token."""
+    from rigctl.console import serving
+    from rigctl.console.assemble import find_state
+
+    found = serving.list_tokens(find_state(config, state))
+    if json:
+        print_json(found)
+    else:
+        lines = [f"{entry['name']}, since {entry['created']}, made by {entry['by']}" for entry in found]
+        typer.echo("\n".join(lines) or "nobody has a token: the page is read-only")
+
+
+@token.command()
+def revoke(name: Name, config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Let a person's token hold no longer, at once."""
+    from rigctl.console import serving
+    from rigctl.console.assemble import find_state
+
+    tell(serving.revoke_token(find_state(config, state), name), json)

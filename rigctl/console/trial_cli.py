@@ -1,0 +1,417 @@
+"""Commands about trials: done by hand, recorded, corrected, explained; and what came of them all."""
+
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rigctl.console.options import (
+    STDOUT,
+    AsJson,
+    Budget,
+    Config,
+    HistoryFile,
+    MaybeConfig,
+    Now,
+    Seed,
+    State,
+    Technical,
+    numbered,
+)
+from rigctl.console.output import console, print_json, say, tell
+from rigctl.console.verbs import Group
+from rigctl.errors import UsageError
+from rigctl.printable import printable
+
+Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="What was wrong, for whoever reads it later.")]
+Decimal = Annotated[str | None, typer.Option(metavar="comma|point", help="Of the file; default: as its numbers say.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here; - is standard output."),
+]
+Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
+Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
+
+trial = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones."
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add them to the command line."""
+    for verb in (suggest, ingest, recommend, report):
+        app.command()(verb)
+    app.add_typer(trial, name="trial")
+
+
+def suggest(
+    config: Config,
+    *,
+    now: Now = None,
+    history: HistoryFile = None,
+    state: State = None,
+    seed: Seed = None,
+    budget: Budget = None,
+    technical: Technical = False,
+    json: AsJson = False,
+) -> None:
+    """Say what the next trial should be; needs no hardware."""
+    from rigctl.config.load import Overrides, load
+    from rigctl.console import next_steps
+    from rigctl.console import suggest as suggesting
+    from rigctl.console.assemble import state_directory
+
+    loaded = load(config, Overrides(seed=seed, budget=budget))
+    past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
+    suggestion = suggesting.suggest(loaded, past, suggesting.readings(loaded, now))
+    other = "its history is not the campaign's" if history else ""
+    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
+    if why_not:
+        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+    answer = suggesting.to_json(loaded, past, suggestion)
+    lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
+    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    say(answer, [*lines, *following], json)
+
+
+def ingest(
+    config: Config,
+    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
+    *,
+    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
+    setpoints: Annotated[
+        str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
+    ] = "",
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Leave out if the trial failed.")] = None,
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
+    date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = "",
+    operator: Annotated[str, typer.Option(help="Who did it.")] = "",
+    batch: Annotated[str, typer.Option(help="Of what material.")] = "",
+    note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = "",
+    state: State = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Record trials done by hand; asks before it takes what looks mistyped."""
+    from rigctl.config.load import load
+    from rigctl.console import ingest as ingesting
+    from rigctl.console import next_steps
+    from rigctl.console.assemble import state_directory
+    from rigctl.console.by_hand import read_rows
+
+    loaded = load(config)
+    known = {"date": date, "operator": operator, "batch": batch, "note": note}
+    if source == "-":
+        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
+    elif source is not None:
+        rows = read_rows(loaded, Path(source))
+    elif control_set is not None and cost is not None:
+        said = ingesting.Said(control_set, cost, values, setpoints, outcome, known)
+        rows = (ingesting.row_from_options(loaded, said),)
+    else:
+        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
+    if source is not None and any((control_set, values, setpoints, outcome is not None, cost, *known.values())):
+        raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
+    sure = made_sure(force=force, ask=source != "-" and not json)
+    done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
+    if done.departed:
+        typer.echo(
+            f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
+        )
+    tell(done.to_json(), json)
+    if not json:
+        typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
+
+
+def recommend(
+    config: MaybeConfig = None,
+    state: State = None,
+    history: HistoryFile = None,
+    *,
+    now: Now = None,
+    technical: Technical = False,
+    json: AsJson = False,
+) -> None:
+    """Say what to run from now on, and what else there is."""
+    from rigctl.config.load import load
+    from rigctl.console import next_steps, report
+    from rigctl.console.assemble import open_campaign, state_directory
+    from rigctl.console.board import Labels
+    from rigctl.console.suggest import read_now, read_past
+
+    if config is not None and history is not None:
+        loaded = load(config)
+        past = read_past(loaded, state_directory(state, loaded.name), history)
+        found = report.from_history(loaded, past.history, past.state, read_now(loaded, now))
+    elif history is not None:
+        raise UsageError("recommend: --history needs a configuration")
+    else:
+        with open_campaign(config, state) as campaign:
+            loaded = campaign.loaded
+            found = report.from_journal(loaded, campaign.reader, changes=True, now=read_now(loaded, now))
+    if json:
+        print_json(report.to_json(found))
+    else:
+        report.show(found, Labels.of(loaded), console(), technical=technical)
+        if history is None:
+            typer.echo(next_steps.after_recommend(config, state, found.rule))
+
+
+def report(
+    config: MaybeConfig = None,
+    out: Out = None,
+    state: State = None,
+    *,
+    pdf: Pdf = False,
+    figures: Figures = None,
+    json: AsJson = False,
+) -> None:
+    """Write what a campaign found as one HTML file: what to run, what it is worth, what was paid and learned."""
+    from datetime import UTC, datetime
+
+    from rigctl.console.assemble import open_campaign
+    from rigctl.files import whole
+    from rigctl.page import report as reporting
+    from rigctl.page import report_files
+
+    target = out or Path("report.html")
+    if (to_stdout := target == STDOUT) and (pdf or json):
+        raise UsageError("--out -: standard output gets the HTML alone; name a file for it beside --pdf or --json")
+    if pdf:
+        report_files.browser()  # before anything that takes time
+    if target.suffix.lower() == ".pdf":
+        raise UsageError(
+            f"--out {target}: is where HTML goes; give {target.stem}.html, and --pdf prints {target} beside it"
+        )
+    if not target.parent.is_dir():
+        raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
+    with open_campaign(config, state) as campaign:
+        found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC))
+    written: dict[str, Any] = {"report": str(target)}
+    now = target
+    try:
+        if not to_stdout:
+            with whole(target) as new:
+                new.write_text(reporting.document(found), encoding="utf-8")
+        if pdf:
+            now = target.with_suffix(".pdf")
+            report_files.write_pdf(target, now)
+            written["pdf"] = str(now)
+        if figures is not None:
+            now = figures
+            written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
+    except OSError as error:
+        raise UsageError(f"{now}: cannot be written: {error.strerror or error}; choose another place") from error
+    if to_stdout:
+        typer.echo(reporting.document(found).encode())
+    else:
+        tell(written, json)
+
+
+# about single trials -------------------------------------------------------------------------------------------------
+
+
+@trial.command()
+def explain(
+    config: MaybeConfig = None,
+    trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
+    state: State = None,
+    *,
+    technical: Technical = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Say why a trial was chosen, what would have changed that, and what came of it."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        found = query.explained(campaign, trial, technical=technical, quick=quick)
+    say(found, found.sentences, json)
+
+
+@trial.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
+def outcome(
+    which: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CONFIG] [TRIAL VALUE [UNIT]]", help="The trial's number, and what came of it."),
+    ] = None,
+    *,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="CSV with the columns trial, the outcomes, and unit.")
+    ] = None,
+    decimal: Decimal = None,
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
+    lost: Annotated[bool, typer.Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="For whoever reads it later.")] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Record what looks mistyped, or comes after it was given up.")
+    ] = False,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
+    from rigctl.console import outcomes
+
+    asked = outcomes.asked_of(which or [], source, values, decimals_said(decimal), lost=lost)
+    directory = outcomes.directory_of(asked.config, state)
+    if asked.nothing:
+        waiting = outcomes.waiting(directory)
+        print_json(waiting) if json else typer.echo("\n".join(outcomes.lines(waiting)))
+        return
+    sure = made_sure(force=force, ask=not json)
+    done = outcomes.record(directory, asked, sure, force=force, why=why)
+    print_json(done) if json else typer.echo("\n".join(said["outcome"] for said in done))
+
+
+@trial.command()
+def amend(
+    which: Annotated[
+        list[str], typer.Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
+    ],
+    *,
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="What it was, the first outcome.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False,
+    values: Annotated[
+        str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")
+    ] = "",
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
+    note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None,
+    why: Why = "",
+    state: State = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Correct what was recorded of a trial; what it was before stays visible."""
+    from rigctl.campaign.acts import Amend
+    from rigctl.console import correcting
+    from rigctl.console.assemble import perform
+
+    config, directory, trial = _trial("amend", which, state)
+    change = correcting.Change(outcome, failed, values, cost, note)
+    becomes = correcting.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
+    tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
+
+
+@trial.command("import")
+def import_(
+    which: Annotated[
+        list[str], typer.Argument(metavar="[CONFIG] FILE", help="A table as text; default CONFIG: as last started.")
+    ],
+    *,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
+    ] = None,
+    decimal: Decimal = None,
+    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None,
+    controlled: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="What was controlled in all rows, joined by +; or nothing.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")
+    ] = None,
+    noise_factor: Annotated[float, typer.Option(help="Their noise over that of the campaign's own trials.")] = 1.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Import the same file once more, and what looks mistyped.")
+    ] = False,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
+    from rigctl.console import importing, next_steps
+    from rigctl.console.assemble import find_state, loaded_here, state_directory
+
+    if len(which) > 2:
+        raise UsageError(f"import: got {' '.join(which)}, must be [CONFIG] FILE")
+    config = Path(which[0]) if len(which) > 1 else None
+    loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
+    directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
+    reading = importing.Reading(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
+    plan = importing.planned(loaded, Path(which[-1]), reading)
+    known_noise = importing.noise_of(loaded, noise, noise_factor)
+    if not json:
+        typer.echo(printable("\n".join(importing.preview(loaded, plan))))
+    answer = dict(importing.to_json(loaded, plan))
+    if dry_run:
+        answer["doubts"] = importing.doubted(loaded, directory, plan)
+    else:
+        sure = made_sure(force=force, ask=not json)
+        answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
+    if json:
+        print_json(answer)
+    elif dry_run:
+        typer.echo(printable("".join(f"looks mistyped: {doubt}\n" for doubt in answer["doubts"])), nl=False)
+    else:
+        first, *more = answer["trials"]
+        imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
+        tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
+        typer.echo(next_steps.after_ingest(loaded, state, spent=False))
+
+
+def _maps(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        header, equals, name = (part.strip() for part in text.rpartition("="))
+        if not (equals and header and name):
+            raise UsageError(f'--map: got "{text}", must be HEADER=NAME, e.g. "hydration [%]=hydration"')
+        found[header] = name
+    return found
+
+
+def decimals_said(given: str | None) -> Any:
+    """Return the mark that a person says numbers have before their fraction."""
+    if given not in (None, "comma", "point"):
+        raise UsageError(f'--decimal: got "{given}", must be comma or point')
+    return given
+
+
+def _tab(given: str | None) -> str | None:
+    text = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
+    if text is not None and len(text) != 1:
+        raise UsageError(f'--separator: got "{given}", must be one character, or tab')
+    return text
+
+
+def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path | None, Path, int]:
+    from rigctl.console.assemble import find_own_state
+
+    config, trial = numbered(verb, which, "TRIAL")
+    return config, find_own_state(config, state), trial
+
+
+def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
+    """Return what is told of doubts: it asks a person at a terminal, and refuses where there is none."""
+
+    def sure(doubts: Sequence[str]) -> None:
+        told = printable("\n".join(f"  {doubt}" for doubt in doubts))
+        if force:
+            typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
+        elif ask and at_a_terminal():
+            typer.echo(f"This looks mistyped:\n{told}", err=True)
+            try:
+                agreed = typer.confirm("Record it all the same?", err=True)
+            except typer.Abort:  # Ctrl-C, or the end of the input
+                typer.echo(err=True)
+                agreed = False
+            if not agreed:
+                raise UsageError("nothing was recorded")
+        else:
+            raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")
+
+    return sure
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
