@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.lock import bus_locks
 from rigctl.errors import Locked
 
 START_S = STOP_S = ANSWER_S = 120.0

@@ -17,7 +17,6 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.awaiting import Awaiting
-from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
@@ -37,7 +36,7 @@ from rigctl.campaign.events import (
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
-from rigctl.campaign.lock import state_lock
+from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.manual import Manual
 from rigctl.campaign.operating import begin, started
 from rigctl.campaign.patience import Patience

@@ -1,22 +1,80 @@
-"""One process per state directory (fault 44), whose files stay where their names lead to (fault 68)."""
+"""Locks: one process per state directory (fault 44) and one per bus (fault 67); and whether a process still lives.
+
+The files of a state directory stay where their names lead to (fault 68). A bus is locked on this host, whatever the
+state directory, because Modbus TCP servers answer to anybody: by a listening socket in Linux's abstract namespace. The
+kernel lets go of that when its process ends, however it ends, there is no file that somebody could delete, and who is
+refused can ask the kernel whose it is. It holds within a network namespace: a container with its own, or another host,
+is not kept out. `rigctl safe` takes none.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import hashlib
 import os
 import select
 import shlex
 import signal
+import socket
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from rigctl.campaign.alive import Writer
+from rigctl.campaign.clock import boot_id
 from rigctl.campaign.people import person
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
+from rigctl.rig.places import physical
+
+# Whether a process that left its name still lives: by its number, when it started, and the machine's  ------------
+
+
+_NOT_SAID = ""
+"""The system does not say when a process started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Names a process so that later ones with the same number can be told from it."""
+
+    pid: int
+    started: str
+    """Clock ticks since boot at its start."""
+    boot: str
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """Return our own process."""
+        return cls(os.getpid(), _started(os.getpid()), boot_id())
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether it still runs; one that has ended and was not waited for does not."""
+        return self.boot == boot_id() and self.started != _NOT_SAID and self.started == _started(self.pid)
+
+    @property
+    def is_this_process(self) -> bool:
+        """Tell whether it is us."""
+        return self.pid == os.getpid() and self.alive
+
+
+def _started(pid: int) -> str:
+    """Say when a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return _NOT_SAID
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces and brackets
+    return _NOT_SAID if state in ("Z", "X") else fields[18]
+
+
+# One process per state directory (fault 44), whose files stay where their names lead to (fault 68) -------------------
+
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
@@ -221,3 +279,86 @@ def _locker(descriptor: int) -> str:
             if kind == "FLOCK" and file in fields:
                 return fields[2]
     return UNKNOWN
+
+
+# One process per bus on this host, whatever its state directory (fault 67): Modbus TCP servers answer -----
+
+
+@contextmanager
+def bus_locks(urls: Iterable[str]) -> Iterator[None]:
+    """Hold every bus that leads to something known; the kernel lets go when the process ends.
+
+    Raises:
+        Locked: others hold some of them; names each bus, the pid and, where it can be seen, the state directory.
+    """
+    wanted = {place: url for url in urls for place in physical(url)}
+    with ExitStack() as held:
+        found = {
+            url: _take(held, f"rigctl-bus-{hashlib.sha256(place.encode()).hexdigest()}")
+            for place, url in sorted(wanted.items())
+        }
+        refused = {url: holder for url, holder in found.items() if holder is not None}
+        if refused:
+            raise _bus_refusal(refused)
+        yield
+
+
+def _take(held: ExitStack, name: str) -> int | None:
+    """Take one lock; return None if it is ours now, else the pid of its holder, 0 if that is not known."""
+    end = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    try:
+        end.bind(f"\0{name}")
+        end.listen(128)  # for who asks the holder's pid; nobody is ever let in
+    except OSError as error:
+        return _listener(name) if error.errno == errno.EADDRINUSE else _take_file(held, name)
+    return None
+
+
+def _take_file(held: ExitStack, name: str) -> int | None:
+    """Do as `_take` does, where there is no abstract namespace: lock a file in the temporary directory."""
+    path = Path(tempfile.gettempdir()) / name
+    try:  # everybody may write there: what is not a file of this name is somebody's trap
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError:
+        return 0
+    held.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        told = os.pread(descriptor, 32, 0).strip()
+        return int(told) if told.isdigit() else 0
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return None
+
+
+def _listener(name: str) -> int:
+    """Ask the kernel who listens there; return 0 if it cannot be asked or the process lives in a container."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.setblocking(False)
+        try:
+            end.connect(f"\0{name}")
+            credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except OSError:
+            return 0
+    return int(struct.unpack("3i", credentials)[0])
+
+
+def _bus_refusal(refused: Mapping[str, int]) -> Locked:
+    told = []
+    for pid in sorted(set(refused.values())):
+        buses = ", ".join(url for url, holder in refused.items() if holder == pid)
+        directory = _state_of(pid)
+        who = f"another rigctl, pid {pid}" if pid else "another rigctl"
+        where = f" with state directory {directory}; `rigctl stop --state {directory}` ends it" if directory else ""
+        told.append(f"{buses}: driven by {who}{where}")
+    return Locked("; ".join(told) + ". Two on one bus would overwrite each other's setpoints, so nothing was opened")
+
+
+def _state_of(pid: int) -> Path | None:
+    """Find a process's state directory by the lock it has open; return None if that cannot be seen."""
+    try:
+        opened = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return None
+    return next((path.parent for path in opened if path.name == "journal.sqlite"), None)

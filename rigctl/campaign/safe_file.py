@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
 
-from rigctl.campaign.alive import Writer
+from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalError, JournalUnwritable, RigctlError, reason
 from rigctl.files import own, whole

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.lock import bus_locks
 from rigctl.config.draft import Device
 from rigctl.errors import Locked, UsageError
 from rigctl.rig.finding import Sighting, look, urls_of

@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from rigctl.campaign import bus_lock
-from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign import lock as bus_lock
+from rigctl.campaign.lock import bus_locks
 from rigctl.errors import Locked
 
 HOLD = """
 import sys
-from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.lock import bus_locks
 state = open(sys.argv[1] + "/journal.sqlite", "w")
 with bus_locks(sys.argv[2:]):
     print("held", flush=True)

@@ -14,9 +14,8 @@ import pytest
 from pyModbusTCP.server import ModbusServer
 
 from rigctl.campaign import control, safe_file
-from rigctl.campaign.alive import Writer
 from rigctl.campaign.journal.recovering import recover_journal
-from rigctl.campaign.lock import FILE_NAME, state_lock
+from rigctl.campaign.lock import FILE_NAME, Writer, state_lock
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.safe import safe_first
 from rigctl.errors import JournalUnwritable, RigctlError, UsageError

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.alive import Writer
 from rigctl.campaign.journal import library
+from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.campaign.starts import FILE_NAME
 from rigctl.config.load import Overrides, load

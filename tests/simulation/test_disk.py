@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.alive import Writer
+from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.errors import JournalUnwritable
 from tests.simulation.disk import Disk, SimulatedCrash
