@@ -21,7 +21,6 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
-from rigctl.campaign.confirming import STAYS, standing, until_confirmed
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import Desk, ServiceManager
@@ -47,7 +46,7 @@ from rigctl.campaign.recovery import recover
 from rigctl.campaign.requests import Requests
 from rigctl.campaign.room import Room
 from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
-from rigctl.campaign.safe_file import Word
+from rigctl.campaign.safe_file import STAYS, Word, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status

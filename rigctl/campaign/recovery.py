@@ -17,11 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rigctl.campaign.closing import cancel, close_open_trial
-from rigctl.campaign.confirming import standing
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import said
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.safe_file import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceError

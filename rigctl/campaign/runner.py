@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from rigctl.campaign.awaiting import had_to_wait
 from rigctl.campaign.carrying import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
-from rigctl.campaign.confirming import standing, until_confirmed
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.following import void_misses
@@ -20,6 +19,7 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.operating import over
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.safe_file import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding

@@ -1,4 +1,4 @@
-"""What may be driven now and how to stop it, in a small file beside the journal.
+"""What may be driven now and how to stop it, in a small file beside the journal; and going safe by that file alone.
 
 Written before the first command of a process leaves, so that whoever comes next can go safe without the journal, the
 configuration or the lock: every actuator with its driver, its line and its safe state. Needs nothing that learns.
@@ -6,24 +6,38 @@ configuration or the lock: every actuator with its driver, its line and its safe
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
 
+from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
-from rigctl.errors import JournalError, JournalUnwritable, RigctlError, reason
+from rigctl.errors import JournalError, JournalUnwritable, RigctlError, in_words, reason
 from rigctl.files import own, whole
 from rigctl.rig.places import Seen
-from rigctl.rig.spec import RigSpec
+from rigctl.rig.protocols import DoseLog, Severity, Unanswered
+from rigctl.rig.registry import Registry
+from rigctl.rig.rig import Rig
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
+from rigctl.rig.values import Alarm, SafeReport
+from rigctl.signals import NO_SECOND, Signals
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.thread import JournalThread
+
+
+# What may be driven now and how to stop it, in a small file beside the journal ---------------------------------------
+
 
 FILE_NAME = "safe.json"
 VERSION = 2
@@ -168,3 +182,168 @@ def read(directory: Path) -> SafeFile | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error}). {BY_CONFIGURATION}") from error
+
+
+# Going on until everything is confirmed safe: who has driven a rig stays until then, or until told to -------
+
+
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 10.0
+"""Wall seconds between two attempts to make everything safe; they double from the first to the longest."""
+REMIND_S = 60.0
+"""Wall seconds after which the log says again what is not confirmed safe."""
+STAYS = "it stays and tries again until everything is confirmed safe; another signal ends it"
+
+
+def standing(report: SafeReport) -> str:
+    """Say that everything is safe, or what is not."""
+    if report.ok:
+        return "everything is safe"
+    return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in (report.told or report.failed).items())
+
+
+async def until_confirmed(
+    safe: Callable[[], Awaitable[SafeReport]],
+    report: SafeReport,
+    tell: Callable[[Alarm], object],
+    enough: Callable[[], bool],
+    *,
+    what: str,
+    sooner: asyncio.Event | None = None,
+) -> SafeReport:
+    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it.
+
+    One alarm when it begins and one when it is over, however many attempts there are; the log says it every minute.
+
+    Args:
+        safe: tries once.
+        report: what came of the first attempt.
+        tell: is told of both alarms.
+        enough: asked before every attempt.
+        what: what is done meanwhile, for people.
+        sooner: when set, the next attempt does not wait.
+    """
+    if report.ok:
+        return report
+    kind, source, log = "unconfirmed", "safe state", structlog.get_logger("rigctl.campaign")
+    tell(Alarm(Severity.MAJOR, source, f"{what}: {standing(report)}", kind=kind, state="stands"))
+    pause_s, told_s = FIRST_RETRY_S, time.monotonic()
+    while not report.ok:
+        await moment(pause_s, sooner or asyncio.Event())
+        if enough():
+            return report
+        pause_s = min(2.0 * pause_s, LONGEST_RETRY_S)
+        report = await safe()
+        if not report.ok and time.monotonic() >= told_s + REMIND_S:
+            told_s = time.monotonic()
+            log.error("still not confirmed safe", what=what, failed=dict(report.failed))
+    tell(Alarm(Severity.MINOR, source, "confirmed: everything is safe", kind=kind, state="over"))
+    return report
+
+
+async def moment(within_s: float, sooner: asyncio.Event) -> None:
+    """Let so many wall seconds pass, or fewer if the event is set meanwhile."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(sooner.wait(), within_s)
+    sooner.clear()
+
+
+# Drives a rig to its safe state by `safe.json` alone: without journal, configuration or lock -------------------------
+
+
+def go_safe(devices: Sequence[Driven], speedup: float, signals: Signals | None = None) -> SafeReport:
+    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed.
+
+    With `signals` it is tried until it is confirmed, or until one comes once the log has said what is not.
+    """
+    registry = Registry.installed()
+    usable, failed = [], {}
+    for device in devices:
+        try:
+            _rig([device], speedup, registry)
+        except (RigctlError, ValueError) as error:  # its driver is gone, or reads its options no more
+            failed[device.name] = in_words(error)
+        else:
+            usable.append(device)
+
+    async def drive() -> SafeReport:
+        rig = _rig(usable, speedup, registry)
+        for device in usable:
+            if device.seen is not None:
+                rig.hands.expect(device.name, device.seen)
+        try:
+            report = await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
+            return report if signals is None else await _until_confirmed(rig, report, signals)
+        finally:
+            await rig.close()
+
+    report = asyncio.run(drive())
+    return SafeReport(report.reached, {**failed, **report.failed})
+
+
+async def _until_confirmed(rig: Rig, report: SafeReport, signals: Signals) -> SafeReport:
+    before, sooner, log = len(signals.heard), asyncio.Event(), structlog.get_logger("rigctl.campaign")
+
+    def enough() -> bool:
+        return any(name != NO_SECOND for name in signals.heard[before:])
+
+    with signals.caught(), signals.told(lambda _: sooner.set(), asyncio.get_running_loop().call_soon_threadsafe):
+        return await until_confirmed(
+            rig.safe, report, lambda alarm: log.error(alarm.message), enough, what=STAYS, sooner=sooner
+        )
+
+
+def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:
+    """Return these with who was seen where each of them stands, as far as word was left of that."""
+    seen = {device.place: device.seen for device in left}
+    return tuple(replace(device, seen=seen.get(device.place)) for device in devices)
+
+
+def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...]:
+    """Join both, each instrument once; of two with one name the second is called by its origin too."""
+    known, names = {device.place for device in first}, {device.name for device in first}
+    others = [device for device in more if device.place not in known]
+    return (*first, *(replace(d, name=f"{d.name} (as last driven)") if d.name in names else d for d in others))
+
+
+def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
+    made = {
+        d.name: DeviceSpec(
+            d.name, d.driver, d.url, registry.driver(d.driver).options.model_validate(d.options), d.timeout_s
+        )
+        for d in devices
+    }
+    spec = RigSpec(
+        name="as last driven",
+        devices=made,
+        variables=(),
+        outcome_sensor="",
+        outcome_name="",
+        timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
+        meters=(),
+        limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
+        dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},
+        speedup=speedup,
+    )
+    return Rig(spec, registry, RealClock(speedup), NoDoses(), lambda _: None)
+
+
+class NoDoses(DoseLog):
+    """Stands in for whoever never doses: a dose without a record must not happen, so there is none to settle."""
+
+    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
+
+    async def _never(self, *_: object, **__: object) -> None:
+        pass  # of what was not intended nothing comes
+
+    sent = done = unknown = answered = _never
+
+    async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
+        return 0.0
+
+    async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:  # noqa: ARG002  # as above
+        return 0.0
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
+        return Unanswered(0, 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.eligibility import days
-from rigctl.campaign.going_safe import NoDoses
+from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console import plan as planned
 from rigctl.console import telling

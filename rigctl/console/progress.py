@@ -12,8 +12,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rigctl.campaign import events
-from rigctl.campaign.confirming import standing
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.safe_file import standing
 from rigctl.campaign.trial import State
 from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig

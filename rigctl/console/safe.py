@@ -14,11 +14,9 @@ from typing import Any
 import structlog
 
 from rigctl.campaign import control, safe_file
-from rigctl.campaign.confirming import standing
-from rigctl.campaign.going_safe import go_safe, joined, recognisable
 from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.people import this_person
-from rigctl.campaign.safe_file import Driven, SafeFile
+from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, recognisable, standing
 from rigctl.console.options import STATES
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign import confirming
+from rigctl.campaign import safe_file as confirming
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s

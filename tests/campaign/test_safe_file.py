@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.going_safe import go_safe, joined
 from rigctl.campaign.lock import Writer
-from rigctl.campaign.safe_file import Driven, SafeFile
+from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
 
