@@ -10,8 +10,8 @@ import numpy as np
 
 from rigctl.campaign import events
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.status import UnderWay
 from rigctl.campaign.trial import State
-from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import Micros
 from rigctl.core.multi_objective.pareto import non_dominated

@@ -14,8 +14,8 @@ from rich.text import Text
 from rigctl.campaign import events
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.safe_file import standing
+from rigctl.campaign.status import UnderWay
 from rigctl.campaign.trial import State
-from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board
 from rigctl.console.output import duration, lines, number, redraws, settings

@@ -14,7 +14,7 @@ from rigctl.campaign import control
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.events import Batches
 from rigctl.campaign.journal import Reader, open_reader
-from rigctl.campaign.under_way import UnderWay
+from rigctl.campaign.status import UnderWay
 from rigctl.campaign.upkeep import said_of, wrong_with
 from rigctl.config.load import load_text
 from rigctl.console import progress, query
