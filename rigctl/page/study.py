@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.campaign.hindsight import came_of_row, flips_of, prices, situation_before
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.replay import came_of_row, flips_of, prices, situation_before
 from rigctl.config.load import LoadedConfig
 from rigctl.core.aftermath import told
 from rigctl.core.arrays import FloatArray

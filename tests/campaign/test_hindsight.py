@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rigctl.campaign import hindsight
-from rigctl.campaign.hindsight import asked, prices, situation_before, what_came_of, what_would_change
+from rigctl.campaign import replay as hindsight
+from rigctl.campaign.replay import asked, prices, situation_before, what_came_of, what_would_change
 from rigctl.core.counterfactuals import NO_ANSWER
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from tests.campaign.fakes import make_spec
