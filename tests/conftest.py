@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.campaign.deciding import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
 

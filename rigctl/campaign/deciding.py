@@ -21,10 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rigctl.campaign.algebra import keep_to_one_thread
-
 if TYPE_CHECKING:
     from rigctl.core.experiment.history import History, Observation
+
 
 HEAD = struct.Struct("!QQ")
 """Before each frame: the number of the question, and how many bytes follow."""
@@ -133,3 +132,19 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 if __name__ == "__main__":
     main()
+
+
+# How many threads linear algebra may use; to be said before any of it is loaded --------------------------------------
+
+
+VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def keep_to_one_thread() -> None:
+    """Keep linear algebra to one thread, whatever the environment says.
+
+    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
+    bits of its result, which `replay` compares.
+    """
+    for variable in VARIABLES:
+        os.environ[variable] = "1"

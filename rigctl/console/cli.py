@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.console import group_cli, trial_cli
 from rigctl.console.options import (
     AsJson,

@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.campaign.journal.look import looking
 from rigctl.errors import RigctlError
 from rigctl.page.campaign import configured

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.core.counterfactuals import (
     Flip,
     changes_of_recommendation,

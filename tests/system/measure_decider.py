@@ -16,7 +16,7 @@ import time
 from statistics import median
 from typing import Any
 
-from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.campaign.deciding import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
 
