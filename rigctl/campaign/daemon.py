@@ -51,9 +51,8 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.wall import begin_civil
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
-from rigctl.campaign.watchman import Surroundings, Watchman
+from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, Tripped, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport

@@ -9,20 +9,118 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import floor, log
 from pathlib import Path
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
-from rigctl.campaign.lateness import Lateness
-from rigctl.campaign.wall import Wall
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
-from rigctl.errors import RigctlError
-from rigctl.rig.civil import civil_now
+from rigctl.errors import RigctlError, UsageError
+from rigctl.rig.civil import Civil, civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.spec import Action
+from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Alarm, AlarmMark, Glance
+
+# Where a campaign's civil time comes from, and what is done when somebody sets the wall clock ------------------------
+
+
+FOLLOWED_S = 5.0
+"""A difference of at most so many seconds between two looks is a correction, not a jump."""
+
+
+async def begin_civil(journal: JournalThread, rig: RigSpec, clock: Clock) -> Wall | None:
+    """Say what civil time it is by this clock, once the process has begun; return what compares the wall with it.
+
+    Raises:
+        UsageError: hours or tariffs are to be kept by a clock that cannot carry civil time.
+    """
+    civil = civil_of(clock)
+    if civil is None:
+        if rig.calendar:
+            raise UsageError("`allowed` and tariffs need civil time, and this clock carries none")
+        return None
+    time, first = await journal.call(lambda j: (j.time, j.read.starts()[0]))
+    if clock.speedup == 1:
+        civil.set(clock.now_s(), time.wall().timestamp())
+    else:
+        begins_s = datetime.fromisoformat(first.utc).timestamp() if rig.begins_s is None else rig.begins_s
+        civil.set(first.at_s - time.offset_s, begins_s)
+    return Wall(civil, clock, lambda: time.wall().timestamp())
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """Compares the wall clock with the civil time that rig time has carried on."""
+
+    civil: Civil
+    clock: Clock
+    now: Callable[[], float]
+    """Seconds since 1970 by the wall clock."""
+    right: Callable[[], bool] = synchronised
+
+    def look(self) -> str:
+        """Return what is wrong with the wall clock; follow it where that is plausible."""
+        rig_s, wall_s = self.clock.now_s(), self.now()
+        known_s = self.civil.at(rig_s)
+        if known_s is None or self.clock.speedup != 1:
+            return ""
+        jump_s = wall_s - known_s
+        followed = abs(jump_s) <= FOLLOWED_S or self.right()
+        if followed:
+            self.civil.set(rig_s, wall_s)
+        if abs(jump_s) <= FOLLOWED_S:
+            return ""
+        then = "it is synchronised, so hours and tariffs follow it"
+        if not followed:
+            then = "hours and tariffs do not follow it before it is synchronised, or this program is started anew"
+        return f"the wall clock was set by {jump_s:+.0f} s; waits, caps and rates are not affected; {then}"
+
+
+# How late the watch has looked: counts by size, which take the same room after a month -------------------------------
+
+
+LEAST_S = 1e-4
+"""Below that a look counts as in time."""
+STEP = 1.1
+"""Ratio of one size to the next: quantiles are told to a tenth of themselves."""
+
+
+@dataclass(slots=True)
+class Lateness:
+    """Counts how late looks came, wall seconds; mutable."""
+
+    worst_s: float = 0.0
+    looks: int = 0
+    _sizes: Counter[int] = field(default_factory=Counter)
+
+    def add(self, late_s: float) -> None:
+        self.worst_s = max(self.worst_s, late_s)
+        self.looks += 1
+        self._sizes[floor(log(max(late_s, LEAST_S) / LEAST_S, STEP)) + 1 if late_s > LEAST_S else 0] += 1
+
+    def quantile_s(self, share: float) -> float:
+        """Return a delay that this share of all looks did not exceed; 0 before the first."""
+        left = share * self.looks
+        for size, count in sorted(self._sizes.items()):
+            left -= count
+            if left <= 0:
+                return min(LEAST_S * STEP**size, self.worst_s)
+        return self.worst_s
+
+    def to_json(self) -> Mapping[str, float]:
+        """Return how many looks there were, and how late their median, 99th percentile and worst came."""
+        quantiles = {"late_p50_s": self.quantile_s(0.5), "late_p99_s": self.quantile_s(0.99)}
+        return {"looks": self.looks, **quantiles, "late_max_s": self.worst_s}
+
+
+# The watch's loop: every second, from the moment the rig is opened until it is closed, whatever a tri -----
+
 
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""

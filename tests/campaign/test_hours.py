@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.wall import Wall
+from rigctl.campaign.watchman import Wall
 from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told

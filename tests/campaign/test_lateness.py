@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.lateness import LEAST_S, STEP, Lateness
+from rigctl.campaign.watchman import LEAST_S, STEP, Lateness
 from tests.profiles import share
 
 
