@@ -15,11 +15,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 from rigctl.campaign import corrections
 from rigctl.campaign.awaiting import give, give_all_the_same, give_up
 from rigctl.campaign.control import LARGEST, Request
-from rigctl.campaign.eligibility import days
-from rigctl.campaign.following import astray
+from rigctl.campaign.instruments import astray, days, out_of_service
 from rigctl.campaign.journal.rows import Amendment, UpkeepKind
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.upkeep import out_of_service
 from rigctl.codec import typed
 from rigctl.errors import UsageError
 from rigctl.printable import one_line

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
-from rigctl.campaign.frozen import SENSOR, judged_late
+from rigctl.campaign.instruments import SENSOR, judged_late
 from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, TrialRow

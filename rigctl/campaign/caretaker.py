@@ -8,13 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, Objection, objections, unavailable
+from rigctl.campaign.instruments import (
+    HOURS,
+    SPENT,
+    DeviceState,
+    Objection,
+    caps_reached,
+    limited,
+    objections,
+    out_of_service,
+    reopens_s,
+    states_now,
+    unavailable,
+)
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.pins import expect_pinned, hold_pins
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.upkeep import out_of_service, states_now
-from rigctl.campaign.windows import limited, over, reopens_s
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
@@ -111,7 +121,7 @@ class Caretaker:
         self.states = await self.journal.call(limited, rig, known, civil_s, self.exhausted)
         found = objections(rig, self.states)
         self.for_good = all(objection.kind == SPENT for objection in found if objection.forbids)
-        self.over, self.reopens_s = over(rig, sets, found), reopens_s(rig, sets, found, civil_s)
+        self.over, self.reopens_s = caps_reached(rig, sets, found), reopens_s(rig, sets, found, civil_s)
         self.barred = unavailable(rig, sets, found)
         self._tell([objection for objection in found if objection.kind not in ("out", HOURS)])
         out = frozenset(name for name, state in self.states.items() if state.out)

@@ -10,7 +10,7 @@ from rigctl.campaign.closing import look
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialLooked, TrialStep
-from rigctl.campaign.frozen import judged_by_past
+from rigctl.campaign.instruments import judged_by_past
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal

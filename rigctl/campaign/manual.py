@@ -14,10 +14,10 @@ from typing import Any
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.upkeep import to_json
 from rigctl.errors import RigctlError, UsageError, in_words
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity

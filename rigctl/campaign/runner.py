@@ -12,7 +12,7 @@ from rigctl.campaign.carrying import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
-from rigctl.campaign.following import void_misses
+from rigctl.campaign.instruments import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
-from rigctl.campaign.eligibility import days
+from rigctl.campaign.instruments import days
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console import plan as planned

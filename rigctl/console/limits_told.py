@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from rigctl.campaign.following import LAST, MISSES
+from rigctl.campaign.instruments import LAST, MISSES
 from rigctl.config.forecast import Forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting

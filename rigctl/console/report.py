@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rigctl.campaign.instruments import barred
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
-from rigctl.campaign.upkeep import barred
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
 from rigctl.console.output import lines, number, settings, told

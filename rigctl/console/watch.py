@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rigctl.campaign import control
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.events import Batches
+from rigctl.campaign.instruments import said_of, wrong_with
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.status import UnderWay
-from rigctl.campaign.upkeep import said_of, wrong_with
 from rigctl.config.load import load_text
 from rigctl.console import progress, query
 from rigctl.console.board import Board

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.upkeep import as_last_known, said_of, wrong_with
 from rigctl.config.load import LoadedConfig
 from rigctl.page.shown import Instrument
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from rigctl.campaign import lock as bus_lock
+from rigctl.campaign import lock
 from rigctl.campaign.lock import bus_locks
 from rigctl.errors import Locked
 
@@ -113,8 +113,8 @@ def test_default_ports_and_unknown_places(tmp_path):
 def test_without_an_abstract_namespace_a_file_does_the_same(tmp_path, monkeypatch):
     """The lock is one of the kernel's too, so it ends with its holder."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(bus_lock.tempfile, "tempdir", None)
-    monkeypatch.setattr(bus_lock.socket.socket, "bind", no_abstract_namespace, raising=False)
+    monkeypatch.setattr(lock.tempfile, "tempdir", None)
+    monkeypatch.setattr(lock.socket.socket, "bind", no_abstract_namespace, raising=False)
     url = f"tcp://127.0.0.1:{own_port()}"
     with bus_locks([url]):
         assert f"pid {os.getpid()}" in refused(url)
@@ -130,7 +130,7 @@ def test_a_trap_in_the_temporary_directory_is_not_stepped_into(tmp_path, monkeyp
     victim = tmp_path / "precious"
     victim.write_text("kept")
     (tmp_path / "rigctl-bus-x").symlink_to(victim)
-    monkeypatch.setattr(bus_lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(lock.tempfile, "gettempdir", lambda: str(tmp_path))
     with ExitStack() as held:
-        assert bus_lock._take_file(held, "rigctl-bus-x") == 0
+        assert lock._take_file(held, "rigctl-bus-x") == 0
     assert victim.read_text() == "kept"

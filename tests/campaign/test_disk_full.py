@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign import confirming, runner
+from rigctl.campaign import runner, safe_file
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
@@ -128,7 +128,7 @@ async def test_fault_32_a_disk_that_fails_after_a_trial_is_waited_for_too(stage,
 
 async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_disk_has_room(stage, disk, monkeypatch):
     """The disk is full in mid-trial and an actuator is not confirmed safe: both must be over before the next trial."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
     result = await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
     assert (result.trials, result.safe.ok) == (2, True)
@@ -140,7 +140,7 @@ async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_di
 
 async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_does(stage, disk, monkeypatch):
     """Not "running": neither while the journal cannot be written nor while something is not confirmed safe."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
     await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
     told = [(event.phase, event.why) for event in stage.told if isinstance(event, PhaseChanged)]
@@ -158,7 +158,7 @@ def held(stage):
 @pytest.mark.parametrize("at", ["between", "within", "unsafe"])
 async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, monkeypatch, at):
     """On a full disk between trials or in one, and while something is not confirmed safe; none is paid twice."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.01)
 
     def measured():
         if stage.rig.calls.count("measure") == 2 and at == "within":

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.eligibility import DeviceState, needed, objections, unavailable
+from rigctl.campaign.instruments import DeviceState, needed, objections, unavailable
 from rigctl.campaign.trial import State
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity

@@ -11,11 +11,22 @@ import pytest
 from rigctl.campaign.acts import InService
 from rigctl.campaign.awaiting import give
 from rigctl.campaign.corrections import restore
-from rigctl.campaign.following import BEFORE, ENOUGH, LAST, MISSES, allowed, astray, judged, void_misses
+from rigctl.campaign.instruments import (
+    BEFORE,
+    ENOUGH,
+    LAST,
+    MISSES,
+    allowed,
+    astray,
+    barred,
+    follows_judged,
+    states_now,
+    to_json,
+    void_misses,
+)
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.campaign.upkeep import barred, states_now, to_json
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import DeviceOptions, Severity
 from rigctl.rig.spec import DeviceSpec, FollowSpec, LateSpec, VariableWiring
@@ -41,7 +52,7 @@ def spec_of(*variables, **changes):
 
 def verdict(*distances, follows=FOLLOWS):
     """Judge a variable that was so far from its setpoint, trial by trial."""
-    return judged(WIRED, follows, list(enumerate(distances, start=1)))
+    return follows_judged(WIRED, follows, list(enumerate(distances, start=1)))
 
 
 # how far it may be ---------------------------------------------------------------------------------------------------
@@ -92,7 +103,7 @@ def alarmed(distances):
     """After how many trials a variable that was so far off would be held; None: never."""
     for n in range(MISSES, len(distances) + 1):
         window = [(i, d) for i, d in enumerate(distances[:n])][-(BEFORE + LAST) :]
-        if judged(WIRED, FOLLOWS, window) is not None:
+        if follows_judged(WIRED, FOLLOWS, window) is not None:
             return n
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rigctl.campaign import replay as hindsight
+from rigctl.campaign import replay
 from rigctl.campaign.replay import asked, prices, situation_before, what_came_of, what_would_change
 from rigctl.core.counterfactuals import NO_ANSWER
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
@@ -45,7 +45,7 @@ async def test_what_would_have_changed_it_is_found_in_the_past(stage):
 async def test_of_a_choice_that_cannot_be_made_any_more_nothing_is_said(stage, monkeypatch):
     """A policy that cannot decide today has no answer that could change; whoever asks is told the rest."""
     spec = await done(stage)
-    monkeypatch.setattr(hindsight, "asked", lambda _: NO_ANSWER)
+    monkeypatch.setattr(replay, "asked", lambda _: NO_ANSWER)
     with stage.journal() as reader:
         assert what_would_change(reader, spec, reader.trials()[-1]) is None
 

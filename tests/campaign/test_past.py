@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign import safe_file as confirming
+from rigctl.campaign import safe_file
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s
@@ -323,7 +323,7 @@ def test_when_something_was_booked_last_is_known_by_meter(tmp_path):
 
 async def test_what_lies_apart_stays_so_until_a_trial_has_read_its_meters(stage, monkeypatch):
     """Used while the safe state was not confirmed; the trial that follows cannot read its meter, the next pays not."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     calls = {"safe": 0, "measure": 0, "unread": 0}
 
     def measure():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rigctl.campaign import confirming, control, watchman
+from rigctl.campaign import control, safe_file, watchman
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import make_spec
 from tests.campaign.test_acts import phases
@@ -21,7 +21,7 @@ async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_sa
         assert stage.world.count("control") == 1
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(confirming, "moment", noted)
+    monkeypatch.setattr(safe_file, "moment", noted)
     monkeypatch.setattr(watchman.Watchman, "run", forever)
     once = [DeviceTimeout("pump: no answer")]
 
@@ -44,7 +44,7 @@ async def forever(_):
 
 async def test_a_stop_ends_the_campaign_once_everything_is_confirmed_safe(stage, monkeypatch):
     """Asked to stop while something is not confirmed safe: no trial, and the process stays until it is."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
 
     async def stop_at_third():
         if stage.rig.calls.count("safe") == 3:
@@ -61,7 +61,7 @@ async def test_a_stop_ends_the_campaign_once_everything_is_confirmed_safe(stage,
 
 async def test_giving_up_stays_until_everything_is_confirmed_safe(stage, monkeypatch):
     """An error that ends a campaign leaves nothing unsafe behind either."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
 
     async def stop_at_third():
         if stage.rig.calls.count("safe") == 3:
@@ -77,7 +77,7 @@ async def test_giving_up_stays_until_everything_is_confirmed_safe(stage, monkeyp
 
 async def test_a_campaign_that_has_ended_stays_until_what_it_could_not_confirm_is_safe(stage, monkeypatch):
     """It holds meanwhile, with one alarm that ends; the result says that everything is safe."""
-    monkeypatch.setattr(confirming, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     result = await stage.run(make_spec(max_trials=1), unsafe=[{}, UNSAFE, UNSAFE])
     assert (result.ending, result.safe.ok) == ("trials", True)
     assert [a.state for a in stage.alarms() if a.source == "safe state"] == ["stands", "over"]

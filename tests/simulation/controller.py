@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import alive, awaiting, bus_lock, clock, daemon, operating, wall
+from rigctl.campaign import awaiting, clock, daemon, lock, operating, watchman
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
@@ -242,7 +242,7 @@ class Controller:
             finally:
                 running.loop = None
 
-        physical, number = bus_lock.physical, os.getpid()
+        physical, number = lock.physical, os.getpid()
 
         def physical_here(url: str) -> frozenset[str]:
             return frozenset(f"{place} of simulation {number}" for place in physical(url))
@@ -259,7 +259,7 @@ class Controller:
             (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
             **{(where, "synchronised"): lambda: kernel.computer.synchronised for where in (awaiting, past)},
-            (wall, "Wall"): partial(wall.Wall, right=lambda: kernel.computer.synchronised),
+            (wall, "Wall"): partial(watchman.Wall, right=lambda: kernel.computer.synchronised),
             (journal_database, "SealingConnection"): Connection,
         }
         with ExitStack() as stack:

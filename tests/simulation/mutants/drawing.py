@@ -33,7 +33,7 @@ MODULES: Final = (
     "rigctl/campaign/recovery.py",
     "rigctl/campaign/watch.py",
     "rigctl/campaign/room.py",
-    "rigctl/campaign/windows.py",
+    "rigctl/campaign/instruments.py",
     "rigctl/campaign/safe_file.py",
     "rigctl/campaign/plausibility.py",
 )
