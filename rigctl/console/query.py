@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign import control, replay
+from rigctl.campaign import control
 from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import changes
@@ -17,7 +17,7 @@ from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.people import paused_by
-from rigctl.campaign.replay import ReplayedTrial, replay
+from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
 from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
@@ -166,8 +166,8 @@ def explained(
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     lines += (*corrected, *(f"{label} could not be played then: {why}." for label, why in row.unavailable.items()))
     loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
-    flips = None if quick else replay.what_would_change(campaign.reader, spec, row)
-    came_of = replay.what_came_of(campaign.reader, spec, row)
+    flips = None if quick else what_would_change(campaign.reader, spec, row)
+    came_of = what_came_of(campaign.reader, spec, row)
     unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
     if flips is not None:
         lines += ("What would have changed the choice:",)

@@ -252,14 +252,14 @@ class Controller:
             (byte_line, "socket_opener"): self.plant.opener,
             (modbus_line, "serial_opener"): self.plant.opener,
             (modbus_line, "socket_opener"): self.plant.opener,
-            (alive, "_started"): started,
-            **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (alive, clock, assemble)},
-            (bus_lock, "physical"): physical_here,  # others simulate beside us
+            (lock, "_started"): started,
+            **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (lock, clock, assemble)},
+            (lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
             (operating, "version"): cache(operating.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
             **{(where, "synchronised"): lambda: kernel.computer.synchronised for where in (awaiting, past)},
-            (wall, "Wall"): partial(watchman.Wall, right=lambda: kernel.computer.synchronised),
+            (watchman, "Wall"): partial(watchman.Wall, right=lambda: kernel.computer.synchronised),
             (journal_database, "SealingConnection"): Connection,
         }
         with ExitStack() as stack:
