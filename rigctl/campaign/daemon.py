@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.awaiting import Awaiting
-from rigctl.campaign.caretaker import Caretaker
+from rigctl.campaign.caretaker import Caretaker, hold_pins
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
@@ -40,7 +40,6 @@ from rigctl.campaign.manual import Manual
 from rigctl.campaign.operating import begin, started
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_by
-from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.requests import Requests

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks
 from rigctl.campaign.people import this_person
-from rigctl.campaign.pins import pin_of
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import own_journal
 from rigctl.errors import UsageError

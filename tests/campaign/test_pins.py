@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.journal.rows import Pin
-from rigctl.campaign.pins import pin_of
 from rigctl.errors import IdentityMismatch
 from rigctl.rig import places
 from rigctl.rig.protocols import DeviceOptions, Identity, Severity
