@@ -2,26 +2,232 @@
 
 What makes the rig safer is done first and kept then; what lets it go on is kept first. A pause is what the journal's
 acts say: the next process reads it there, so it outlives this one.
+
+A person may also drive single instruments of a rig that runs no trials, through the guard. The intent is in the journal
+before the command leaves, the result after it. What is driven so is looked after by the watch like everything else, and
+does not stay so for ever: after a while without another act everything is made safe.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Shelve, TrialAct, act_of
 from rigctl.campaign.awaiting import Awaiting
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import AlarmMinded
+from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.manual import Manual
 from rigctl.campaign.people import paused_words
+from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.runner import StopRequest
-from rigctl.errors import JournalError, RigctlError, UsageError
+from rigctl.errors import JournalError, RigctlError, UsageError, in_words
+from rigctl.rig.abilities import Calibration
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+
+# A person drives single instruments of a rig that runs no trials: through the guard, and all of it in ------
+
+
+LIMIT_S = 600.0
+"""Wall seconds without an act by hand after which everything is made safe."""
+VERB = "manual"
+DRIVING = ("set", "dose", "jog")
+"""What the watch may object to."""
+
+
+@dataclass(slots=True)
+class Manual:
+    """Carries out single acts; mutable, used in the event loop only."""
+
+    rig: CampaignRig
+    journal: JournalThread
+    desk: Desk
+    care: Caretaker
+    why_not: Callable[[], str]
+    """Why nothing can be done by hand now, with the remedy; empty if it can."""
+    objects: Callable[[], str] = lambda: ""
+    """What the watch has against anything being driven now; empty: nothing."""
+    limit_s: float = field(default_factory=lambda: LIMIT_S)
+    doing: str = ""
+    """The act that is under way."""
+    _limit: asyncio.TimerHandle | None = None
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def act(self, request: Request) -> Answer:
+        """Do one thing to one instrument.
+
+        Raises:
+            UsageError: it cannot be done now, or to this instrument, or is nothing that can be done.
+            RigctlError: it was refused, or went wrong; everything is safe then, where something may have moved.
+        """
+        operation, device = request.text("operation"), request.text("device")
+        acts = self._acts(request, device)
+        if operation not in acts:
+            raise UsageError(f"got {operation!r}, must be one of {', '.join(acts)}")
+        self._check(operation, device)
+        if self.doing:
+            raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
+        does, told = acts[operation]
+        self.doing = " ".join(filter(None, (operation, device, told)))
+        try:
+            return await self._carry_out(request, does, lambda: self._check(operation, device))
+        finally:
+            self.doing = ""
+            self._set_limit()
+
+    async def end(self, why: str) -> None:
+        """Make everything safe if a person drives something; what a trial drives is no hand's.
+
+        Raises:
+            UsageError: an act is under way.
+        """
+        self._refuse_beside()
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+        if not self.why_not() and (driven := self.rig.hands.driven):
+            await self.rig.safe()
+            said = f"everything made safe, {', '.join(driven)} among it: {why}"
+            self._keep("rigctl", ", ".join(driven), why, said)
+            self._refuse_beside()  # somebody has begun it meanwhile
+
+    def _refuse_beside(self) -> None:
+        if self.doing:
+            raise UsageError(f"{self.doing} is under way; wait until it is over")
+
+    def status(self) -> Mapping[str, Any]:
+        """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
+        by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
+        upkeep = to_json(self.care.spec.rig, self.care.states)
+        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
+        return {name: value for name, value in known if value}
+
+    # the acts ---------------------------------------------------------------------------------------------------------
+
+    def _acts(self, request: Request, device: str) -> Mapping[str, tuple[Callable[[], Awaitable[Answer]], str]]:
+        """Return by name what can be done, and the words for what it is done with."""
+        value, volume_ml, for_s = (_number(request, name) for name in ("value", "volume_ml", "for_s"))
+        return {
+            "read": (lambda: self._read(device), ""),
+            "set": (lambda: self._apply(device, _needed("value", value)), "" if value is None else f"{value:g}"),
+            "release": (lambda: self._apply(device, None), ""),
+            "dose": (lambda: self._dose(device, _needed("volume", volume_ml)), _ml(volume_ml)),
+            "jog": (lambda: self._jog(device, _needed("time", for_s)), "" if for_s is None else f"{for_s:g} s"),
+            "calibrate": (lambda: self._calibrate(device, _needed("volume", volume_ml)), _ml(volume_ml)),
+        }
+
+    def _check(self, operation: str, device: str) -> None:
+        """Raise `UsageError` if this may not be done now."""
+        if why := self.why_not():
+            raise UsageError(f"{operation} {device}: {why}")
+        if operation in DRIVING and (against := self.objects()):
+            raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
+
+    async def _carry_out(
+        self, request: Request, does: Callable[[], Awaitable[Answer]], check: Callable[[], None]
+    ) -> Answer:
+        what, who, why = self.doing, request.who, request.why
+        await self.journal.call(lambda j: j.act(VERB, who, what, why, "begun"))
+        try:
+            check()  # everything may have been made safe, or trials go on, since the journal was asked
+            answer = await does()
+        except UsageError as error:  # nothing was sent
+            text = f"refused: {error}"
+            self._keep(who, what, why, text)
+            raise
+        except Exception as error:
+            text = f"failed: {in_words(error)}"
+            report = await self.rig.safe()
+            text += "; everything is safe" if report.ok else f"; NOT CONFIRMED SAFE: {', '.join(report.failed)}"
+            self._keep(who, what, why, text)
+            raise RigctlError(f"{what}: {text}") from error
+        said = str(answer["outcome"])
+        self._keep(who, what, why, said)
+        return answer
+
+    def _keep(self, who: str, what: str, why: str, outcome: str) -> None:
+        def write(journal: Journal) -> None:
+            journal.act(VERB, who, what, why, outcome)
+
+        self.desk.keep("act", write)
+
+    async def _read(self, device: str) -> Answer:
+        reading = await self.rig.hands.read(device)
+        told = f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
+        return {
+            "device": device,
+            "value": reading.value if reading.valid else None,
+            "unit": reading.unit,
+            "outcome": told,
+        }
+
+    async def _apply(self, actuator: str, value: float | None) -> Answer:
+        await self.rig.hands.apply(actuator, value)
+        safe = f"; everything is made safe after {self.limit_s / 60:g} min without another act"
+        return {"device": actuator, "outcome": "released" if value is None else f"holds {value:g}{safe}"}
+
+    async def _dose(self, pump: str, volume_ml: float) -> Answer:
+        given_ml = await self.rig.hands.dose(pump, volume_ml)
+        self.care.changed = True
+        return {"device": pump, "dispensed_ml": given_ml, "outcome": f"{given_ml:.4g} mL dispensed"}
+
+    async def _jog(self, pump: str, for_s: float) -> Answer:
+        return await self._dose(pump, self.rig.hands.rate_ml_per_min(pump) * for_s / 60.0)
+
+    async def _calibrate(self, pump: str, volume_ml: float) -> Answer:
+        said: Calibration = await self.rig.hands.calibrate(pump, volume_ml)
+        await self.care.keep_calibrations({pump: said}, fresh=True)
+        return {"device": pump, "outcome": f"told {volume_ml:g} mL; says {said.detail}"}
+
+    # the limit --------------------------------------------------------------------------------------------------------
+
+    def _set_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+        if self.rig.hands.driven:
+            self._limit = asyncio.get_running_loop().call_later(self.limit_s, self._time_is_over)
+
+    def _time_is_over(self) -> None:
+        self._limit = None
+        if self.doing:  # it sets the limit anew when it is over
+            return
+        why = f"nothing was done by hand for {self.limit_s / 60:g} min"
+        self.desk.alarm(Alarm(Severity.MINOR, VERB, f"everything is made safe: {why}", kind="idle"))
+        task = asyncio.get_running_loop().create_task(self.end(why))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+def _number(request: Request, name: str) -> float | None:
+    value = request.arguments.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{name}: got {value!r}, must be a number")
+    return float(value)
+
+
+def _needed(name: str, value: float | None) -> float:
+    if value is None:
+        raise UsageError(f"{name} is missing")
+    return value
+
+
+def _ml(volume_ml: float | None) -> str:
+    return "" if volume_ml is None else f"{volume_ml:g} mL"
+
+
+# What people may do to a campaign that runs, each act kept in the journal with who did it ----------------------------
+
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""

@@ -92,7 +92,7 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage):
 
 async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
     """The time for the next act is over in the middle of it: nobody is told that everything is made safe."""
-    monkeypatch.setattr("rigctl.campaign.manual.LIMIT_S", 0.05)
+    monkeypatch.setattr("rigctl.campaign.requests.LIMIT_S", 0.05)
 
     async def dose(pump, volume_ml):
         await asyncio.sleep(0.2)

@@ -293,7 +293,7 @@ async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage)
 
 async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
     """A valve that a person opened does not stay open when nothing is done by hand for a while."""
-    monkeypatch.setattr("rigctl.campaign.manual.LIMIT_S", 0.05)
+    monkeypatch.setattr("rigctl.campaign.requests.LIMIT_S", 0.05)
 
     async def person():
         stage_limit = await ask(stage, "manual", operation="set", device="valve", value=1.0)
