@@ -18,7 +18,7 @@ import structlog
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker, hold_pins
-from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.carry import TrialRun, recover
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
@@ -40,7 +40,6 @@ from rigctl.campaign.operating import begin, started
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.protocols import CampaignRig, RigFactory
-from rigctl.campaign.recovery import recover
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.room import Room
 from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way

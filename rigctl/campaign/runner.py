@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.awaiting import had_to_wait
-from rigctl.campaign.carrying import TOO_DEAR, TrialRun, kept
+from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged

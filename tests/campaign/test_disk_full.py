@@ -10,7 +10,7 @@ import pytest
 from rigctl.campaign import runner, safe_file
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread

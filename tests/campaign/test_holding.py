@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rigctl.campaign import carrying, closing, control, patience, watch, watchman
+from rigctl.campaign import carry, closing, control, patience, watch, watchman
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
@@ -382,7 +382,7 @@ async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_
         assert release.wait(20.0)
         return closing.record(journal, *about)
 
-    monkeypatch.setattr(carrying, "record", slowly)
+    monkeypatch.setattr(carry, "record", slowly)
 
     def glance():
         return reads(0.5 if entered.is_set() and not release.is_set() else 3.0)

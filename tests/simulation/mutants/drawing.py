@@ -30,7 +30,7 @@ MODULES: Final = (
     "rigctl/rig/conditions.py",
     "rigctl/campaign/closing.py",
     "rigctl/campaign/ledger.py",
-    "rigctl/campaign/recovery.py",
+    "rigctl/campaign/carry.py",
     "rigctl/campaign/watch.py",
     "rigctl/campaign/room.py",
     "rigctl/campaign/instruments.py",

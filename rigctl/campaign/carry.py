@@ -1,4 +1,18 @@
-"""One trial, from proposal to record: what goes on while nothing goes wrong."""
+"""One trial, from proposal to record: what goes on while nothing goes wrong; and what is left when a process died.
+
+A trial may begin with a look at the variables before it is decided; whether that counts when another process goes on
+with it is said here. When a process died in mid-trial, everything goes safe first. Then, by the state the journal left
+the trial in:
+
+- PROPOSED: nothing has moved; the loop carries the same proposal out, unchanged, unless a pause has cancelled it. Not
+  if it was decided for something else than what this process runs, trials or batches by a certain wish: it is closed.
+- LOOKING, ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash and the time
+  up to the process's last sign of life, never repeated.
+- MEASURED: recorded from what is on disk.
+
+Open doses are settled from the pump's own counter, and never sent again. A crash meanwhile changes nothing: each step
+either is in the journal or will be taken again by the next start.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +22,29 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf, nan
 from typing import Final
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, record
+from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import TrialProposed, TrialStep
+from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.looking import Looking, all_hold, outdated
-from rigctl.campaign.operating import Drifts
+from rigctl.campaign.operating import Drifts, said
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
+from rigctl.campaign.safe_file import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding
@@ -36,12 +52,94 @@ from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError, RigctlError, in_words
+from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
 from rigctl.printable import in_full
-from rigctl.rig.metering import KnowsSuspend
+from rigctl.rig.metering import KnowsSuspend, look_s
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import enlisted, rest
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, Measurement
+
+# A look at the variables before a trial is decided, and whether it counts when another process goes o -------
+
+
+BY_HAND = "manual"
+"""Verb of the acts by which a person moves single instruments."""
+
+
+def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
+    """Say why a trial that was decided by what was read is not to be carried out any more; empty if it is.
+
+    Going safe undoes no refill: a rig is still as it was prepared if going safe only lets go what was let go anyway,
+    and no person has moved anything by hand.
+    """
+    if not trial.looks:
+        return ""
+    if rig.timing.look is None:
+        return "nobody looks before a decision any more"
+    driven = sorted(name for name, limits in rig.limits.items() if limits.safe_state != "off")
+    if driven:
+        return f"going safe drives {', '.join(driven)}, so the rig is not as it was when it was looked at"
+    begun_s = journal.read.events(trial.trial)[0].at_s
+    for act in journal.read.people.acts():
+        if act.at_s >= begun_s and act.verb == BY_HAND and not act.argument.startswith("read "):
+            return f"{act.who} has done by hand since it was looked at: {act.argument}"
+    age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.valid_for_s
+    if age_s > most_s:
+        unknown = "the computer was started anew since, and nobody knows how old what was read is"
+        return (
+            unknown
+            if age_s == inf
+            else f"what was read is {age_s / 60:.3g} min old, and counts for {most_s / 60:.3g} min"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """Carries out the look that a trial begins with."""
+
+    spec: RigSpec
+    rig: CampaignRig
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+
+    async def begin(self, trial: Decision, before: Mapping[str, Reading]) -> None:
+        """Commit that a trial begins, with the meters' readings; prepare the rig; read its variables and commit that.
+
+        Raises:
+            DeviceError, GuardRefused, Tripped: it cannot be prepared, or is not let go; whoever calls closes it.
+            JournalError: something cannot be recorded; the same holds.
+        """
+        number, timing = trial.trial, self.spec.timing
+        await self.journal.call(look, self.spec, trial, before)
+        now_s = self.clock.now_s()
+        until_s = {"prepare": now_s + timing.prepare_s} if timing.prepare_s else {}
+        until_s["look"] = now_s + timing.prepare_s + look_s(timing)
+        self.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
+        await self.rig.prepare()
+        await rest(self.clock, 0.0 if timing.look is None else timing.look.after_s)
+        read = await self.rig.measure(look=True)
+        await all_hold(self.rig)
+        found = await self.journal.call(judged_by_past, self.spec, number, read)
+        for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
+            found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
+            told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
+            self.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
+        await self.journal.call(lambda j: j.looks.keep(number, found))
+        self.desk.tell(TrialLooked(number, found))
+
+
+async def all_hold(rig: CampaignRig) -> None:
+    """Raise `ReadBackMismatch` unless all that is driven holds its value, and all else is let go."""
+    astray = await rig.verify()
+    if astray:
+        raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()), devices=astray)
+
+
+# One trial, from proposal to record: what goes on while nothing goes wrong -------------------------------------------
+
 
 TOO_DEAR: Final = "max_per_trial"
 
@@ -388,3 +486,46 @@ async def _whole(history: History, trials: TrialRun) -> History:
         return history
     space = trials.spec.problem.space
     return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
+
+
+# Settles what was in flight when the last process died ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found."""
+
+    closed: TrialRow | None
+    """The trial that was in flight: now LOST, RECORDED from what was measured, or cancelled."""
+
+    @property
+    def lost(self) -> int | None:
+        """Return the number of the trial that is lost."""
+        return self.closed.trial if self.closed is not None and self.closed.state is State.LOST else None
+
+
+async def recover(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Recovered:
+    """Make everything safe and settle what was in flight.
+
+    Raises:
+        DeviceError: something cannot be confirmed safe, so no trial may start.
+    """
+    report = await rig.safe()
+    if not report.ok:
+        raise DeviceError(f"no trial may start: {standing(report)}")
+    closed = await close_open_trial(spec, rig, journal, Event.LOSE, "the process died in mid-trial")
+    return Recovered(closed or await _decided_for_another(spec, rig, journal))
+
+
+async def _decided_for_another(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> TrialRow | None:
+    """Close a trial that waits to be run if it is none of those that this process was told to run.
+
+    A trial of the campaign explores, which production may not; nor may what was told or allowed before.
+    """
+    trial = await journal.call(lambda j: j.read.open_trial())
+    if trial is None:
+        return None
+    told = "" if spec.operating is None else said(spec.operating)
+    was = await journal.call(lambda j: j.read.beside.operations().get(trial.trial, ""))
+    other = f"production, {was}" if was else "the campaign"
+    return None if was == told else await cancel(spec, rig, journal, trial, f"it was decided for {other}")
