@@ -38,10 +38,10 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.operating import Drifts, said
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
+from rigctl.campaign.production import Drifts, said
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
 from rigctl.campaign.safe_file import standing

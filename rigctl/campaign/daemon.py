@@ -36,9 +36,9 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
-from rigctl.campaign.operating import begin, started
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_by
+from rigctl.campaign.production import begin, started
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.room import Room

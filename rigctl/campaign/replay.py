@@ -13,7 +13,7 @@ from rigctl.campaign.decide import Question, as_decided, decide, explore, last_t
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import DeciderRow, TrialRow
-from rigctl.campaign.operating import for_production, told_by
+from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of
 from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, counterfactuals

@@ -16,8 +16,8 @@ from rigctl.campaign.instruments import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.operating import over
 from rigctl.campaign.patience import Patience
+from rigctl.campaign.production import over
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_file import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec

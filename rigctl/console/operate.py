@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.events import CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
-from rigctl.campaign.operating import Production, for_production, production
+from rigctl.campaign.production import Production, for_production, production
 from rigctl.campaign.spec import check_readable
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run as running

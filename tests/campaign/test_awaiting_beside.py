@@ -13,7 +13,7 @@ from rigctl.campaign.awaiting import give, give_all_the_same
 from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.operating import production
+from rigctl.campaign.production import production
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError

@@ -11,7 +11,7 @@ import pytest
 
 from rigctl.campaign.closing import SLEPT
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.operating import for_production, production, said, told_by
+from rigctl.campaign.production import for_production, production, said, told_by
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.operating import Drifts, production
+from rigctl.campaign.production import Drifts, production
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions

@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.campaign.events import Batches, CampaignStarted
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.operating import Production
+from rigctl.campaign.production import Production
 from rigctl.campaign.status import Status
 from rigctl.config.load import load
 from rigctl.console.board import Board, Labels

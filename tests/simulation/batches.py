@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.events import CampaignEvent, CampaignStarted
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.operating import production
+from rigctl.campaign.production import production
 from rigctl.config.load import LoadedConfig
 from rigctl.console import operate
 from rigctl.console.operate import Wish

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import awaiting, clock, daemon, lock, operating, watchman
+from rigctl.campaign import awaiting, clock, daemon, lock, production, watchman
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
@@ -256,7 +256,7 @@ class Controller:
             **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (lock, clock, assemble)},
             (lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
-            (operating, "version"): cache(operating.version),  # what is installed does not change
+            (operating, "version"): cache(production.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
             **{(where, "synchronised"): lambda: kernel.computer.synchronised for where in (awaiting, past)},
             (watchman, "Wall"): partial(watchman.Wall, right=lambda: kernel.computer.synchronised),

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.stats.qmc
 import sklearn.gaussian_process
 
-from rigctl.campaign.operating import for_production
+from rigctl.campaign.production import for_production
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import operate

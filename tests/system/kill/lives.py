@@ -16,7 +16,7 @@ from pathlib import Path
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.operating import for_production
+from rigctl.campaign.production import for_production
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import rig_factory
 from rigctl.core.operating.policy import Operating

@@ -38,6 +38,7 @@ from rigctl.rig.values import Alarm, AlarmMark
 if TYPE_CHECKING:
     from rigctl.core.policy import Policy
 
+
 SEE: Final = "See what has changed"
 REMEDY: Final = f"What is run was learned before. {SEE}; `rigctl operate CONFIG --anew` makes it anew"
 LEARNS: Final = f"What is run is made anew by what batches teach, and this ends then. {SEE} all the same"
