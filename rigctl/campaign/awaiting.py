@@ -35,7 +35,7 @@ from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
 
 if TYPE_CHECKING:
-    from rigctl.campaign.runner import StopRequest
+    from rigctl.campaign.loop import StopRequest
 
 SOON: Final = 0.2
 """Of the time that there is for an outcome: when so much is left, people are told."""

@@ -36,13 +36,13 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
+from rigctl.campaign.loop import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.room import Room
-from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import STAYS, Word, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts

@@ -25,9 +25,9 @@ from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.loop import StopRequest
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.runner import StopRequest
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity

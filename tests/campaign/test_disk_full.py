@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign import runner, safe_file
+from rigctl.campaign import loop, safe_file
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carry import TrialRun
@@ -15,10 +15,10 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.loop import StopRequest
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.replay import replay
 from rigctl.campaign.room import Room
-from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import DeviceTimeout, JournalUnwritable
@@ -46,7 +46,7 @@ class Disk:
 
 @pytest.fixture
 def disk(stage, monkeypatch):
-    monkeypatch.setattr(runner, "RETRY_UNWRITABLE_S", 0.0)
+    monkeypatch.setattr(loop, "RETRY_UNWRITABLE_S", 0.0)
     made = Disk(stage)
     yield made
     made.free()
@@ -101,7 +101,7 @@ async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded
 @pytest.mark.parametrize("at", ["between", "again"])
 async def test_fault_32_a_disk_that_fails_after_a_trial_is_waited_for_too(stage, monkeypatch, at):
     """What cannot even be read, between a trial's end and the next one, or once the journal can be written again."""
-    monkeypatch.setattr(runner, "RETRY_UNWRITABLE_S", 0.0)
+    monkeypatch.setattr(loop, "RETRY_UNWRITABLE_S", 0.0)
     told, failed = Desk.tell_of_end, []
 
     async def unreadable(desk, row):
@@ -247,7 +247,7 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         awaiting = Awaiting(spec.rig, made, thread, stage.clock(), desk, stop)
         room = Room(spec.rig, thread, patience)
         trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience, care, awaiting, room)
-        ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
+        ended = await loop.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from rigctl.campaign import runner, safe_file
+from rigctl.campaign import loop, safe_file
 from rigctl.campaign.journal import JournalThread, database
 from rigctl.campaign.lock import Held
 from rigctl.campaign.trial import State
@@ -54,7 +54,7 @@ def test_a_short_lock_is_waited_for():
 
 async def test_fault_73_the_campaign_goes_safe_waits_and_goes_on(stage, monkeypatch):
     """The lock is held from the middle of a trial on: everything safe, no trial fails, and it ends as it should."""
-    monkeypatch.setattr(runner, "RETRY_UNWRITABLE_S", 0.0)
+    monkeypatch.setattr(loop, "RETRY_UNWRITABLE_S", 0.0)
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     held, seen = [], []
 
