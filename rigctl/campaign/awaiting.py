@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
@@ -26,16 +26,13 @@ from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
-
-if TYPE_CHECKING:
-    from rigctl.campaign.loop import StopRequest
 
 SOON: Final = 0.2
 """Of the time that there is for an outcome: when so much is left, people are told."""

@@ -36,8 +36,8 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
-from rigctl.campaign.loop import BY_A_PERSON, Runner, StopRequest, trial_under_way
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
+from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.protocols import CampaignRig, RigFactory

@@ -16,7 +16,7 @@ from rigctl.campaign.instruments import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.production import over
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_file import standing, until_confirmed
@@ -44,20 +44,6 @@ BY_A_PERSON = "pause"
 """What stands for the rule where it is a person who breaks off a trial."""
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
-
-
-@dataclass(slots=True)
-class StopRequest:
-    """Holds what somebody has asked for; mutable, shared by the runner and who asks."""
-
-    finish: str | None = None
-    """End after the trial under way; why."""
-    abandon: str | None = None
-    """End now, in mid-trial; why."""
-    pause: str = ""
-    """Begin no trial until this is empty again: who asked for it, and why."""
-    corrected: bool = False
-    """Whether a past trial is another than it was when the runner last read it."""
 
 
 @dataclass(slots=True)

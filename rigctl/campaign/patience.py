@@ -272,3 +272,17 @@ class Patience:
                 message = f"{what}; read why, then look at its wiring and supply"
                 self.desk.alarm(Alarm(Severity.MAJOR, device, message, kind="fails often"))
         return ""
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Holds what somebody has asked for; mutable, shared by the runner and who asks."""
+
+    finish: str | None = None
+    """End after the trial under way; why."""
+    abandon: str | None = None
+    """End now, in mid-trial; why."""
+    pause: str = ""
+    """Begin no trial until this is empty again: who asked for it, and why."""
+    corrected: bool = False
+    """Whether a past trial is another than it was when the runner last read it."""

@@ -15,8 +15,7 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.loop import StopRequest
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.replay import replay
 from rigctl.campaign.room import Room
 from rigctl.campaign.trial import Event, State

@@ -256,7 +256,7 @@ class Controller:
             **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (lock, clock, assemble)},
             (lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
-            (operating, "version"): cache(production.version),  # what is installed does not change
+            (production, "version"): cache(production.version),  # what is installed does not change
             (writer, "deciding_code"): cache(writer.deciding_code),
             **{(where, "synchronised"): lambda: kernel.computer.synchronised for where in (awaiting, past)},
             (watchman, "Wall"): partial(watchman.Wall, right=lambda: kernel.computer.synchronised),
