@@ -12,9 +12,8 @@ from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
-from rigctl.campaign import corrections
-from rigctl.campaign.awaiting import give, give_all_the_same, give_up
 from rigctl.campaign.control import LARGEST, Request
+from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, restore, void
 from rigctl.campaign.instruments import astray, days, out_of_service
 from rigctl.campaign.journal.rows import Amendment, UpkeepKind
 from rigctl.campaign.journal.writer import Journal
@@ -122,7 +121,7 @@ class Void(TrialAct):
     """Take a void trial in again."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        work = corrections.restore if self.undo else corrections.void
+        work = restore if self.undo else void
         return work(journal, self.trial, self.who, self.why)
 
 
@@ -134,7 +133,7 @@ class Amend(TrialAct):
     becomes: Amendment
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        return corrections.amend(journal, self.trial, self.becomes, self.who, self.why)
+        return amend(journal, self.trial, self.becomes, self.who, self.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,26 +10,23 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Final
 
-from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
 from rigctl.campaign.instruments import SENSOR, judged_late
 from rigctl.campaign.journal.later import CAMPAIGN
-from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, UsageError, counted, in_words
+from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
@@ -43,88 +40,6 @@ LATE: Final = 0.05
 
 
 # What a person says ---------------------------------------------------------------------------------------------------
-
-
-def give(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str = "") -> str:
-    """Record what a person says came of a trial that awaits it. Return that in words.
-
-    Raises:
-        UsageError: it does not await this, or a value cannot have been.
-    """
-    awaits(journal.read, journal.read.trial(trial), outcomes)
-    for name, value in outcomes.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
-            raise UsageError(f"outcome: trial {trial}: {name}: got {value!r:.40}, must be a finite number")
-    journal.awaited.come(trial, {n: float(v) for n, v in outcomes.items()}, who, why, act="outcome")
-    said = ", ".join(f"{name} {value:g}" for name, value in outcomes.items())
-    left = len(journal.awaited.waiting())
-    return f"trial {trial}: {said}; {counted(left, 'outcome') if left else 'no outcome'} still awaited"
-
-
-def give_up(journal: Journal, trial: int, who: str, why: str) -> str:
-    """Record that no outcome comes of a trial, as a person says. Return that in words.
-
-    Raises:
-        UsageError: it awaits none, or no reason is given.
-    """
-    missing = _awaited_names(journal.read, journal.read.trial(trial))
-    if not why.strip():
-        raise UsageError(f"outcome: trial {trial}: say why none comes, with --why: it is read by others later")
-    journal.awaited.come(trial, dict.fromkeys(missing), who, why, act="outcome")
-    return f"trial {trial}: ends without an outcome; its cost stays spent"
-
-
-def give_all_the_same(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str) -> str:
-    """Amend a trial that was given up by the outcome that came after all. Return that in words.
-
-    Raises:
-        UsageError: it was not given up, or the outcome could not have been.
-    """
-    row = journal.read.trial(trial)
-    if not given_up(row):
-        return give(journal, trial, outcomes, who, why)
-    because = why or "its outcome came after it was given up"
-    return amend(journal, trial, Amendment(outcomes=dict(outcomes)), who, because)
-
-
-def given_up(row: TrialRow) -> bool:
-    """Tell whether a trial ended without the outcome it awaited."""
-    return row.awaited is not None and row.state is State.FAILED
-
-
-def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
-    """Raise `UsageError` unless these are the outcomes that a trial awaits, all of them."""
-    said, missing = tuple(outcomes), _awaited_names(reader, row)
-    if set(said) != set(missing):
-        got = ", ".join(said) or "nothing"
-        raise UsageError(f"outcome: trial {row.trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
-
-
-def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
-    """Return the outcomes that a trial awaits.
-
-    Raises:
-        UsageError: it awaits none.
-    """
-    number = row.trial
-    if row.state is State.AWAITING:
-        first, *further = names_of(reader.campaign())[1]
-        known = {first: row.outcome, **{name: row.further.get(name) for name in further}}
-        return tuple(name for name, value in known.items() if value is None)
-    if row.awaited is not None and row.came is not None and row.state is State.FAILED:
-        raise UsageError(
-            f"outcome: trial {number}: was given up on {row.came.utc}: {row.came.why}; "
-            "--force records its outcome all the same, as an amendment"
-        )
-    if row.state.final and row.outcome is not None:
-        amended = [c for c in row.corrected if c.becomes.outcomes]
-        said = amended[-1] if amended else row.came
-        by = "" if said is None else f" by {said.who} on {said.utc}"
-        raise UsageError(
-            f"outcome: trial {number}: has its outcome already, {row.outcome:g}{by}; "
-            f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
-        )
-    raise UsageError(f"outcome: trial {number}: is {row.state} and awaits none; `rigctl outcome` lists those that do")
 
 
 # What the campaign does -----------------------------------------------------------------------------------------------

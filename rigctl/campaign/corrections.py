@@ -1,21 +1,25 @@
-"""What a person may correct of a trial that is over: leave it out, take it in again, amend what was recorded wrongly.
+"""What a person may correct of a trial that is over, and the outcomes that people enter of trials that await them.
 
-Nothing is erased. The trial's record stays as it was written; the correction stands beside it, says who made it and
-why, and holds from the next decision on.
+A trial is left out, taken in again, or amended where it was recorded wrongly. Nothing is erased. The record of the trial
+stays as it was written; the correction stands beside it, says who made it and why, and holds from the next decision on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from rigctl.campaign.instruments import astray
+from rigctl.campaign.journal.later import CAMPAIGN
+from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, CampaignRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_units
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, counted
 from rigctl.printable import in_full
+from rigctl.rig.spec import RigSpec
 
 MOST = 1e300
 """No quantity is larger; what is not finite is not below it either."""
@@ -146,3 +150,101 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
             f"amend: trial {row.trial}: {', '.join(missing)}: is missing, but the trial has an outcome; give it with "
             "--values, or take the outcome away with --failed"
         )
+
+
+# Outcomes that people enter ------------------------------------------------------------------------------------------
+
+
+def give(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str = "") -> str:
+    """Record what a person says came of a trial that awaits it. Return that in words.
+
+    Raises:
+        UsageError: it does not await this, or a value cannot have been.
+    """
+    awaits(journal.read, journal.read.trial(trial), outcomes)
+    for name, value in outcomes.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+            raise UsageError(f"outcome: trial {trial}: {name}: got {value!r:.40}, must be a finite number")
+    journal.awaited.come(trial, {n: float(v) for n, v in outcomes.items()}, who, why, act="outcome")
+    said = ", ".join(f"{name} {value:g}" for name, value in outcomes.items())
+    left = len(journal.awaited.waiting())
+    return f"trial {trial}: {said}; {counted(left, 'outcome') if left else 'no outcome'} still awaited"
+
+
+def give_up(journal: Journal, trial: int, who: str, why: str) -> str:
+    """Record that no outcome comes of a trial, as a person says. Return that in words.
+
+    Raises:
+        UsageError: it awaits none, or no reason is given.
+    """
+    missing = _awaited_names(journal.read, journal.read.trial(trial))
+    if not why.strip():
+        raise UsageError(f"outcome: trial {trial}: say why none comes, with --why: it is read by others later")
+    journal.awaited.come(trial, dict.fromkeys(missing), who, why, act="outcome")
+    return f"trial {trial}: ends without an outcome; its cost stays spent"
+
+
+def give_all_the_same(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str) -> str:
+    """Amend a trial that was given up by the outcome that came after all. Return that in words.
+
+    Raises:
+        UsageError: it was not given up, or the outcome could not have been.
+    """
+    row = journal.read.trial(trial)
+    if not given_up(row):
+        return give(journal, trial, outcomes, who, why)
+    because = why or "its outcome came after it was given up"
+    return amend(journal, trial, Amendment(outcomes=dict(outcomes)), who, because)
+
+
+def given_up(row: TrialRow) -> bool:
+    """Tell whether a trial ended without the outcome it awaited."""
+    return row.awaited is not None and row.state is State.FAILED
+
+
+def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
+    """Raise `UsageError` unless these are the outcomes that a trial awaits, all of them."""
+    said, missing = tuple(outcomes), _awaited_names(reader, row)
+    if set(said) != set(missing):
+        got = ", ".join(said) or "nothing"
+        raise UsageError(f"outcome: trial {row.trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+
+
+def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
+    """Return the outcomes that a trial awaits.
+
+    Raises:
+        UsageError: it awaits none.
+    """
+    number = row.trial
+    if row.state is State.AWAITING:
+        first, *further = names_of(reader.campaign())[1]
+        known = {first: row.outcome, **{name: row.further.get(name) for name in further}}
+        return tuple(name for name, value in known.items() if value is None)
+    if row.awaited is not None and row.came is not None and row.state is State.FAILED:
+        raise UsageError(
+            f"outcome: trial {number}: was given up on {row.came.utc}: {row.came.why}; "
+            "--force records its outcome all the same, as an amendment"
+        )
+    if row.state.final and row.outcome is not None:
+        amended = [c for c in row.corrected if c.becomes.outcomes]
+        said = amended[-1] if amended else row.came
+        by = "" if said is None else f" by {said.who} on {said.utc}"
+        raise UsageError(
+            f"outcome: trial {number}: has its outcome already, {row.outcome:g}{by}; "
+            f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
+        )
+    raise UsageError(f"outcome: trial {number}: is {row.state} and awaits none; `rigctl outcome` lists those that do")
+
+
+def void_misses(journal: Journal, rig: RigSpec) -> bool:
+    """Void the trials that show a variable astray, each once; return whether there were any.
+
+    A trial that awaits its outcome is voided when that has come; one that a person has taken in again stays.
+    """
+    found = [(trial, one.missed(trial)) for one in astray(journal.read, rig).values() for trial in one.misses]
+    rows = {trial: journal.read.trial(trial) for trial, _ in found}
+    fresh = [n for n, row in rows.items() if row.state.final and not any(c.kind != "amend" for c in row.corrected)]
+    for trial in fresh:
+        void(journal, trial, CAMPAIGN, "; ".join(why for number, why in found if number == trial))
+    return bool(fresh)

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Any, Final, Literal
 
-from rigctl.campaign.corrections import void
-from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow, UpkeepRow
 from rigctl.campaign.journal.writer import Journal
@@ -27,7 +25,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
 from rigctl.rig.values import Measurement
 
-# Which devices are not to be used now, and which control sets cannot be played because of that. Pure -----------------
+# Which devices are not to be used now, and which control sets cannot be played because of that. Pure --------------
 
 
 Use = Literal["any", "dosing", "control"]
@@ -160,7 +158,7 @@ def days(seconds: float) -> str:
     return f"{in_full(seconds / 86400, 3)} d" if seconds >= 86400 else f"{seconds / 3600:.3g} h"
 
 
-# From devices to control sets ---------------------------------------------------------------------------------------
+# From devices to control sets ------------------------------------------------------------------------------------
 
 
 def unavailable(rig: RigSpec, sets: Sequence[ControlSet], found: Iterable[Objection]) -> Mapping[int, str]:
@@ -197,7 +195,7 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
     }
 
 
-# Controlled variables that do not follow their setpoints, by what their own sensors measured (fault 8 --------------
+# Controlled variables that do not follow their setpoints, by what their own sensors measured (fault 8 -----------
 
 
 MISSES, LAST = 4, 5
@@ -269,20 +267,7 @@ def astray(reader: Reader, rig: RigSpec) -> Mapping[str, Astray]:
     return found
 
 
-def void_misses(journal: Journal, rig: RigSpec) -> bool:
-    """Void the trials that show a variable astray, each once; return whether there were any.
-
-    A trial that awaits its outcome is voided when that has come; one that a person has taken in again stays.
-    """
-    found = [(trial, one.missed(trial)) for one in astray(journal.read, rig).values() for trial in one.misses]
-    rows = {trial: journal.read.trial(trial) for trial, _ in found}
-    fresh = [n for n, row in rows.items() if row.state.final and not any(c.kind != "amend" for c in row.corrected)]
-    for trial in fresh:
-        void(journal, trial, CAMPAIGN, "; ".join(why for number, why in found if number == trial))
-    return bool(fresh)
-
-
-# What is known of the upkeep of every device: read from the journal, for who decides and for who look ------------
+# What is known of the upkeep of every device: read from the journal, for who decides and for who look ---------
 
 
 Ago = Callable[[float, str, str], float]
@@ -428,7 +413,7 @@ def as_last_known(reader: Reader, rig: RigSpec) -> list[dict[str, Any]]:
     return to_json(rig, states(reader, rig, by_wall(rig.speedup)))
 
 
-# Which devices must not be used now, because of permitted hours or the campaign's caps, and until whe ---------------
+# Which devices must not be used now, because of permitted hours or the campaign's caps, and until whe ------------
 
 
 def limited(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from rigctl.campaign.awaiting import had_to_wait
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
+from rigctl.campaign.corrections import void_misses
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
-from rigctl.campaign.instruments import void_misses
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread

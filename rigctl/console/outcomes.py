@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from rigctl.campaign.acts import Outcome
-from rigctl.campaign.awaiting import awaits, given_up, told_utc
+from rigctl.campaign.awaiting import told_utc
+from rigctl.campaign.corrections import awaits, given_up
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.awaiting import give, give_all_the_same, give_up
-from rigctl.campaign.corrections import amend, void
+from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, void
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.books import Awaiting

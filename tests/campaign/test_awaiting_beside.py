@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 
 from rigctl.campaign import awaiting
-from rigctl.campaign.awaiting import give, give_all_the_same
-from rigctl.campaign.corrections import amend, void
+from rigctl.campaign.corrections import amend, give, give_all_the_same, void
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.production import production

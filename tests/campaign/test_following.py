@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rigctl.campaign.acts import InService
-from rigctl.campaign.awaiting import give
-from rigctl.campaign.corrections import restore
+from rigctl.campaign.corrections import give, restore, void_misses
 from rigctl.campaign.instruments import (
     BEFORE,
     ENOUGH,
@@ -22,7 +21,6 @@ from rigctl.campaign.instruments import (
     follows_judged,
     states_now,
     to_json,
-    void_misses,
 )
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay

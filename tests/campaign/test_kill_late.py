@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.awaiting import give
+from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.trial import State
 from rigctl.rig.spec import LateSpec

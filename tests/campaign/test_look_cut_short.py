@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from rigctl.campaign import patience
-from rigctl.campaign.awaiting import give
 from rigctl.campaign.closing import DIED
+from rigctl.campaign.corrections import give
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.invariants import violations

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign import acts
-from rigctl.campaign.awaiting import give, told_utc
+from rigctl.campaign.awaiting import told_utc
+from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.trial import Event, State
