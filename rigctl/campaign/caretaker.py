@@ -39,7 +39,7 @@ from rigctl.rig.protocols import Clock, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm
 
-# Which instrument stands where, pinned at the first start and compared at every later one (faults 18, ------------
+# Who stands where -----------------------------------------------------------------------------------------------------
 
 
 def pin_of(device: DeviceSpec, found: Identity) -> Pin:
@@ -102,8 +102,7 @@ def _alike(pumps: Iterable[Pin]) -> list[str]:
     ]
 
 
-# Sees between trials which instruments may be used: what people say of them, what runs out, what is c -------
-
+# What may be used -----------------------------------------------------------------------------------------------------
 
 READ_EVERY_S = 86400.0
 """Rig seconds between two readings of what instruments say of their calibration."""

@@ -60,8 +60,7 @@ from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, Measurement
 
-# A look at the variables before a trial is decided, and whether it counts when another process goes o -------
-
+# The look before the decision -----------------------------------------------------------------------------------------
 
 BY_HAND = "manual"
 """Verb of the acts by which a person moves single instruments."""
@@ -138,8 +137,7 @@ async def all_hold(rig: CampaignRig) -> None:
         raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()), devices=astray)
 
 
-# One trial, from proposal to record: what goes on while nothing goes wrong -------------------------------------------
-
+# The trial ------------------------------------------------------------------------------------------------------------
 
 TOO_DEAR: Final = "max_per_trial"
 
@@ -488,7 +486,7 @@ async def _whole(history: History, trials: TrialRun) -> History:
     return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
 
 
-# Settles what was in flight when the last process died ---------------------------------------------------------------
+# What a dead process left ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What a person may correct of a trial that is over, and the outcomes that people enter of trials that await them.
 
-A trial is left out, taken in again, or amended where it was recorded wrongly. Nothing is erased. The record of the trial
-stays as it was written; the correction stands beside it, says who made it and why, and holds from the next decision on.
+A trial is left out, taken in again, or amended where it was recorded wrongly. Nothing is erased. The record of the
+trial stays as it was written; the correction stands beside it, says who made it and why, and holds from the next
+decision on.
 """
 
 from __future__ import annotations

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("!QQ")
 """Before each frame: the number of the question, and how many bytes follow."""
 PR_SET_PDEATHSIG = 1
+VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Say how many threads linear algebra may use; they are to be set before any of it is loaded."""
+
+
+def keep_to_one_thread() -> None:
+    """Keep linear algebra to one thread, whatever the environment says.
+
+    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
+    bits of its result, which `replay` compares.
+    """
+    for variable in VARIABLES:
+        os.environ[variable] = "1"
 
 
 def framed(number: int, value: object) -> bytes:
@@ -132,19 +144,3 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 if __name__ == "__main__":
     main()
-
-
-# How many threads linear algebra may use; to be said before any of it is loaded --------------------------------------
-
-
-VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-def keep_to_one_thread() -> None:
-    """Keep linear algebra to one thread, whatever the environment says.
-
-    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
-    bits of its result, which `replay` compares.
-    """
-    for variable in VARIABLES:
-        os.environ[variable] = "1"

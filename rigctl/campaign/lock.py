@@ -31,8 +31,7 @@ from rigctl.campaign.people import person
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
 from rigctl.rig.places import physical
 
-# Whether a process that left its name still lives: by its number, when it started, and the machine's  ------------
-
+# Whether a process still lives ----------------------------------------------------------------------------------------
 
 _NOT_SAID = ""
 """The system does not say when a process started."""
@@ -73,8 +72,7 @@ def _started(pid: int) -> str:
     return _NOT_SAID if state in ("Z", "X") else fields[18]
 
 
-# One process per state directory (fault 44), whose files stay where their names lead to (fault 68) -------------------
-
+# One process per state directory --------------------------------------------------------------------------------------
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
@@ -281,7 +279,7 @@ def _locker(descriptor: int) -> str:
     return UNKNOWN
 
 
-# One process per bus on this host, whatever its state directory (fault 67): Modbus TCP servers answer -----
+# One process per bus --------------------------------------------------------------------------------------------------
 
 
 @contextmanager

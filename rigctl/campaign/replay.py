@@ -28,7 +28,7 @@ from rigctl.errors import PolicyError, counted
 from rigctl.provenance import deciding_code, difference
 from rigctl.rig.spec import MeterSpec
 
-# Recomputes every decision from the journal; it must come out the same, bit for bit ----------------------------------
+# All decisions --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,7 @@ def _compared(row: Decision, again: Decision) -> Iterator[str]:
         yield "policy state: differs"
 
 
-# A past decision looked at again: what would have changed it, and what came of it. Reads the journal  ------------
-
+# One decision in hindsight --------------------------------------------------------------------------------------------
 
 PER = {"energy": (1.0, "kWh"), "volume": (1000.0, "L"), "time": (1.0, "h"), "fixed": (1.0, "trial")}
 """By a meter's kind: how many of its own units people speak of, and what these are called."""

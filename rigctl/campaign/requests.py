@@ -33,8 +33,7 @@ from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
-# A person drives single instruments of a rig that runs no trials: through the guard, and all of it in ------
-
+# Single instruments, driven by a person -------------------------------------------------------------------------------
 
 LIMIT_S = 600.0
 """Wall seconds without an act by hand after which everything is made safe."""
@@ -226,8 +225,7 @@ def _ml(volume_ml: float | None) -> str:
     return "" if volume_ml is None else f"{volume_ml:g} mL"
 
 
-# What people may do to a campaign that runs, each act kept in the journal with who did it ----------------------------
-
+# Requests -------------------------------------------------------------------------------------------------------------
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from rigctl.campaign.journal.thread import JournalThread
 
 
-# What may be driven now and how to stop it, in a small file beside the journal ---------------------------------------
-
+# The file -------------------------------------------------------------------------------------------------------------
 
 FILE_NAME = "safe.json"
 VERSION = 2
@@ -184,8 +183,7 @@ def read(directory: Path) -> SafeFile | None:
         raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error}). {BY_CONFIGURATION}") from error
 
 
-# Going on until everything is confirmed safe: who has driven a rig stays until then, or until told to -------
-
+# Going on until everything is confirmed safe --------------------------------------------------------------------------
 
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 10.0
@@ -248,7 +246,7 @@ async def moment(within_s: float, sooner: asyncio.Event) -> None:
     sooner.clear()
 
 
-# Drives a rig to its safe state by `safe.json` alone: without journal, configuration or lock -------------------------
+# Going safe by the file alone -----------------------------------------------------------------------------------------
 
 
 def go_safe(devices: Sequence[Driven], speedup: float, signals: Signals | None = None) -> SafeReport:

@@ -26,8 +26,7 @@ from rigctl.core.money import to_units
 from rigctl.rig.protocols import Clock
 from rigctl.rig.values import Seen
 
-# The trial under way as people follow it: what is done now, for how long yet, and what was dosed ---------------------
-
+# The trial under way --------------------------------------------------------------------------------------------------
 
 STEPS: Final[Mapping[State, str]] = MappingProxyType(
     {
@@ -151,7 +150,7 @@ class UnderWay:
         )
 
 
-# What `rigctl status` is told by a running campaign ------------------------------------------------------------------
+# The answer -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -27,7 +27,12 @@ from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Alarm, AlarmMark, Glance
 
-# Where a campaign's civil time comes from, and what is done when somebody sets the wall clock ------------------------
+# The wall clock -------------------------------------------------------------------------------------------------------
+#
+# On a real rig civil time is the wall clock's, compared once when a process begins. What the system's clock is
+# corrected by little by little is followed. A jump is an alarm; it is followed only once the system says that its clock
+# is synchronised, because a wrong clock is set right as often as a right one is set wrong. Beside a simulated rig a
+# campaign begins at an instant of its own, and rig time goes on from there.
 
 
 FOLLOWED_S = 5.0
@@ -82,8 +87,7 @@ class Wall:
         return f"the wall clock was set by {jump_s:+.0f} s; waits, caps and rates are not affected; {then}"
 
 
-# How late the watch has looked: counts by size, which take the same room after a month -------------------------------
-
+# Lateness, counted by size: the counts take the same room after a month -----------------------------------------------
 
 LEAST_S = 1e-4
 """Below that a look counts as in time."""
@@ -119,8 +123,7 @@ class Lateness:
         return {"looks": self.looks, **quantiles, "late_max_s": self.worst_s}
 
 
-# The watch's loop: every second, from the moment the rig is opened until it is closed, whatever a tri -----
-
+# The loop -------------------------------------------------------------------------------------------------------------
 
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""
