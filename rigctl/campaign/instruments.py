@@ -25,12 +25,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
 from rigctl.rig.values import Measurement
 
-<<<<<<< HEAD
-# Which devices are not to be used now, and which control sets cannot be played because of that. Pure --------------
-
-=======
 # State and objections (pure) ------------------------------------------------------------------------------------------
->>>>>>> 2cfa846e (Head the sections of joined rooms, and set threads before the process begins)
 
 Use = Literal["any", "dosing", "control"]
 """What a control set may need a device for: whatever it does; to judge doses by; to reach a setpoint with."""
@@ -199,14 +194,10 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
     }
 
 
-<<<<<<< HEAD
-# Controlled variables that do not follow their setpoints, by what their own sensors measured (fault 8 -----------
-=======
 # Variables that do not follow their setpoints (fault 83) --------------------------------------------------------------
 #
-# A healthy variable may miss in 1 of 20 trials: four misses in five are then chance once in 33,000 windows. One that does
-# not move misses in 81 %. Neither setpoint nor reading says where its trials were, so they are void (decision 0019).
->>>>>>> 2cfa846e (Head the sections of joined rooms, and set threads before the process begins)
+# A healthy variable may miss in 1 of 20 trials: four misses in five are then chance once in 33,000 windows. One that
+# does not move misses in 81 %. Neither setpoint nor reading says where its trials were, so they are void (decision 0019).
 
 
 MISSES, LAST = 4, 5
@@ -278,12 +269,7 @@ def astray(reader: Reader, rig: RigSpec) -> Mapping[str, Astray]:
     return found
 
 
-<<<<<<< HEAD
-# What is known of the upkeep of every device: read from the journal, for who decides and for who look ---------
-
-=======
 # What the journal knows of every device -------------------------------------------------------------------------------
->>>>>>> 2cfa846e (Head the sections of joined rooms, and set threads before the process begins)
 
 Ago = Callable[[float, str, str], float]
 """Rig seconds since an instant: campaign time, UTC, epoch."""
@@ -428,11 +414,7 @@ def as_last_known(reader: Reader, rig: RigSpec) -> list[dict[str, Any]]:
     return to_json(rig, states(reader, rig, by_wall(rig.speedup)))
 
 
-<<<<<<< HEAD
-# Which devices must not be used now, because of permitted hours or the campaign's caps, and until whe ------------
-=======
 # Hours, and caps of the campaign --------------------------------------------------------------------------------------
->>>>>>> 2cfa846e (Head the sections of joined rooms, and set threads before the process begins)
 
 
 def limited(
