@@ -197,7 +197,8 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
 # Variables that do not follow their setpoints (fault 83) --------------------------------------------------------------
 #
 # A healthy variable may miss in 1 of 20 trials: four misses in five are then chance once in 33,000 windows. One that
-# does not move misses in 81 %. Neither setpoint nor reading says where its trials were, so they are void (decision 0019).
+# does not move misses in 81 %. Neither setpoint nor reading says where its trials were, so they are void (decision
+# 0019).
 
 
 MISSES, LAST = 4, 5
