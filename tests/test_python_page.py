@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rigctl
-from rigctl.console.simulator import Scenario, simulator
+from rigctl.console.demo import Scenario, simulator
 from rigctl.core.policies.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 

@@ -1,10 +1,11 @@
-"""The list of alarms in a terminal."""
+"""What people are told: the list of alarms in a terminal, and who hears of them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,18 @@ from rigctl.campaign.alarms import Alarms, AlarmState, pressing
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.look import looking
-from rigctl.console.output import lines, print_json_line
-from rigctl.console.tables import INDENT, Column, table, wrapped
-from rigctl.errors import counted
+from rigctl.config.load import LoadedConfig
+from rigctl.console.output import INDENT, Column, lines, print_json_line, table, wrapped
+from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.notify.services import NotSent, Parsed, parsed, ping, require_apprise
+from rigctl.notify.texts import Words
 from rigctl.page.words import SEVERITIES, alarm_words, clock
 from rigctl.rig.protocols import Severity
+from rigctl.telling import NotifySpec, Secret
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 LOOK_S = 1.0
 """Wall seconds between two looks of `--follow`."""
@@ -124,3 +129,96 @@ def alarm_json(alarm: AlarmState) -> Mapping[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def told(loaded: LoadedConfig) -> Mapping[str, Any] | None:
+    """Return who is told what, for programs; None where nobody is to be told."""
+    telling = loaded.telling
+    if not telling:
+        return None
+    found: dict[str, Any] = {}
+    if telling.notify is not None:
+        found["notify"] = _notify(telling.notify)
+    if telling.metrics is not None:
+        found["metrics"] = {
+            "textfile": telling.metrics.textfile or None,
+            "port": telling.metrics.port or None,
+            "installed": find_spec("prometheus_client") is not None,
+        }
+    return found
+
+
+def _notify(spec: NotifySpec) -> Mapping[str, Any]:
+    answer: dict[str, Any] = {"installed": find_spec("apprise") is not None}
+    answer |= {"at_least": Severity(spec.at_least).name, "daily": spec.daily or None, "zone": spec.zone or None}
+    if spec.urls is not None:
+        try:
+            found = parsed(spec.urls.lines())
+            names = [service.name for service in found.services]
+            answer["urls"] = {"in": str(spec.urls), "services": names, "not_understood": list(found.refused)}
+        except RigctlError as error:
+            answer["urls"] = {"in": str(spec.urls), "services": [], "trouble": str(error)}
+    if spec.alive is not None:
+        answer["alive"] = {"in": str(spec.alive), "every_s": spec.alive_every_s, "trouble": _trouble(spec.alive)}
+    return answer
+
+
+def _trouble(secret: Secret) -> str | None:
+    try:
+        secret.lines()
+    except RigctlError as error:
+        return str(error)
+    return None
+
+
+def who_is_told(found: Mapping[str, Any] | None, *, troubles: bool = True) -> Iterator[str]:
+    """Yield for people who is told what, and what is wrong with that unless it is told elsewhere."""
+    notify, metrics = (found or {}).get("notify"), (found or {}).get("metrics")
+    if notify is not None and not notify["installed"]:
+        yield "tells nobody: apprise is not installed; pip install 'rigctl[notify]'"
+    elif notify is not None and "urls" in notify:
+        urls = notify["urls"]
+        names = ", ".join(urls["services"]) or "nobody"
+        refused = ", ".join(map(str, urls.get("not_understood", ())))
+        wrong = f"; URL {refused} of it not understood" if refused else ""
+        why = f": {urls['trouble']}" if troubles and "trouble" in urls else ""
+        daily = f", and every day at {notify['daily']}" if notify["daily"] else ""
+        yield f"tells {names} ({urls['in']}) from {notify['at_least']} on{daily}{wrong}{why}"
+    if notify is not None and "alive" in notify:
+        alive = notify["alive"]
+        why = f": {alive['trouble']}" if troubles and alive["trouble"] else ""
+        yield f"gives a sign of life every {alive['every_s'] / 60:g} min ({alive['in']}){why}"
+    if metrics is not None:
+        places = [metrics["textfile"], metrics["port"] and f"http://127.0.0.1:{metrics['port']}/metrics"]
+        missing = "" if metrics["installed"] else ": prometheus-client is not installed; pip install 'rigctl[notify]'"
+        yield f"metrics: {' and '.join(filter(None, places))}{missing}"
+
+
+def test(loaded: LoadedConfig) -> Mapping[str, Any]:
+    """Send everybody a message that says that it is a test, and give the sign of life once; return what came of it.
+
+    Raises:
+        UsageError: nobody is to be told, or where they are kept cannot be read.
+    """
+    spec = loaded.telling.notify
+    if spec is None:
+        raise UsageError(f"{loaded.path}: notify: is missing, must say who is told; see docs/how-to/be-told.md")
+    sent: dict[str, str] = {}
+    if spec.urls is not None:
+        require_apprise()
+        found: Parsed = parsed(spec.urls.lines())
+        message = Words(loaded.name).of_test()
+        for number, service in enumerate(found.services, start=1):
+            try:
+                service.send(message)
+                sent[f"{number} {service.name}"] = "sent"
+            except NotSent as error:
+                sent[f"{number} {service.name}"] = f"NOT sent: {error}"
+        sent |= {f"URL {number}": "NOT sent: apprise does not understand it" for number in found.refused}
+    if spec.alive is not None:
+        try:
+            ping(spec.alive.lines()[0])
+            sent["sign of life"] = "sent"
+        except RigctlError as error:
+            sent["sign of life"] = f"NOT sent: {error}"
+    return sent

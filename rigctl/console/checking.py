@@ -1,34 +1,39 @@
-"""`rigctl check`: what a configuration says, how fast its rig is safe, and what devices answer if they are asked."""
+"""`rigctl check`: what is wired to what, what holds trials back, what the budget buys, and what may be doubted."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
-from rigctl.campaign.instruments import days
+from rigctl.campaign.instruments import LAST, MISSES, days
 from rigctl.campaign.safe_file import NoDoses
+from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.console import plan as planned
-from rigctl.console import telling
+from rigctl.config.wording import joined, lasting
+from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
 from rigctl.console.output import duration
-from rigctl.console.plan import Plan, plan
+from rigctl.core.explain import settings, unit_names
 from rigctl.core.money import to_units
 from rigctl.errors import ConfigError, counted
+from rigctl.printable import in_full
 from rigctl.rig.abilities import Grained
-from rigctl.rig.metering import trial_s
+from rigctl.rig.dead_man import unguarded, unguarded_told
+from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import CareSpec, MeterSpec, TrialTiming
+from rigctl.rig.slewing import Slew, ramp
+from rigctl.rig.spec import CapSpec, CareSpec, LateSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import SafeTimes
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 COARSE: Final = 0.05
 """Of what a trial uses: a counter with larger steps does not tell its cost."""
@@ -36,6 +41,289 @@ LIKELY_TOTAL_KWH: Final = 1e5
 """What an energy meter may have counted when nobody has asked it."""
 SLOW_S: Final = 2.0
 """Telling everything to go safe should take no longer than this, wall seconds."""
+GAP = "  "
+
+
+# what holds it back ---------------------------------------------------------------------------------------------------
+
+
+def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
+    """Say what holds the rig back, and when, one sentence each."""
+    rig = loaded.rig
+    alone = unguarded(rig, Registry.installed()) if loaded.wired else ()
+    if alone:
+        yield unguarded_told(alone)
+    yield from _follows(rig)
+    for cap in rig.caps:
+        yield _cap(cap, told)
+    if rig.late is not None:
+        yield from _late(rig.late)
+    if rig.allowed is not None:
+        yield f"Trials run {rig.allowed}; otherwise the campaign waits, everything safe."
+    for name, limits in rig.limits.items():
+        if limits.allowed is not None:
+            yield f"{name} is driven {limits.allowed} only."
+        if limits.slew is not None:
+            yield _slew(name, limits.slew, limits.high - limits.low)
+    for meter in rig.meters:
+        if meter.tariff is not None:
+            rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
+            yield f"The price of {meter.name} goes by the hour: {rates}; on average {in_full(float(meter.price), 4)}."
+
+
+def _follows(rig: RigSpec) -> Iterator[str]:
+    """Say how far each controlled variable may be from its setpoint, and which are not compared with theirs."""
+    moved = [v for v in rig.variables if v.actuator]
+    spans = [(v.name, v.follows) for v in moved if v.follows is not None]
+    if spans:
+        said = [f"{n} {f'{f.least:.3g} to ' * (f.least < f.most)}{f.most:.3g} {f.unit}".rstrip() for n, f in spans]
+        yield f"A controlled variable must be measured within this distance of its setpoint: {', '.join(said)}."
+        yield f"After {MISSES} misses in its last {LAST} trials no trial controls it until you have looked at it."
+    if blind := [v.name for v in moved if v.follows is None]:
+        yield f"No sensor of its own tells whether {' or '.join(blind)} follows its setpoint."
+
+
+def _late(late: LateSpec) -> Iterator[str]:
+    names, within = joined(late.names), lasting(late.within_s)
+    if late.how == "hand":
+        yield f"A person says {names} within {within} of a trial: `rigctl outcome TRIAL VALUE`; then it ends without."
+    else:
+        yield f"{names} is read {lasting(late.after_s)} after a trial, and tried again until {within} after it."
+    meanwhile = "The next trial waits for it" if late.hold else f"Up to {counted(late.pending, 'trial')} may await it"
+    ends = "waits for what is awaited, then ends" if late.wait_at_end else "ends while some are awaited"
+    yield f"{meanwhile}; a campaign that is over {ends}."
+
+
+def _slew(name: str, slew: Slew, span: float) -> str:
+    way = ramp(0.0, span, slew)
+    takes = f", {lasting(slew.longest_s(span))}" if slew.longest_s(span) > 0 else ""
+    return f"{name} moves in steps: at most {counted(len(way), 'step')}{takes} from end to end."
+
+
+def _cap(cap: CapSpec, told: Forecast) -> str:
+    spans = [(cap.per_trial_ml, "a trial"), *((ml, words) for _, ml, words in cap.windows)]
+    spans.append((cap.per_campaign_ml, "the campaign"))
+    most = joined([f"{ml:g} mL in {words}" for ml, words in spans if ml is not None])
+    whose = cap.name if cap.pumps == (cap.name,) else f"{cap.name} ({', '.join(cap.pumps)})"
+    found = told.capped.get(cap.name)
+    if found is None:
+        return f"{whose} gives at most {most}."
+    daily = "" if math.isinf(found.per_day) else f"about {counted(math.floor(found.per_day), 'trial')} a day"
+    in_all = "" if found.in_all is None else f"about {counted(found.in_all, 'trial')} in all"
+    allows = joined([words for words in (daily, in_all) if words])
+    return f"{whose} gives at most {most}{f': that allows {allows}' if allows else ''}."
+
+
+# the plan -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """Says what serves a variable, an outcome or a meter; empty where nothing does."""
+
+    name: str
+    unit: str
+    sensor: str
+    sensor_bus: str
+    actuator: str = ""
+    actuator_bus: str = ""
+    reading: str | None = None
+    """None: it was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Holds what a configuration amounts to."""
+
+    wires: tuple[Wire, ...]
+    meters: tuple[Wire, ...]
+    forecast: Forecast
+
+
+def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) -> Plan:
+    """Return the plan of a configuration; `readings` are by variable, outcome and meter, if they were asked."""
+    rig, problem = loaded.rig, loaded.problem
+    buses = _bus_names(loaded)
+
+    def bus(device: str | None) -> str:
+        spec = rig.devices.get(device or "")
+        return "" if spec is None else buses.get(spec.url, spec.url)
+
+    def both(devices: Sequence[str]) -> str:
+        return " / ".join(dict.fromkeys(map(bus, devices)))
+
+    def read(name: str) -> str | None:
+        return None if readings is None else _said(readings.get(name))
+
+    def moved_by(v: VariableWiring) -> str:
+        return " / ".join(" + ".join((name, *rig.partners.get(name, ()))) for name in v.actuators)
+
+    units = {v.name: v.unit for v in problem.space.variables}
+    wires = [
+        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
+        for v in rig.variables
+    ]
+    outcomes = [(rig.outcome_name, loaded.outcome_unit, rig.outcome_sensor)]
+    outcomes += [(o.name, f.unit, o.sensor) for o, f in zip(rig.further, problem.further, strict=True)]
+    wires += [Wire(name, unit, sensor, bus(sensor), reading=read(name)) for name, unit, sensor in outcomes]
+    meters = [Wire(m.name, m.kind, m.device or "", bus(m.device), reading=read(m.name)) for m in rig.meters]
+    return Plan(tuple(wires), tuple(meters), forecast(rig, problem, loaded.max_trials))
+
+
+def _bus_names(loaded: LoadedConfig) -> Mapping[str, str]:
+    named = loaded.document.data.get("buses")
+    return {url: name for name, url in named.items()} if isinstance(named, Mapping) else {}
+
+
+def _said(reading: Reading | None) -> str:
+    if reading is None:
+        return ""
+    return f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
+
+
+def lines(found: Plan, loaded: LoadedConfig, width: int) -> Sequence[str]:
+    """Write the plan in lines of `width` columns; a name is never cut, so a line with long ones may be longer."""
+    out = []
+    if loaded.wired:
+        out += _table(("variable", "unit", "sensor", "bus", "actuator", "bus", "reads"), found.wires, width)
+        out += ["", *_table(("meter", "kind", "device", "bus", "", "", "reads"), found.meters, width), ""]
+    return [*out, *_sentences(found.forecast, loaded), *held_back(found.forecast, loaded)]
+
+
+def _table(heads: Sequence[str], wires: Sequence[Wire], width: int) -> list[str]:
+    """Set a table if it fits; else a few lines per row, which have room on any screen."""
+    rows = [_cells(w) for w in wires]
+    used = [i for i in range(len(heads)) if any(row[i] for row in rows)]
+    widths = [max(len(text) for text in (heads[i], *(row[i] for row in rows))) for i in used]
+    if sum(widths) + len(GAP) * (len(used) - 1) <= width:
+        table = [heads, *rows]
+        return [GAP.join(row[i].ljust(w) for i, w in zip(used, widths, strict=True)).rstrip() for row in table]
+    return [line for row in rows for line in _stacked(heads, row)]
+
+
+def _cells(wire: Wire) -> Sequence[str]:
+    sensor_bus, actuator_bus = wire.sensor_bus, wire.actuator_bus
+    return wire.name, wire.unit, wire.sensor, sensor_bus, wire.actuator, actuator_bus, wire.reading or ""
+
+
+def _stacked(heads: Sequence[str], row: Sequence[str]) -> list[str]:
+    name, unit, sensor, sensor_bus, actuator, actuator_bus, reading = row
+    told = [(heads[2], sensor, sensor_bus), (heads[4], actuator, actuator_bus)]
+    out = [f"{name} [{unit}]" if heads[1] == "unit" else f"{name}: {unit}"]
+    out += [f"  {head:8}  {device} on {bus}" for head, device, bus in told if device]
+    return [*out, f"  {heads[6]:8}  {reading}"] if reading else out
+
+
+def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
+    out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
+    out += [*_worth(loaded), *_referring(loaded)]
+    if not told.meters:
+        unknown = "What a trial costs is not known beforehand: known_costs can say."
+        return [*out, unknown, *_limited(told, loaded)]
+    out.append(_cost(told, loaded.currency))
+    bought = _bought(told, loaded)
+    return [*out, *([bought] if bought else []), *_limited(told, loaded)]
+
+
+def _limited(told: Forecast, loaded: LoadedConfig) -> list[str]:
+    """Say what one trial may cost; ask for that where nothing else says what the first ones cost."""
+    ceiling, currency = loaded.problem.cost_ceiling, loaded.currency
+    if ceiling is not None:
+        stopped = "; a trial that costs more is broken off" if loaded.wired else ""
+        return [f"A trial may cost {in_full(ceiling, 6)} {currency} at most{stopped}."]
+    ask = f"Say what one trial may cost: `budget: {{total: {in_full(told.budget, 6)} {currency}, max_per_trial: ...}}`."
+    return [] if told.meters and not told.unknown else [ask]
+
+
+def _duration(told: Forecast, loaded: LoadedConfig) -> str:
+    timing = loaded.rig.timing
+    looks = look_s(timing)
+    begins = [("prepare", timing.prepare_s), ("look", looks), ("settle", timing.settle_s)]
+    parts = [*begins, ("measure", told.least_s - sum(s for _, s in begins))]
+    of = ", ".join(f"{name} {lasting(s)}" for name, s in parts if s)
+    likely = f", likely {lasting(told.likely_s)} with its doses" if told.likely_s > told.least_s else ""
+    return f"A trial takes at least {lasting(told.least_s)} ({of}){likely}."
+
+
+def _looking(loaded: LoadedConfig) -> list[str]:
+    look = loaded.rig.timing.look
+    if look is None:
+        return []
+    first = "The rig is prepared and its variables are read before each decision"
+    return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+
+
+def _worth(loaded: LoadedConfig) -> list[str]:
+    """Say what was understood of the outcome's worth; at a bench by hand people may look without being told to."""
+    if loaded.worth is None or (loaded.wired and loaded.rig.timing.look is None):
+        return []
+    one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
+    return [f"`recommend` says in money what looking earns: one {one} is worth {worth}."]
+
+
+def _referring(loaded: LoadedConfig) -> list[str]:
+    """Say which trials play the reference, and what."""
+    reference, space = loaded.problem.reference, loaded.problem.space
+    if reference is None:
+        return []
+    when = f"Trials {reference.every}, {2 * reference.every} and so on play"
+    if reference.control_set is None:
+        return [f"{when} what would be recommended at the first of them, again and again."]
+    at = settings(space.setpoints(reference.control_set, reference.setting), unit_names(space))
+    return [f"{when} the reference: {at}."]
+
+
+def _cost(told: Forecast, currency: str) -> str:
+    least = f"It costs at least {in_full(told.least, 3)} {currency}"
+    if told.likely is None:
+        return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
+    besides = ""
+    if told.unknown:
+        besides = f", and what {joined(told.unknown)} will charge besides: `rated` would tell"
+    return f"{least}, likely {in_full(told.likely, 3)} {currency}{besides}."
+
+
+def _bought(told: Forecast, loaded: LoadedConfig) -> str:
+    most, likely = told.buys(told.least), told.buys(told.likely)
+    if likely is None:
+        return ""
+    budget = f"{in_full(told.budget, 6)} {loaded.currency}"
+    at_most = f" ({most} at the very most)" if most is not None and most != likely else ""
+    before = f" before {joined(told.unknown)} is paid" if told.unknown else ""
+    bought = f"{budget} buys about {counted(likely, 'trial')}{before}{at_most}"
+    if told.days is None:
+        return f"{bought}."
+    wall = ""
+    if loaded.rig.speedup != 1:
+        wall = f" of rig time, {lasting(told.days * 86400 / loaded.rig.speedup)} by the wall at this speed"
+    return f"{bought}; that takes {lasting(told.days * 86400)}{wall}."
+
+
+def plan_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:
+    told = found.forecast
+    return {
+        "wiring": found.wires,
+        "metering": [{"name": m.name, "kind": m.unit, "device": m.sensor, "bus": m.sensor_bus} for m in found.meters],
+        "trial": {"least_s": told.least_s, "likely_s": told.likely_s},
+        "cost": {
+            "currency": loaded.currency,
+            "least": told.least,
+            "max_per_trial": loaded.problem.cost_ceiling,
+            "likely": told.likely,
+            "unknown": told.unknown,
+            "meters": told.meters,
+        },
+        "buys": {
+            "trials_at_most": told.buys(told.least),
+            "trials_likely": told.buys(told.likely),
+            "days": told.days,
+        },
+        "caps": told.capped,
+    }
+
+
+# the check ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +434,6 @@ def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming
     return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
 
 
-# telling ----------------------------------------------------------------------------------------------------------
-
-
 def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
@@ -163,7 +448,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
         "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
         "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
         "meters": [m.name for m in rig.meters],
-        **planned.to_json(found.plan, loaded),
+        **plan_json(found.plan, loaded),
         "interlocks": {i.name: {"when": str(i.when), "for_s": i.for_s, "then": i.then} for i in rig.watch.interlocks},
         "safe": {
             "told_s": times.told_s,
@@ -173,7 +458,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
         "follows": {v.name: v.follows for v in rig.variables if v.actuator},
         "starts": rig.starts,
         "care": rig.care,
-        "tells": telling.told(loaded),
+        "tells": alarms.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
@@ -194,14 +479,14 @@ def counted_of(care: CareSpec) -> str:
 def show(found: Checked, console: Console) -> None:
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
-    lines = len({d.url for d in rig.devices.values()})
-    buses = f"{lines} {'bus' if lines == 1 else 'buses'}"
+    urls = len({d.url for d in rig.devices.values()})
+    buses = f"{urls} {'bus' if urls == 1 else 'buses'}"
     console.print(
         f"{loaded.path} holds: {counted(space.dimension, 'variable')}, "
         f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
         f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
     )
-    for line in planned.lines(found.plan, loaded, console.width):
+    for line in lines(found.plan, loaded, console.width):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     if times.by_bus:
         console.print(f"safe: told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s")
@@ -215,7 +500,7 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
     for name, care in rig.care.items():
         console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
-    for line in telling.lines(telling.told(loaded), troubles=False):
+    for line in alarms.who_is_told(alarms.told(loaded), troubles=False):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)

@@ -250,18 +250,17 @@ def operate(
     """Run for production, batch after batch until stopped, what a campaign has found to be best."""
     with safe_before(ctx, config, state, json=json):
         from rigctl.console import checking
-        from rigctl.console import operate as operating
         from rigctl.console import run as running
         from rigctl.console.serving import page_beside
 
-        wish = operating.Wish(learn, at, batches, anew, full)
-        loaded, decides, directory = operating.prepared(config, state, buses(bus), wish)
+        wish = running.Wish(learn, at, batches, anew, full)
+        loaded, decides, directory = running.prepared(config, state, buses(bus), wish)
         for warning in checking.checked(loaded).warnings:
             typer.echo(f"rigctl: warning: {warning}", err=True)
         shown = console(stderr=json)
         with page_beside(serve, directory, shown):
-            done = operating.operate(loaded, (decides, batches), directory, shown, ctx.obj)
-        print_json(operating.to_json(done)) if json else operating.show(done, loaded, console())
+            done = running.operate(loaded, (decides, batches), directory, shown, ctx.obj)
+        print_json(running.operated_json(done)) if json else running.show_operated(done, loaded, console())
         raise typer.Exit(running.exit_code(done.result))
 
 

@@ -1,104 +1,315 @@
-"""`rigctl doctor`: looks at the machine a rig is left alone with, and says what to mend. Asks only, never a rig.
-
-A check is a function of the machine and of what runs on it; it yields findings. All that is looked at comes through
-`Machine`, so that another one can be put in its place.
-"""
+"""`rigctl doctor`: looks at the machine a rig is left alone with, and at the campaign on it, and says what to mend."""
 
 from __future__ import annotations
 
+import math
 import os
-import subprocess
+import re
+import stat
+import statistics
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
+from rigctl.campaign import safe_file
+from rigctl.campaign.journal import library
+from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import campaign_here, open_to_others
+from rigctl.campaign.starts import bad
+from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
 from rigctl.config.file import read
-from rigctl.config.load import LoadedConfig, Overrides, load_text
+from rigctl.config.forecast import forecast
+from rigctl.config.load import Overrides, load_text
+from rigctl.console.checking import SLOW_S, checked
+from rigctl.console.machine import CHECKS as MACHINE_CHECKS
+from rigctl.console.machine import Check, Finding, Machine, Subject, Verdict
 from rigctl.console.safe import state_of
-from rigctl.errors import ConfigError, RigctlError
+from rigctl.console.service_unit import stopping_s
+from rigctl.errors import ConfigError, RigctlError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Verdict = Literal["ok", "warn", "bad"]
-COMMAND_S: Final = 5.0
-"""Wall seconds that a command of the system may take."""
 SERVICES_STATE: Final = "/var/lib/rigctl"
 """Where systemd keeps the state of `rigctl service`."""
 STYLES: Final[Mapping[Verdict, str]] = {"ok": "green", "warn": "yellow", "bad": "bold red"}
+TRIAL_BYTES: Final = 20_000
+"""What a trial adds to a journal, doses and all, until the journal itself says it; of the examples' rigs 6 kB."""
+COMMITS_A_TRIAL: Final = 10
+"""Of the examples' rigs 9."""
+TELLING_TRIALS: Final = 30
+"""Trials after which a journal says how it grows."""
+SYNCS: Final = 10
+SLOW_SYNC_S: Final = 1.0
+"""A commit that takes so long is most of what the watch lets the journal take."""
+NO_SYNC_S: Final = 20e-6
+"""No disk that keeps what it was given is as fast as this."""
+NETWORKS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs"})
+FLEETING: Final = frozenset({"tmpfs", "ramfs", "overlay"})
+UNSAFE_OPTIONS: Final = frozenset({"nobarrier", "barrier=0", "data=writeback"})
+PROPERTIES: Final = "LoadState,UnitFileState,ActiveState,WatchdogUSec,TimeoutStopUSec"
+WEEK_S: Final = 604_800
+SPANS_S: Final = MappingProxyType({"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86_400})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Says how one thing is, and what to do about it."""
-
-    subject: str
-    verdict: Verdict
-    what: str
-    remedy: str = ""
-
-
-def _run(words: Sequence[str]) -> str:
-    """Return what a command prints; empty if it is not there, fails or takes long."""
+def _configuration(_: Machine, subject: Subject) -> Iterator[Finding]:
+    for what in subject.wrong:
+        yield Finding("configuration", "bad", what, "`rigctl check` says the same; nothing below could go by it")
+    if subject.loaded is None:
+        return
+    yield Finding("configuration", "ok", f"{subject.loaded.path} holds")
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, check=False)  # noqa: S603 - our words
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+        found = checked(subject.loaded)
+    except ConfigError as error:
+        yield Finding("time to safe", "bad", str(error))
+        return
+    times = found.times
+    if times.by_bus:
+        slow = times.told_s > SLOW_S
+        what = f"everything is told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s"
+        remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts" if slow else ""
+        yield Finding("time to safe", "warn" if slow else "ok", what, remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Answers what is asked about the machine; read-only."""
-
-    root: Path = Path("/")
-    run: Callable[[Sequence[str]], str] = _run
-    uid: int = field(default_factory=os.geteuid)
-    groups: frozenset[int] = field(default_factory=lambda: frozenset({os.getegid(), *os.getgroups()}))
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-    def at(self, path: str) -> Path:
-        """Return where a path of the machine is found."""
-        return self.root / path.lstrip("/")
-
-    def read(self, path: str) -> str:
-        """Return a file's text; empty if there is none."""
-        try:
-            return self.at(path).read_text(encoding="utf-8", errors="replace").strip("\0\n ")
-        except OSError:
-            return ""
-
-    def real(self, path: str) -> str:
-        """Return where links lead to, as a path of the machine."""
-        return f"/{os.path.relpath(os.path.realpath(self.at(path)), os.path.realpath(self.root))}"
-
-    def listed(self, folder: str) -> tuple[str, ...]:
-        """Return the names in a folder; none if it is not there."""
-        try:
-            return tuple(sorted(path.name for path in self.at(folder).iterdir()))
-        except OSError:
-            return ()
-
-    def processes(self, *names: str) -> Mapping[int, str]:
-        """Return the processes with one of these names."""
-        found = {int(pid): self.read(f"/proc/{pid}/comm") for pid in self.listed("/proc") if pid.isdecimal()}
-        return {pid: name for pid, name in found.items() if name in names}
+# the directory ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Holds what runs, or is to run, on the machine."""
-
-    loaded: LoadedConfig | None = None
-    """None: no configuration was given, or it does not hold."""
-    directory: Path | None = None
-    """Where its state is."""
-    wrong: tuple[str, ...] = ()
-    """What does not hold in the configuration."""
+def _place(subject: Subject) -> Path | None:
+    """Return the state directory, or what of the way to it is there."""
+    if subject.directory is None:
+        return None
+    whole = subject.directory.absolute()
+    return next((path for path in (whole, *whole.parents) if path.is_dir()), None)
 
 
-Check = Callable[[Machine, Subject], Iterator[Finding]]
+def _directory(_: Machine, subject: Subject) -> Iterator[Finding]:
+    directory = subject.directory
+    if directory is None or not directory.is_dir():
+        return
+    wide = open_to_others(directory)
+    if wide:
+        what, remedy = wide.split("; ", 1)
+        refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        yield Finding("state directory", "bad" if refused else "warn", what, remedy)
+    else:
+        yield Finding("state directory", "ok", f"{directory} is its owner's alone")
+    if not os.access(directory, os.W_OK) and campaign_here(directory) is None:
+        remedy = "run as its owner, or give it away with chown"
+        yield Finding("state directory", "bad", f"{directory} cannot be written by this account", remedy)
+
+
+def _left_driven(_: Machine, subject: Subject) -> Iterator[Finding]:
+    if subject.directory is None:
+        return
+    which = f"`rigctl safe --state {subject.directory}`"
+    try:
+        left = safe_file.read(subject.directory)
+    except RigctlError as error:
+        yield Finding("left driven", "bad", str(error), "`rigctl safe CONFIG`")
+        return
+    if left is not None and left.driven and not left.writer.alive:
+        yield Finding("left driven", "bad", "a campaign that died has left the rig driven", which)
+    starts = bad(subject.directory, 0) - (campaign_here(subject.directory) is not None)
+    if starts > 0:
+        what = f"{counted(starts, 'start')} in a row ended badly"
+        yield Finding("starts", "warn", what, "`journalctl -u` of the service says what each died of")
+
+
+# the disk ---------------------------------------------------------------------------------------------------------
+
+
+def _mount(machine: Machine, place: Path) -> tuple[str, str, str]:
+    """Return source, type and options of the file system that a directory is on; see proc(5)."""
+    found, longest = ("", "", ""), -1
+    for line in machine.read("/proc/self/mounts").splitlines():
+        source, at, kind, options, *_ = line.split()
+        top = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), at)
+        if place.is_relative_to(top) and len(top) >= longest:
+            found, longest = (source, kind, options), len(top)
+    return found
+
+
+def _file_system(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    place = _place(subject)
+    if place is None:
+        return
+    source, kind, options = _mount(machine, place)
+    if kind in NETWORKS:
+        what = f"{place} is on {kind}: a journal there can be damaged by what the network loses"
+        yield Finding("file system", "bad", what, "--state on a disk of this machine")
+    elif kind in FLEETING:
+        what = f"{place} is on {kind}: it is gone after a reboot, and with it what was spent and dosed"
+        yield Finding("file system", "bad", what, "--state on a disk; or switch off the read-only overlay")
+    elif kind:
+        yield Finding("file system", "ok", f"{kind} on {source}")
+    given = set(options.split(","))
+    if "ro" in given:
+        remedy = "look in `dmesg` for what has made it so; an SD card that is worn out does"
+        yield Finding("mount options", "bad", f"{place} is mounted read-only", remedy)
+    if unsafe := sorted(given & UNSAFE_OPTIONS):
+        what = f"{', '.join(unsafe)}: what was said to be on disk is not, when power fails"
+        yield Finding("mount options", "bad", what, f"remove it for {source} from /etc/fstab")
+    yield from _card(machine, source)
+
+
+def _card(machine: Machine, source: str) -> Iterator[Finding]:
+    """Say how a memory card or chip wears."""
+    found = re.match(r"/dev/(mmcblk\d+)", machine.real(source) if source.startswith("/dev/") else "")
+    if found is None:
+        return
+    folder = f"/sys/block/{found[1]}/device"
+    if machine.read(f"{folder}/type") == "SD":
+        what = "an SD card: it wears with every commit, and most do not say how far they are"
+        remedy = "an industrial card, eMMC or a USB SSD; and `rigctl backup` daily onto something else"
+        yield Finding("disk wear", "warn", what, remedy)
+        return
+    worst = max((int(part, 16) for part in machine.read(f"{folder}/life_time").split()), default=0)
+    verdict: Verdict = "bad" if worst >= 10 else "warn" if worst >= 8 else "ok"
+    what = f"eMMC, about {10 * worst} % of its life used" if worst else "eMMC that does not say how worn it is"
+    yield Finding("disk wear", verdict, what, "" if verdict == "ok" else "copy it to a new one")
+
+
+def _space(_: Machine, subject: Subject) -> Iterator[Finding]:
+    """Say what is free, and what the journal will have grown to when the budget is spent."""
+    place = _place(subject)
+    if place is None:
+        return
+    stat = os.statvfs(place)
+    free = stat.f_bavail * stat.f_frsize
+    verdict: Verdict = "bad" if free < FULL_BYTES else "warn" if free < LOW_BYTES else "ok"
+    remedy = "" if verdict == "ok" else "delete what is not needed; below 20 MiB nothing moves"
+    yield Finding("disk space", verdict, f"{_mib(free)} free", remedy)
+    if subject.loaded is None or not subject.loaded.wired:
+        return
+    told = forecast(subject.loaded.rig, subject.loaded.problem, subject.loaded.max_trials)
+    trials = told.buys(told.likely)
+    if trials is None:
+        return
+    there, each = _journal(subject)
+    grown = max(there, trials * each)
+    what = f"about {_mib(grown)} when the budget is spent, after {counted(trials, 'trial')}; {_mib(there)} now"
+    fits = grown - there < free - FULL_BYTES
+    yield Finding("journal", "ok" if fits else "bad", what, "" if fits else "a larger disk, or a smaller budget")
+
+
+def _journal(subject: Subject) -> tuple[int, int]:
+    """Return how large the journal is, and what a trial adds to it, bytes."""
+    path = None if subject.directory is None else subject.directory / FILE_NAME
+    if path is None or not path.exists():
+        return 0, TRIAL_BYTES
+    size = path.stat().st_size
+    try:
+        with looking(path.parent) as reader:
+            trials = reader.glance.last_decided() or 0
+    except RigctlError:  # whatever is wrong with it is told by every verb that reads it
+        trials = 0
+    return size, size // trials if trials >= TELLING_TRIALS else TRIAL_BYTES
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.{int(size < 10 * 2**20)}f} MiB"
+
+
+# SQLite and its sync ----------------------------------------------------------------------------------------------
+
+
+def _sqlite(_: Machine, __: Subject) -> Iterator[Finding]:
+    release = ".".join(map(str, library.version()))
+    if not library.for_threads():
+        yield Finding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
+    if library.reset_bug(library.version()):
+        what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
+        yield Finding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
+    else:
+        yield Finding("sqlite", "ok", release)
+
+
+def _sync(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    place = _place(subject)
+    if place is None or not os.access(place, os.W_OK):
+        return
+    if "eatmydata" in machine.environment.get("LD_PRELOAD", ""):
+        yield Finding("sync", "bad", "libeatmydata is loaded: nothing is ever on disk for sure", "unset LD_PRELOAD")
+        return
+    took_s = synced(place)
+    yield judged(statistics.median(took_s), max(took_s))
+
+
+def judged(median_s: float, most_s: float) -> Finding:
+    """Say what follows from how long writes take until they are on disk, wall seconds."""
+    what = f"{1e3 * median_s:.2g} ms until a write is on disk, {1e3 * most_s:.2g} ms at most"
+    if median_s < NO_SYNC_S:
+        remedy = "look for a cache that lies about it: a virtual disk's, a RAID controller's without a battery"
+        return Finding("sync", "warn", f"{what}: faster than any disk", remedy)
+    if median_s > SLOW_SYNC_S:
+        return Finding("sync", "bad", f"{what}: the watch may hold the campaign", "another disk; this one may be worn")
+    trial_s = COMMITS_A_TRIAL * median_s
+    return Finding("sync", "ok", f"{what}; about {trial_s:.1g} s of every trial")
+
+
+def synced(place: Path, now_s: Callable[[], float] = time.perf_counter) -> tuple[float, ...]:
+    """Write a page and wait until it is on disk, some times; return how long each took, wall seconds."""
+    took = []
+    with tempfile.TemporaryFile(dir=place) as file:
+        for _ in range(SYNCS):
+            begun_s = now_s()
+            os.pwrite(file.fileno(), os.urandom(4096), 0)
+            os.fsync(file.fileno())
+            took.append(now_s() - begun_s)
+    return tuple(took)
+
+
+# the service ------------------------------------------------------------------------------------------------------
+
+
+def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    if subject.loaded is None or not subject.loaded.wired:
+        return
+    name = f"rigctl-{subject.loaded.name}.service"
+    asked = machine.run(["systemctl", "show", "-p", PROPERTIES, name])
+    told = dict(line.partition("=")[::2] for line in asked.splitlines())
+    if told.get("LoadState") != "loaded":
+        what = "none: after a power cut nobody starts the campaign again"
+        yield Finding("service", "warn", what, f"`rigctl service {subject.loaded.path} --install`")
+        return
+    enabled = told.get("UnitFileState") == "enabled"
+    remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
+    yield Finding("service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy)
+    watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
+    install = f"`rigctl service {subject.loaded.path} --install --force`"
+    remedy = "" if watched else f"{install} writes one that is"
+    what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
+    yield Finding("service watchdog", "ok" if watched else "bad", what, remedy)
+    given, needed_s = told.get("TimeoutStopUSec", ""), stopping_s(checked(subject.loaded).times)
+    enough = seconds(given) >= needed_s
+    remedy = "" if enough else f"{install} allows {needed_s} s; a drop-in that sets TimeoutStopSec must allow as much"
+    what = f"a stop may take {given}; this configuration needs up to {needed_s} s to make everything safe"
+    yield Finding("service stop", "ok" if enough else "bad", what, remedy)
+
+
+def seconds(span: str) -> float:
+    """Return a time span as systemd writes it, such as "3min 20s"; months and years count as weeks."""
+    found = re.findall(r"([\d.]+)([a-z]+)", span)
+    return math.inf if span == "infinity" else math.fsum(float(n) * SPANS_S.get(unit, WEEK_S) for n, unit in found)
+
+
+CHECKS_OF_STATE: Final[tuple[Check, ...]] = (
+    _configuration,
+    _directory,
+    _left_driven,
+    _file_system,
+    _space,
+    _sqlite,
+    _sync,
+    _service,
+)
+
+
+# all of it ------------------------------------------------------------------------------------------------------------
 
 
 def examined(
@@ -109,13 +320,9 @@ def examined(
     Raises:
         ConfigError: there is no such configuration.
     """
-    from rigctl.console.doctor_machine import CHECKS as OF_THE_MACHINE  # noqa: PLC0415  # they import this module
-    from rigctl.console.doctor_ports import CHECKS as OF_PORTS  # noqa: PLC0415
-    from rigctl.console.doctor_state import CHECKS as OF_STATE  # noqa: PLC0415
-
     subject = _subject(config, state, buses, machine)
     found: list[Finding] = []
-    for check in (*OF_STATE, *OF_PORTS, *OF_THE_MACHINE):
+    for check in (*CHECKS_OF_STATE, *MACHINE_CHECKS):
         try:
             found += check(machine, subject)
         except (OSError, ValueError, RigctlError) as error:

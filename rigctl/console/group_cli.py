@@ -14,6 +14,7 @@ import typer
 
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
+    CONFIG_SUFFIXES,
     STDOUT,
     AsJson,
     Bus,
@@ -26,7 +27,7 @@ from rigctl.console.options import (
     buses,
 )
 from rigctl.console.output import console, print_json, print_sentences, say, tell
-from rigctl.console.verbs import CONFIG_SUFFIXES, Group
+from rigctl.console.verbs import Group
 from rigctl.errors import UsageError
 
 device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
@@ -126,7 +127,7 @@ def notify(
 ) -> None:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
-    from rigctl.console import telling
+    from rigctl.console import alarms as telling
 
     loaded = load(config)
     if test:
@@ -137,7 +138,7 @@ def notify(
     if json:
         print_json(found)
     else:
-        print_sentences(list(telling.lines(found)) or ["Nobody is told of anything."])
+        print_sentences(list(telling.who_is_told(found)) or ["Nobody is told of anything."])
 
 
 @alarm.command("reset-trip")
@@ -299,8 +300,9 @@ def service(
 def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
     """Look at this machine: ports, accounts, clocks, power, disk, watchdog; say what to mend. Asks no instrument."""
     from rigctl.console import doctor as examining
+    from rigctl.console.machine import Machine
 
-    found = examining.examined(config, state, buses(bus), examining.Machine())
+    found = examining.examined(config, state, buses(bus), Machine())
     if json:
         print_json(examining.to_json(found))
     else:

@@ -1,16 +1,33 @@
-"""Options and arguments that several verbs share."""
+"""Options and arguments that several verbs share, and what a shell offers for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rigctl.console.verbs import complete_config
 from rigctl.errors import UsageError
+
+CONFIG_SUFFIXES = (".yaml", ".yml")
+
+
+def complete_config(incomplete: str) -> Iterator[str]:
+    """Offer the configurations that may be meant, and the directories on the way to them."""
+    given = Path(incomplete)
+    folder = given if incomplete.endswith("/") or not incomplete else given.parent
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not str(path).startswith(incomplete.removeprefix("./")):
+            continue
+        if path.is_dir():
+            yield f"{path}/"
+        elif path.suffix in CONFIG_SUFFIXES:
+            yield str(path)
+
 
 STATES = Path("state")
 """Where state directories are unless `--state` says otherwise."""

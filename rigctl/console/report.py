@@ -15,9 +15,8 @@ from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.board import Labels
-from rigctl.console.output import lines, number, settings, told
-from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
+from rigctl.console.output import INDENT, Column, labelled, lines, number, settings, table, told, wrapped
+from rigctl.console.progress import Labels
 from rigctl.core.advise import advise
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look

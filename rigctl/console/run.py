@@ -1,9 +1,11 @@
-"""`rigctl run`: a campaign on a rig, from here to its recommendation."""
+"""Running a campaign, or production, in a terminal: what is shown meanwhile, and how it ended."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +15,27 @@ import structlog
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.desk import notify
-from rigctl.campaign.events import CampaignEvent, CampaignResult
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign.events import CampaignEvent, CampaignResult, batched
+from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
-from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.production import Production, for_production, production
+from rigctl.campaign.spec import CampaignSpec, check_readable
 from rigctl.campaign.trial import State
-from rigctl.config.load import LoadedConfig
+from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import report
-from rigctl.console.assemble import rig_factory
-from rigctl.console.board import Labels
-from rigctl.console.output import number
-from rigctl.console.progress import watching
+from rigctl.console.assemble import has_journal, require_devices, rig_factory, state_directory
+from rigctl.console.by_hand import quantities
+from rigctl.console.output import INDENT, lines, number, told, wrapped
+from rigctl.console.progress import Labels, watching
 from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
+from rigctl.core.operating.policy import Operating
 from rigctl.core.recommend import Recommendation
-from rigctl.errors import PolicyError, counted
+from rigctl.errors import PolicyError, UsageError, counted
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
-from rigctl.page.campaign import campaign_spec
+from rigctl.page.campaign import campaign_spec, configured
+from rigctl.printable import in_full
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 
     from rigctl.rig.protocols import Clock
     from rigctl.signals import Signals
+
 
 RECOMMENDING_S = 300.0
 """What a slow board may need for the recommendation after a long campaign, wall seconds."""
@@ -126,18 +132,23 @@ def conducted(
 
 def to_json(outcome: Ended) -> Mapping[str, Any]:
     """Return how it ended, for programs; money in currency units."""
-    result = outcome.result
+    return {
+        **_ending_json(outcome.result),
+        "trials": outcome.result.trials,
+        "ledger_sum": to_units(outcome.ledger),
+        "recommendation": None if outcome.recommendation is None else report.to_json(outcome.recommendation),
+    }
+
+
+def _ending_json(result: CampaignResult) -> Mapping[str, Any]:
     return {
         "ending": result.ending,
         "reason": result.reason,
-        "trials": result.trials,
         "spent": to_units(result.spent),
         "budget": to_units(result.budget),
-        "ledger_sum": to_units(outcome.ledger),
         "safe": safe_json(result.safe),
         "worst_tick_delay_s": result.worst_tick_delay_s,
         "safe_after_s": result.safe_after_s,
-        "recommendation": None if outcome.recommendation is None else report.to_json(outcome.recommendation),
     }
 
 
@@ -148,10 +159,221 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "")
     console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
     if outcome.ledger != result.spent + result.operated:  # cannot be; whoever sees it should hear of it
         console.print(f"the ledger adds up to {number(to_units(outcome.ledger), 9)} instead", style="bold red")
-    for actuator, why in result.safe.failed.items():
-        console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")
+    _show_unsafe(result, console)
     if outcome.recommendation is None:
         to_come = f" yet; those of {counted(outcome.awaited, 'trial')} are awaited" if outcome.awaited else ""
         console.print(f"No recommendation: no trial has given an outcome{to_come}.")
     else:
         report.show(outcome.recommendation, labels, console, note)
+
+
+def _show_unsafe(result: CampaignResult, console: Console) -> None:
+    for actuator, why in result.safe.failed.items():
+        console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")
+
+
+# for production ------------------------------------------------------------------------------------------------------
+
+
+MOST_LOST = 0.5
+"""Share of what is gained that may be lost by exploring at most: beyond it is a campaign."""
+MOST_DRIFTS = 2
+"""Told in the last words; the others stand among the alarms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Says what a person wants of production; texts are as they were given."""
+
+    learn: str | None = None
+    at: str | None = None
+    """Setpoints to run instead of a recommendation."""
+    batches: int | None = None
+    anew: bool = False
+    full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """Says how production ended, and what came of it."""
+
+    result: CampaignResult
+    production: Production | None
+    """None: no batch has been run."""
+
+
+def prepared(
+    config: Path, state: Path | None, buses: Mapping[str, str], wish: Wish
+) -> tuple[LoadedConfig, Operating, Path]:
+    """Return the configuration, who decides the batches, and where the campaign is.
+
+    Seed and budget are the campaign's, if there is one.
+
+    Raises:
+        UsageError: there is nothing to drive, or to run yet, or something of the wish cannot be.
+        ConfigError: the configuration does not hold.
+        JournalError: the journal cannot be read.
+    """
+    loaded = load(config, Overrides(buses), to_run=True)
+    require_devices(loaded)
+    directory = state_directory(state, loaded.name)
+    known = trials = awaited = 0
+    if has_journal(directory):
+        with open_reader(directory) as reader:
+            campaign = None
+            with suppress(UsageError):  # none has begun in it: its start was refused
+                campaign = reader.campaign()
+            if campaign is not None:
+                loaded = configured(campaign, directory, buses, config, to_run=True)
+                check_readable(campaign.identity, campaign_spec(loaded))
+                trials, known, awaited = _counts(loaded, reader)
+    fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
+    if fixed and (learn is not None or wish.anew or wish.full):
+        other = "--learn" if learn is not None else "--anew" if wish.anew else "--full"
+        raise UsageError(f"operate: got --set and {other}, must be one of them; with --set nothing is recommended")
+    if wish.full and not loaded.problem.looks:
+        raise UsageError(needs_look("operate", config))
+    if not known and not fixed:
+        there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
+        first = "`rigctl outcome TRIAL VALUE` says one that is awaited" if awaited else f"`rigctl run {config}` first"
+        raise UsageError(
+            f"{directory}: got {there}, must be at least one trial with an outcome; {first}, "
+            "or say what to run with --set NAME=X,..."
+        )
+    at_least = trials if wish.anew else 0
+    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least, wish.full), directory
+
+
+def needs_look(verb: str, config: Path) -> str:
+    """Say why `--full` is refused on a rig that does not look."""
+    return (
+        f"{verb}: got --full, needs `trial.look` in {config}: without a reading all there is to run is the fixed "
+        "setting; leave out --full"
+    )
+
+
+def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int, int]:
+    """Return how many trials there are, how many gave an outcome, and how many still may."""
+    history = reader.history(loaded.problem.space)
+    return len(history), len(history.complete), len(history.awaited)
+
+
+def share(text: str | None) -> float | None:
+    """Return the share that `--learn 5 %`, `5%` or `0.05` says; None where nothing was asked for.
+
+    Raises:
+        UsageError: it is no share, or too much of one.
+    """
+    if text is None:
+        return None
+    bare = text.strip()
+    try:
+        value = float(bare.removesuffix("%")) / (100.0 if bare.endswith("%") else 1.0)
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value <= MOST_LOST:  # nan, too
+        raise UsageError(
+            f'--learn: got "{text}", must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05; it is '
+            "what exploring may lose of the gain over controlling nothing"
+        )
+    return value
+
+
+def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float], ...]:
+    """Return the setpoints of `--set ph=6.1,ca=3.3`, in the variables' units and order; nothing where it was not said.
+
+    Raises:
+        UsageError: it is empty, a name is no variable, a value cannot be set, or they are no control set together.
+    """
+    if given is None:
+        return ()
+    if not given.strip():  # what a script fills in and has not: without it something else is run
+        raise UsageError(f'--set: got "{given}", must be NAME=X,...; leave --set out to run what was found to be best')
+    space = loaded.problem.space
+    found: dict[str, float] = {}
+    for v, text, value in quantities(loaded, "--set", given):
+        unit = "" if v.unit == "1" else f" {v.unit}"
+        if not v.low <= value <= v.high:
+            raise UsageError(f'--set: {v.name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
+        if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
+            must = f"must be in steps of {v.step:g}{unit} from {v.low:g}{unit}"
+            raise UsageError(f'--set: {v.name}: got "{text}", {must}')
+        found[v.name] = value
+    try:
+        index = space.index_of(tuple(found))
+    except ValueError:
+        allowed = ", ".join(c.label for c in space.control_sets)
+        raise UsageError(f"--set: got {'+'.join(found)}, must be one of the control sets: {allowed}") from None
+    return tuple((name, found[name]) for name in space.control_sets[index].names)
+
+
+def operate(
+    loaded: LoadedConfig,
+    wish: tuple[Operating, int | None],
+    directory: Path,
+    console: Console,
+    signals: Signals | None = None,
+) -> Operated:
+    """Run batches until stopped, or as many as were asked for. Raises as `run_campaign`."""
+    spec = for_production(campaign_spec(loaded), *wish)
+    result = conducted(spec, loaded, directory, console, signals=signals)
+    with open_reader(directory) as reader:
+        return Operated(result, production(reader))
+
+
+def operated_json(done: Operated) -> Mapping[str, Any]:
+    """Return how it ended, for programs; money in currency units."""
+    of = done.production
+    return {
+        **_ending_json(done.result),
+        "production": None if of is None else {**told(of), "spent": to_units(of.spent)},
+    }
+
+
+def show_operated(done: Operated, loaded: LoadedConfig, console: Console) -> None:
+    """Show for people how it ended, and what came of it."""
+    result, labels = done.result, Labels.of(loaded)
+    console.print(f"ended ({result.ending}): {result.reason}")
+    _show_unsafe(result, console)
+    if done.production is None:
+        console.print("No batch has been run.")
+        return
+    for line in sentences(done.production, labels, result):
+        lines(console, wrapped(line, console.width, INDENT * 2))
+
+
+def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterator[str]:
+    """Yield what came of the batches, in nine lines at most."""
+    unit, currency = labels.outcomes[labels.outcome], labels.currency
+    beside = "".join(
+        f", {n} {words}"
+        for n, words in ((of.awaited, "awaited"), (of.explored, "to learn"), (of.instead, "not by the rule"))
+        if n
+    )
+    made_of = f", by what {counted(of.made_of, 'trial')} taught" if of.made_of else ""
+    yield f"{batched(of.batches)} since trial {of.first}{made_of}: {of.recorded} with an outcome{beside}"
+    if of.outcome is not None:
+        yield f"  {labels.outcome}: {_span(of.outcome, of.half, f'{unit} a batch')}"
+    if of.expected is not None:
+        yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
+    price = "" if of.cost is None else f"{in_full(of.cost, 4)} {currency} a batch, "
+    yield f"  cost: {price}{to_units(of.spent):.2f} {currency} for all production so far, its idle rig included"
+    if of.learns and of.gained:
+        gained = f"{number(of.gained, 3)} {unit}".rstrip()
+        lost = f"{number(of.lost, 3)} of {gained} ({100 * of.lost / of.gained:.1f} %)"
+        yield f"  learning: expected to have lost {lost} of the gain over controlling nothing"
+    elif of.learns and not of.recorded:
+        yield "  learning: nothing could be tried, as no batch has given an outcome yet"
+    elif of.learns:
+        yield "  learning: nothing could be tried, as the rule is not expected to gain over controlling nothing"
+    yield from (f"  drift: {d.source}: {d.told}" for d in of.drifts[:MOST_DRIFTS])
+    if not of.drifts:
+        yield "  drift: none was noticed"
+    elif len(of.drifts) > MOST_DRIFTS:
+        yield f"  drift: {len(of.drifts) - MOST_DRIFTS} more; `rigctl alarms` lists them"
+    yield f"The campaign itself has spent {to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency}."
+
+
+def _span(middle: float, half: float | None, unit: str) -> str:
+    value = f"{number(middle)} {unit.strip()}".rstrip()
+    return value if half is None else f"{value} (95 % interval {number(middle - half)} to {number(middle + half)})"

@@ -1,8 +1,9 @@
-"""`rigctl service`: a configuration -> a unit, where it is kept, and what to run next."""
+"""`rigctl service`: a configuration -> a unit, where it is kept and whose it is, and what to run next."""
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import pwd
 import re
@@ -11,18 +12,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import rigctl
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig, Overrides, load
-from rigctl.console import service_files
 from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
-from rigctl.console.operate import needs_look, share
-from rigctl.console.service_backup import backup_units
-from rigctl.console.service_unit import Service, doubled, unit
+from rigctl.console.run import needs_look, share
+from rigctl.console.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
+from rigctl.files import whole
 from rigctl.rig.places import taken_apart
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -42,9 +42,9 @@ class Made:
         return next(iter(self.units))
 
     def install(self, *, force: bool) -> None:
-        """Write them there; see `service_files.install`."""
+        """Write them there; see `install`."""
         for path, text in self.units.items():
-            service_files.install(path, text, force=force)
+            install(path, text, force=force)
 
     def printed(self) -> str:
         """Return the unit; of several each under its file's name."""
@@ -135,8 +135,8 @@ def made(
     )
     texts = {f"{service.name}.service": unit(service)}
     texts |= {} if backup is None else backup_units(service, _absolute(backup))
-    folder = service_files.folder(own=own)
-    return Made(service, {folder / n: service_files.marked(text, service.config) for n, text in texts.items()})
+    kept_in = folder(own=own)
+    return Made(service, {kept_in / n: marked(text, service.config) for n, text in texts.items()})
 
 
 def _production(loaded: LoadedConfig, config: Path, learn: str | None, *, operate: bool, full: bool) -> Sequence[str]:
@@ -207,3 +207,57 @@ def _known(account: str) -> bool:
 def _new_account(service: Service) -> str:
     groups = " --groups dialout" if service.ports else ""
     return f"sudo useradd --system{groups} {service.account}"
+
+
+SYSTEM: Final = Path("/etc/systemd/system")
+_MARK: Final = re.compile(r"# Written by `rigctl service` for (?P<config>.*) \(sha256 (?P<sum>[0-9a-f]{64})\)\n")
+
+
+def folder(*, own: bool) -> Path:
+    """Return where units are kept: the system's, or a person's own."""
+    if not own:
+        return SYSTEM
+    configured = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(configured) if configured else Path.home() / ".config") / "systemd" / "user"
+
+
+def marked(text: str, config: Path) -> str:
+    """Return a unit under a line that says what it was made from, and by which a later edit is noticed."""
+    return f"# Written by `rigctl service` for {config} (sha256 {_sum(text)})\n{text}"
+
+
+def install(path: Path, text: str, *, force: bool) -> None:
+    """Put a unit there, whole or not at all.
+
+    Raises:
+        UsageError: another is there, or it cannot be written.
+    """
+    stands = "" if force else _why_not(path, text)
+    if stands:
+        raise UsageError(f"{path}: {stands}; look at it, then overwrite it with --force")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as new:
+            new.write_text(text, encoding="utf-8")
+            new.chmod(0o644)
+    except OSError as error:
+        remedy = "call it with sudo, or install it for yourself with --user"
+        raise UsageError(f"{path}: cannot be written ({error.strerror}); {remedy}") from error
+
+
+def _why_not(path: Path, text: str) -> str:
+    """Say whose the unit is that is there already; empty: there is none, or it is ours to overwrite."""
+    try:
+        there = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    old, new = _MARK.match(there), _MARK.match(text)
+    if old is None:
+        return "is there already, and was not written by `rigctl service`"
+    if new is not None and old["config"] != new["config"]:
+        return f"runs another configuration, {old['config']}"
+    return "" if old["sum"] == _sum(there[old.end() :]) else "was edited since it was written"
+
+
+def _sum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -144,7 +144,7 @@ def recommend(
     from rigctl.config.load import load
     from rigctl.console import next_steps, report
     from rigctl.console.assemble import open_campaign, state_directory
-    from rigctl.console.board import Labels
+    from rigctl.console.progress import Labels
     from rigctl.console.suggest import read_now, read_past
 
     if config is not None and history is not None:

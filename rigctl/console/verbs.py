@@ -18,7 +18,6 @@ from typer.core import TyperGroup
 
 from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageError, dotted
 
-CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
     "Run a rig": ("run", "operate", "status", "serve", "pause", "resume", "stop", "safe"),
@@ -228,18 +227,3 @@ def _parts(message: str) -> Mapping[str, str]:
     """Take a message that keeps to the usual form apart."""
     found = _GRAMMAR.fullmatch(message)
     return {} if found is None else {name: part for name, part in found.groupdict().items() if part}
-
-
-def complete_config(incomplete: str) -> Iterator[str]:
-    """Offer the configurations that may be meant, and the directories on the way to them."""
-    given = Path(incomplete)
-    folder = given if incomplete.endswith("/") or not incomplete else given.parent
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not str(path).startswith(incomplete.removeprefix("./")):
-            continue
-        if path.is_dir():
-            yield f"{path}/"
-        elif path.suffix in CONFIG_SUFFIXES:
-            yield str(path)

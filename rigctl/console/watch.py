@@ -18,8 +18,8 @@ from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.status import UnderWay
 from rigctl.config.load import load_text
 from rigctl.console import progress, query
-from rigctl.console.board import Board
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
+from rigctl.console.progress import Board
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.page.words import AGAIN, ending

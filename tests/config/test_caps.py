@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.config.forecast import forecast
-from rigctl.console.limits_told import sentences
+from rigctl.console.checking import held_back
 from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import CapSpec
 from tests.config.conftest import SMALL, loaded, problems
@@ -36,7 +36,7 @@ def test_check_says_how_many_trials_the_caps_allow():
     takes_ml = 200.0 / forecast(plain.rig, plain.problem).daily
     assert told.buys(told.likely) == told.capped["reservoir"].in_all == int(60.0 / takes_ml)
     assert told.capped["reservoir"].per_day == pytest.approx(24 * 20.0 / takes_ml)
-    alone, *_, own, tank = sentences(told, config)
+    alone, *_, own, tank = held_back(told, config)
     assert alone == "Should this computer die, doser and ca_valve stay as they are: no watchdog in the device is fed."
     assert own == "doser gives at most 30 mL in a trial."
     most = "reservoir (doser) gives at most 20 mL in 1 h and 60 mL in the campaign"
@@ -82,7 +82,7 @@ def test_a_setpoint_that_may_not_jump_takes_its_time():
     assert config.rig.limits["ca_valve"].slew == Slew(0.5, 0.1 / 60)
     told, before = forecast(config.rig, config.problem), forecast(plain.rig, plain.problem)
     assert told.likely_s - before.likely_s == pytest.approx(7.7 / 3 / 0.1 * 60)
-    *_, said = sentences(told, config)
+    *_, said = held_back(told, config)
     assert said == "ca_valve moves in steps: at most 20 steps, 1 h 17 min from end to end."
 
 

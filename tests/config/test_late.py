@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.config.units import Units
-from rigctl.console.plan import lines, plan
+from rigctl.console.checking import lines, plan
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import LateSpec
 from tests.config.conftest import BY_HAND, SMALL, loaded, loaded_to_run

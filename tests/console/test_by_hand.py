@@ -15,7 +15,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
 from rigctl.config.load import load
 from rigctl.console import trial_cli
-from rigctl.console.operate import setpoints
+from rigctl.console.run import setpoints
 from rigctl.console.suggest import readings
 from tests.console.conftest import BENCH, TRIALS
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.events import CampaignResult
-from rigctl.console.demo import Demo, compared
+from rigctl.console.demo import ARRAYS, NAMES, NEED_ARRAYS, Demo, check_scenario, compared
 from rigctl.console.run import Ended
-from rigctl.console.simulator import ARRAYS, NAMES, NEED_ARRAYS, check_scenario
 from rigctl.errors import UsageError
 from rigctl.rig.values import SafeReport
 from sim_rig import scenarios

@@ -12,7 +12,7 @@ from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.campaign.starts import FILE_NAME
 from rigctl.config.load import Overrides, load
-from rigctl.console import doctor_machine, doctor_ports, doctor_state
+from rigctl.console import doctor, machine
 from rigctl.console.checking import checked
 from rigctl.console.doctor import Finding, Machine, Subject, examined, to_json, well
 from rigctl.console.service_unit import stopping_s
@@ -101,19 +101,19 @@ def verdicts(check, made, subject=None):
 def test_the_machine_itself(made, check, path, text, verdict):
     """Each condition that can be told from its files, with what to do where it is not well."""
     made.file(path, text)
-    assert found(getattr(doctor_machine, check), made)[0][1] == verdict
+    assert found(getattr(machine, check), made)[0][1] == verdict
 
 
 def test_a_machine_without_such_things_is_not_reproached_with_them(made):
     """No Raspberry Pi has no throttling, no laptop no battery, and where brltty does not run nothing is said."""
-    quiet = (doctor_machine._power, doctor_machine._braille, doctor_machine._desktop_sleep, doctor_machine._memory)
+    quiet = (machine._power, machine._braille, machine._desktop_sleep, machine._memory)
     assert [found(check, made) for check in quiet] == [[]] * 4
 
 
 def test_a_board_says_what_it_suffers_from_by_command_too(made):
     """`vcgencmd`, where the kernel has no file for it: hot now, and capped at times."""
     made.commands["vcgencmd"] = "throttled=0x20008"
-    power, hot = found(doctor_machine._power, made)
+    power, hot = found(machine._power, made)
     assert power[1] == "ok"
     assert hot[2] == "it is near its temperature limit now; its frequency is capped, at times since boot"
 
@@ -134,13 +134,13 @@ def wired(made):
 def test_ports_are_named_for_good_or_not(wired, loaded):
     """A number moves: its stable name is given; a missing one is told with what there is."""
     stable = "/dev/serial/by-id/usb-Atlas_pH-if00"
-    said = list(doctor_ports._named(wired.machine, Subject(loaded)))
+    said = list(machine._named(wired.machine, Subject(loaded)))
     assert {f.subject.removeprefix("port "): f.verdict for f in said} == {
         "/dev/ttyUSB0": "warn", stable: "ok", "/dev/ttyAMA0": "ok", "/dev/ttyUSB9": "bad"
     }  # fmt: skip
     assert said[[f.verdict for f in said].index("warn")].remedy == "write /dev/serial/by-id/usb-FTDI_x-if00 instead"
     assert next(f for f in said if f.verdict == "bad").remedy.count("usb-") == 2
-    assert [f.what for f in doctor_ports._found(wired.machine, Subject())] == [
+    assert [f.what for f in machine._found(wired.machine, Subject())] == [
         "/dev/serial/by-id/usb-FTDI_x-if00",
         stable,
     ]
@@ -151,7 +151,7 @@ def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkey
     made.file("/home/anna/sim/ph")
     monkeypatch.setattr(Path, "absolute", lambda path: Path("/home/anna") / path)
     simulated = Subject(load(ROOT / "config/greenhouse.yaml"))
-    said = {f.subject: (f.verdict, f.remedy) for f in doctor_ports._named(made.machine, simulated)}
+    said = {f.subject: (f.verdict, f.remedy) for f in machine._named(made.machine, simulated)}
     assert said["port /home/anna/sim/ph"] == ("ok", "")
     assert said["port /home/anna/sim/mains"] == ("bad", "plug it in; there is no USB serial port")
 
@@ -161,21 +161,21 @@ def test_ports_may_be_opened_or_not(wired, loaded):
     group = (wired.root / "dev/ttyUSB0").stat().st_gid
     wired.file("/etc/group", f"root:x:99999:\ndialout:x:{group}:\n")
     usb, stable, own = "access /dev/ttyUSB0", "access /dev/serial/by-id/usb-Atlas_pH-if00", "access /dev/ttyAMA0"
-    assert sorted(verdicts(doctor_ports._allowed, wired, Subject(loaded))) == [
+    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [
         (stable, "bad"),
         (own, "bad"),
         (usb, "bad"),
     ]
-    remedies = {f.remedy for f in doctor_ports._allowed(wired.machine, Subject(loaded))}
+    remedies = {f.remedy for f in machine._allowed(wired.machine, Subject(loaded))}
     assert remedies == {"`sudo usermod -aG dialout $USER`, then log in anew; a service has it in its unit"}
     wired.groups |= {group}
-    assert sorted(verdicts(doctor_ports._allowed, wired, Subject(loaded))) == [
+    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [
         (stable, "ok"),
         (own, "bad"),
         (usb, "ok"),
     ]
     wired.uid = 0
-    assert {v for _, v in verdicts(doctor_ports._allowed, wired, Subject(loaded))} == {"ok"}
+    assert {v for _, v in verdicts(machine._allowed, wired, Subject(loaded))} == {"ok"}
 
 
 def test_who_has_a_port_open_is_named(wired, loaded):
@@ -183,35 +183,35 @@ def test_who_has_a_port_open_is_named(wired, loaded):
     wired.link("/proc/4711/fd/3", "/dev/ttyUSB0")
     wired.file("/proc/4711/comm", "minicom\n")
     wired.link("/proc/4712/fd/3", "/dev/null")
-    said = found(doctor_ports._holders, wired, Subject(loaded))
+    said = found(machine._holders, wired, Subject(loaded))
     assert said == [("holder /dev/ttyUSB0", "bad", "is open in process 4711 (minicom)")]
 
 
 def test_modem_manager_is_told_which_ports_to_leave_alone(wired, loaded):
     """By udev's property on each port; the rule that sets it names the adapter's maker."""
-    assert found(doctor_ports._modem_manager, wired, Subject(loaded)) == []
+    assert found(machine._modem_manager, wired, Subject(loaded)) == []
     wired.file("/proc/500/comm", "ModemManager\n")
     wired.file("/sys/class/tty/ttyUSB0/dev", "188:0\n")
     wired.file("/sys/class/tty/ttyUSB1/dev", "188:1\n")
     wired.file("/run/udev/data/c188:0", "E:ID_USB_VENDOR_ID=0403\n")
     wired.file("/run/udev/data/c188:1", "E:ID_MM_DEVICE_IGNORE=1\n")
-    said = {f.subject: f for f in doctor_ports._modem_manager(wired.machine, Subject(loaded))}
+    said = {f.subject: f for f in machine._modem_manager(wired.machine, Subject(loaded))}
     assert said["ModemManager /dev/serial/by-id/usb-Atlas_pH-if00"].verdict == "ok"
     assert said["ModemManager /dev/ttyUSB0"].verdict == "bad"
     assert 'ATTRS{idVendor}=="0403"' in said["ModemManager /dev/ttyUSB0"].remedy
-    assert verdicts(doctor_ports._modem_manager, wired) == [("ModemManager", "warn")]
+    assert verdicts(machine._modem_manager, wired) == [("ModemManager", "warn")]
 
 
 def test_consoles_sleepers_and_names_that_move(wired, loaded):
     """The kernel's console on a port, an adapter that is put to sleep, a host by name."""
     wired.file("/proc/cmdline", "root=/dev/mmcblk0p2 console=ttyAMA0,115200 console=tty1\n")
-    assert verdicts(doctor_ports._consoles, wired, Subject(loaded)) == [("console /dev/ttyAMA0", "bad")]
+    assert verdicts(machine._consoles, wired, Subject(loaded)) == [("console /dev/ttyAMA0", "bad")]
     wired.file("/sys/devices/usb1/1-1/idVendor", "0403\n")
     wired.file("/sys/devices/usb1/1-1/power/control", "auto\n")
     wired.file("/sys/devices/usb1/1-1/1-1:1.0/ttyUSB0/uevent")
     wired.link("/sys/class/tty/ttyUSB0/device", "../../../devices/usb1/1-1/1-1:1.0/ttyUSB0")
-    assert verdicts(doctor_ports._asleep, wired, Subject(loaded)) == [("sleep /dev/ttyUSB0", "warn")]
-    assert verdicts(doctor_ports._hosts, wired, Subject(loaded)) == [
+    assert verdicts(machine._asleep, wired, Subject(loaded)) == [("sleep /dev/ttyUSB0", "warn")]
+    assert verdicts(machine._hosts, wired, Subject(loaded)) == [
         ("host 192.168.7.5", "ok"),
         ("host camera.lab", "warn"),
     ]
@@ -240,7 +240,7 @@ def test_file_systems_that_lose_things(made, tmp_path, kind, options, expected):
     directory = tmp_path / "a state"
     directory.mkdir()
     mounted(made, directory, kind, options, "none")
-    said = verdicts(doctor_state._file_system, made, Subject(directory=directory))
+    said = verdicts(doctor._file_system, made, Subject(directory=directory))
     assert [finding for finding in said if finding[1] != "ok"] == expected
 
 
@@ -252,7 +252,7 @@ def test_cards_and_chips_wear(made, tmp_path, card, life, verdict):
     mounted(made, tmp_path)
     made.file("/sys/block/mmcblk0/device/type", card)
     made.file("/sys/block/mmcblk0/device/life_time", life)
-    assert ("disk wear", verdict) in verdicts(doctor_state._file_system, made, Subject(directory=tmp_path))
+    assert ("disk wear", verdict) in verdicts(doctor._file_system, made, Subject(directory=tmp_path))
 
 
 def test_a_directory_and_what_was_left_in_it(made, tmp_path):
@@ -260,16 +260,16 @@ def test_a_directory_and_what_was_left_in_it(made, tmp_path):
     directory = tmp_path / "state"
     directory.mkdir(mode=0o755)
     subject = Subject(directory=directory)
-    assert ("state directory", "warn") in verdicts(doctor_state._directory, made, subject)
-    assert found(doctor_state._left_driven, made, subject) == []
+    assert ("state directory", "warn") in verdicts(doctor._directory, made, subject)
+    assert found(doctor._left_driven, made, subject) == []
     safe_file.write(directory, SafeFile("rig", True, 1.0, (), Writer(1, "0", "another boot")))
     (directory / FILE_NAME).write_text('{"version": 1, "bad": 2}', encoding="utf-8")
-    assert verdicts(doctor_state._left_driven, made, subject) == [("left driven", "bad"), ("starts", "warn")]
+    assert verdicts(doctor._left_driven, made, subject) == [("left driven", "bad"), ("starts", "warn")]
 
 
 def test_the_journal_at_the_end_of_the_budget_is_foretold(made, tmp_path, loaded):
     """Free space, and how large the journal will have grown."""
-    space, journal = found(doctor_state._space, made, Subject(loaded, tmp_path))
+    space, journal = found(doctor._space, made, Subject(loaded, tmp_path))
     assert space[0] == "disk space"
     assert journal[:2] == ("journal", "ok")
     assert "when the budget is spent, after" in journal[2]
@@ -290,27 +290,27 @@ def test_releases_of_sqlite_with_the_log_reset_bug(version, has_it):
 def test_sync_is_measured_and_judged(made, tmp_path):
     """Really written and waited for, leaving nothing; too fast is doubted, too slow holds campaigns, faked is told."""
     ticks = iter(range(100))
-    assert doctor_state.synced(tmp_path, lambda: float(next(ticks))) == (1.0,) * doctor_state.SYNCS
-    assert [doctor_state.judged(s, s).verdict for s in (1e-6, 0.005, 2.0)] == ["warn", "ok", "bad"]
+    assert doctor.synced(tmp_path, lambda: float(next(ticks))) == (1.0,) * doctor.SYNCS
+    assert [doctor.judged(s, s).verdict for s in (1e-6, 0.005, 2.0)] == ["warn", "ok", "bad"]
     subject = Subject(directory=tmp_path)
     assert list(tmp_path.iterdir()) == []
     made.environment["LD_PRELOAD"] = "libeatmydata.so"
-    assert verdicts(doctor_state._sync, made, subject) == [("sync", "bad")]
+    assert verdicts(doctor._sync, made, subject) == [("sync", "bad")]
 
 
 def test_the_service_is_there_and_watched(made, loaded):
     """Not installed, not enabled, without a watchdog, and as it should be."""
     as_written, stop = f"TimeoutStopUSec={stopping_s(checked(loaded).times)}s", ("service stop", "ok")
     subject = Subject(loaded)
-    assert verdicts(doctor_state._service, made, subject) == [("service", "warn")]
+    assert verdicts(doctor._service, made, subject) == [("service", "warn")]
     made.commands["systemctl"] = (
         "LoadState=loaded\nUnitFileState=disabled\nActiveState=active\nWatchdogUSec=0\n" + as_written
     )
-    assert verdicts(doctor_state._service, made, subject) == [("service", "warn"), ("service watchdog", "bad"), stop]
+    assert verdicts(doctor._service, made, subject) == [("service", "warn"), ("service watchdog", "bad"), stop]
     made.commands["systemctl"] = (
         "LoadState=loaded\nUnitFileState=enabled\nActiveState=active\nWatchdogUSec=30s\n" + as_written
     )
-    assert verdicts(doctor_state._service, made, subject) == [("service", "ok"), ("service watchdog", "ok"), stop]
+    assert verdicts(doctor._service, made, subject) == [("service", "ok"), ("service watchdog", "ok"), stop]
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_service_that_may_not_take_as_long_to_stop_as_the_rig_needs_is_told(ma
     """An older unit or a drop-in ends `rigctl safe` while an instrument refuses; the remedy names the seconds."""
     words = f"LoadState=loaded\nUnitFileState=enabled\nWatchdogUSec=30s\nTimeoutStopUSec={given}"
     made.commands["systemctl"] = words
-    *_, stop = doctor_state._service(made.machine, Subject(loaded))
+    *_, stop = doctor._service(made.machine, Subject(loaded))
     assert (stop.subject, stop.verdict) == ("service stop", verdict)
     assert (str(stopping_s(checked(loaded).times)) in stop.remedy) == (verdict == "bad")
 
@@ -337,7 +337,7 @@ def test_a_service_that_may_not_take_as_long_to_stop_as_the_rig_needs_is_told(ma
 @pytest.mark.parametrize(("span", "s"), [("3min 20s", 200.0), ("1min 30.500ms", 60.0305), ("1w 2d", 777600.0)])
 def test_a_span_is_read_as_systemd_writes_it(span, s):
     """Minutes are not metres, nor months."""
-    assert doctor_state.seconds(span) == pytest.approx(s)
+    assert doctor.seconds(span) == pytest.approx(s)
 
 
 # all of it ------------------------------------------------------------------------------------------------------------

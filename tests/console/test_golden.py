@@ -24,7 +24,7 @@ from rigctl.campaign.events import CampaignResult
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig, load_text
 from rigctl.console import cli, output, progress, run, watch
-from rigctl.console.board import Board
+from rigctl.console.progress import Board
 from rigctl.console.run import Ended
 from rigctl.core.policy import Proposal
 from rigctl.core.recommend import Option, Recommendation

@@ -11,9 +11,8 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.production import Production
 from rigctl.campaign.status import Status
 from rigctl.config.load import load
-from rigctl.console.board import Board, Labels
-from rigctl.console.operate import Wish, prepared, sentences, setpoints, share
-from rigctl.console.progress import line_for, state_line
+from rigctl.console.progress import Board, Labels, line_for, state_line
+from rigctl.console.run import Wish, prepared, sentences, setpoints, share
 from rigctl.core.operating.memory import Drift
 from rigctl.errors import UsageError
 from tests.campaign.fakes import FakeClock

@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.config.load import LoadedConfig, load, load_text
 from rigctl.config.wording import lasting
-from rigctl.console.plan import lines, plan, to_json
+from rigctl.console.checking import lines, plan, plan_json
 from rigctl.errors import ConfigError
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
@@ -210,7 +210,7 @@ def test_check_asks_what_one_trial_may_cost_where_nothing_else_says():
     text = BY_HAND.replace("budget: 12 EUR", "budget: {total: 12 EUR, max_per_trial: 3 EUR}")
     limited = loaded_to_run(text)
     assert limit not in shown(limited)
-    assert to_json(plan(limited), limited)["cost"]["max_per_trial"] == 3.0
+    assert plan_json(plan(limited), limited)["cost"]["max_per_trial"] == 3.0
 
 
 def test_a_limit_that_no_trial_keeps_is_refused():

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rigctl.console.cli import app
-from rigctl.console.simulator import Scenario, simulator
+from rigctl.console.demo import Scenario, simulator
 from tests.system.stack import WITHIN_S
 
 CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from rigctl.console import report as shown
-from rigctl.console.board import Labels
 from rigctl.console.output import told
+from rigctl.console.progress import Labels
 from rigctl.core.persistence import ReadBefore
 from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
 from rigctl.core.worth import Gain

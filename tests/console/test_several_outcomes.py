@@ -11,8 +11,7 @@ import pytest
 from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.console.board import Board
-from rigctl.console.progress import line_for
+from rigctl.console.progress import Board, line_for
 from rigctl.console.suggest import read_past
 from tests.console.conftest import BENCH
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rigctl.console.simulator import Scenario, Stepper, simulator, truth
+from rigctl.console.demo import Scenario, Stepper, simulator, truth
 from rigctl.core.recommend import Option
 from rigctl.errors import RigctlError
 

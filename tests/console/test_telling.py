@@ -61,5 +61,5 @@ def test_where_nobody_is_told_it_says_so(bench):
 def test_what_is_not_installed_is_said(told, monkeypatch):
     """With what to install."""
     bench, _ = told
-    monkeypatch.setattr("rigctl.console.telling.find_spec", lambda _: None)
+    monkeypatch.setattr("rigctl.console.alarms.find_spec", lambda _: None)
     assert "apprise is not installed; pip install 'rigctl[notify]'" in bench.rigctl("notify", "told.yaml").out

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.console.verbs import complete_config, error_fields
+from rigctl.console.options import complete_config
+from rigctl.console.verbs import error_fields
 from rigctl.errors import DeviceTimeout, GuardRefused, UsageError
 from tests.console.conftest import ROOT
 from tests.console.test_cli import commands

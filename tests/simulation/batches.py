@@ -17,8 +17,8 @@ from rigctl.campaign.events import CampaignEvent, CampaignStarted
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.production import production
 from rigctl.config.load import LoadedConfig
-from rigctl.console import operate
-from rigctl.console.operate import Wish
+from rigctl.console import run
+from rigctl.console.run import Wish
 from rigctl.rig.protocols import Severity
 from tests.simulation.books import CHARGED, Violation
 from tests.simulation.controller import Running
@@ -159,7 +159,7 @@ class Batches:
 
     def _told(self, wish: Wish) -> Json | None:
         """Return what is run where somebody has said what."""
-        fixed = operate.setpoints(self._loaded, wish.at)
+        fixed = run.setpoints(self._loaded, wish.at)
         return (
             {"lines": (), "ways": ({"control_set": [name for name, _ in fixed], "at": dict(fixed)},)} if fixed else None
         )
@@ -311,7 +311,7 @@ def _check_learning(row: Decided) -> None:
         raise Violation(f"batch {row.trial}: {row.phase}, {pending}, and nobody has said that it is to learn")
     if row.memory is None or pending is None:
         return
-    share, loss = operate.share(row.wish.learn) or 0.0, pending["loss"]
+    share, loss = run.share(row.wish.learn) or 0.0, pending["loss"]
     most = share * row.memory["gained"]
     if loss < 0.0 or pending["gain"] < 0.0 or (row.phase != "learn" and loss):
         raise Violation(f"batch {row.trial}: {row.phase}, {pending}")

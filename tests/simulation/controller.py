@@ -23,7 +23,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import assemble
 from rigctl.console.assemble import rig_factory
-from rigctl.console.operate import Wish
+from rigctl.console.run import Wish
 from rigctl.console.safe import safe_first
 from rigctl.errors import RigctlError
 from rigctl.page.campaign import campaign_spec

@@ -20,8 +20,8 @@ import sklearn.gaussian_process
 from rigctl.campaign.production import for_production
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
-from rigctl.console import operate
-from rigctl.console.operate import Wish
+from rigctl.console import run
+from rigctl.console.run import Wish
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
@@ -98,10 +98,10 @@ def producing(spec: CampaignSpec, loaded: LoadedConfig, state: Path, wish: Wish)
         UsageError, JournalError: as `rigctl operate` has it.
     """
     with (
-        patch.object(operate, "load", lambda *_, **__: loaded),
-        patch.object(operate, "configured", lambda *_, **__: loaded),
+        patch.object(run, "load", lambda *_, **__: loaded),
+        patch.object(run, "configured", lambda *_, **__: loaded),
     ):
-        _, decides, _ = operate.prepared(loaded.path, state, {}, wish)
+        _, decides, _ = run.prepared(loaded.path, state, {}, wish)
     return for_production(spec, replace(decides, policy=spec.policy), wish.batches)
 
 

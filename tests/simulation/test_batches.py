@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.console.operate import Wish
+from rigctl.console.run import Wish
 from tests.simulation.batches import (
     Decided,
     _check_account,

@@ -35,9 +35,9 @@ def test_a_command_of_the_readme_is_understood(words):
     """Verb, options and arguments are those of the command line, and the files it names are there."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
-    verb, rest = group.commands[words[0]], words[1:]
+    verb, rest = group.get_command(None, words[0]), words[1:]
     while isinstance(verb, TyperGroup):
-        verb, rest = verb.commands[rest[0]], rest[1:]
+        verb, rest = verb.get_command(None, rest[0]), rest[1:]
     context = verb.make_context(words[0], rest)
     assert context.params
     named = [word for word in words[1:] if word.endswith((".yaml", ".csv")) and word not in THE_USERS_OWN]
