@@ -14,6 +14,8 @@ keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.m
 import pytest  # noqa: E402 - after the line above
 from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
 
+from tests import forked  # noqa: E402 - after the line above
+
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", ANY_SPEED, max_examples=15, stateful_step_count=15, derandomize=True)
 settings.register_profile("ci", ANY_SPEED, max_examples=100, stateful_step_count=25, derandomize=True)
@@ -34,6 +36,11 @@ for number, usual in (
 def pytest_xdist_auto_num_workers() -> int:
     """Have one worker more than processors: a third of what tests take is waiting for other processes and for time."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_unconfigure() -> None:
+    """End what was started for all tests of this process."""
+    forked.end()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from rigctl.campaign.lock import bus_locks
 from rigctl.errors import Locked
+from tests.forked import Forked
 
 START_S = STOP_S = ANSWER_S = 120.0
 """Wall seconds after which what is waited for is taken not to come; generous, for a loaded machine."""
@@ -159,7 +160,7 @@ def start_sim(
     command += ["--speed", str(speed), "--seed", str(seed), "--with-parent", str(os.getpid()), *options]
     if data is not None:
         command += ["--data", str(data)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     line = process.stdout.readline()  # one line once everything listens, nothing if it could not start

@@ -22,6 +22,7 @@ from rigctl.errors import JournalUnwritable, RigctlError, UsageError
 from rigctl.page import audit
 from rigctl.page.tokens import TokenFile
 from rigctl.rig.values import SafeReport
+from tests.forked import run
 from tests.page.conftest import unpacked
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -102,8 +103,7 @@ def test_fault_86_rigctl_safe_is_not_talked_out_of_it_by_whoever_answers(tmp_pat
                 subprocess.Popen([sys.executable, "-c", FAKE, where], stdout=subprocess.PIPE, text=True)
             )
             assert fake.stdout.readline() == "ready\n"
-            command = [sys.executable, "-m", "rigctl", "safe", "--state", str(tmp_path), "--json"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            done = run(["rigctl", "safe", "--state", tmp_path, "--json"])
             assert fake.stdout.readline() == "not asked\n"
         assert done.returncode == (1 if lives else 0), done
         assert plc.data_bank.get_coils(2, 1) == [lives]

@@ -10,7 +10,6 @@ import io
 import os
 import pty
 import struct
-import subprocess
 import sys
 import termios
 from dataclasses import replace
@@ -32,8 +31,9 @@ from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.config.conftest import SMALL
-from tests.console.conftest import BENCH, ROOT
+from tests.console.conftest import BENCH
 from tests.console.test_progress import row
+from tests.forked import Forked
 from tests.profiles import slow_beyond
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -176,9 +176,9 @@ def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
-    environment |= {"TERM": term, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    environment |= {"TERM": term, "NO_COLOR": "1"}
     command = [sys.executable, "-m", "rigctl", *arguments]
-    verb = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    verb = Forked(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     parts = []
     try:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from rigctl.console.cli import app
 from rigctl.console.demo import Scenario, simulator
+from tests.forked import Forked
 from tests.system.stack import WITHIN_S
 
 CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"
@@ -34,7 +35,7 @@ def rigctl(*arguments: str | Path, code: int = 0) -> Result:
 def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A rigctl that runs beside the test; killed if the test leaves it running."""
     command = [sys.executable, "-m", "rigctl", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
     finally:

@@ -15,6 +15,7 @@ import pytest
 from rigctl.console.options import complete_config
 from rigctl.console.verbs import error_fields
 from rigctl.errors import DeviceTimeout, GuardRefused, UsageError
+from tests import forked
 from tests.console.conftest import ROOT
 from tests.console.test_cli import commands
 
@@ -171,8 +172,7 @@ def test_an_error_of_a_run_is_one_document(bench):
 def test_no_room_for_what_is_printed_is_told_in_a_line(words):
     """No traceback, neither as it is written nor when the process ends."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        command = [sys.executable, "-m", "rigctl", *words]
-        found = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        found = forked.run(["rigctl", *words], stdout=full)
     told = "rigctl: standard output: cannot be written: No space left on device; what is there is not whole\n"
     assert (found.returncode, found.stderr) == (1, told)
 

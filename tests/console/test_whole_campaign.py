@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import closing
 
 from typer.testing import CliRunner
@@ -15,6 +13,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.console.cli import app
 from rigctl.core.experiment.history import History
 from tests.campaign.records import SetClock
+from tests.forked import run
 from tests.system.stack import ROOT
 
 LEAST = 4
@@ -31,9 +30,7 @@ def rigctl(*arguments):
 def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     """It ends with its budget, a recommendation, the simulator's truth, an exact ledger and a journal that replays."""
     options = ["--budget", "6 EUR", "--speed", "48000", "--keep", tmp_path / "kept", "--json"]
-    demo = subprocess.run(
-        [sys.executable, "-m", "rigctl", "demo", *options], capture_output=True, text=True, check=False
-    )
+    demo = run(["rigctl", "demo", *options])
     assert demo.returncode == 0, demo.stderr
     answer = json.loads(demo.stdout)
     trials = answer["trials"]

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from rigctl.page.tokens import TokenFile
+from tests.forked import Forked, run
 from tests.simulated import keep_clear, start_sim
 from tests.system.stack import Stack, greenhouse, rows, wait_until
 from tests.system.test_faults_stop import MARGIN_S, PROMISE_S
@@ -30,7 +31,7 @@ DEMO = ["demo", "--serve", "--seed", "1", "--budget", "200"]
 def rigctl(*words, cwd):
     """A `rigctl` process; gives it and what it has said so far, line by line."""
     keep_clear()
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-P", "-m", "rigctl", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -122,13 +123,7 @@ def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path
     state = kept / "state"
 
     def ask(*words):
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "rigctl", *words, "--state", str(state), "--json"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = run(["rigctl", *words, "--state", state, "--json"])
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
     with rigctl("demo", "--seed", "1", "--budget", "200", "--keep", str(kept), cwd=tmp_path) as demo:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.forked import run
 from tests.page.browser import (
     AXE,
     CHROMIUM,
@@ -43,13 +42,7 @@ LARGEST = 150_000
 
 
 def ask(state, *words):
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "rigctl", *words, "--state", str(state)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run(["rigctl", *words, "--state", state])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

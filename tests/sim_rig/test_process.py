@@ -13,16 +13,13 @@ import minimalmodbus
 import pytest
 import serial
 
+from tests.forked import run
 from tests.sim_rig.fakes import ask, serial_port
 from tests.simulated import start_sim
 
 
 def command(directory, *more):
     return [sys.executable, "-m", "sim_rig", "greenhouse", "--dir", str(directory), "--speed", "2400", *more]
-
-
-def run(arguments):
-    return subprocess.run(arguments, capture_output=True, text=True, check=False)
 
 
 def test_the_ready_file_says_where_everything_is(tmp_path):
@@ -76,7 +73,7 @@ def test_a_taken_port_is_an_error_that_names_it(tmp_path):
     """A rig that cannot listen says so, exits 1 and leaves nothing behind."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = run(command(tmp_path / "sim", "--port", port))
+        done = run(["sim_rig", "greenhouse", "--dir", tmp_path / "sim", "--port", port])
     assert done.returncode == 1
     assert f"--port {port}" in done.stderr
     assert list((tmp_path / "sim").iterdir()) == []
@@ -96,15 +93,14 @@ def test_it_listens_on_loopback_only(greenhouse):
 )
 def test_wrong_usage_exits_2(arguments, complaint):
     """A wrong command line is refused with its reason."""
-    done = run([sys.executable, "-m", "sim_rig", *arguments])
+    done = run(["sim_rig", *arguments])
     assert done.returncode == 2
     assert complaint in done.stderr
 
 
 def test_the_tunnel_needs_its_data(tmp_path):
     """Without arrays the wind tunnel says which file is missing and how to name it."""
-    arguments = ["wind-tunnel", "--dir", str(tmp_path)]
-    done = run([sys.executable, "-m", "sim_rig", *arguments])
+    done = run(["sim_rig", "wind-tunnel", "--dir", tmp_path])
     assert done.returncode == 1
     assert "airfoil.npz" in done.stderr
     assert "--data" in done.stderr

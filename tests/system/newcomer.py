@@ -34,23 +34,16 @@ class Newcomer:
 
     folder: Path
     program: tuple[str, ...]
+    begin: Callable[..., subprocess.Popen[str]] = subprocess.Popen
     said: list[str] = field(default_factory=list)
     """Every command with its answer."""
 
     def run(self, command: str, code: int = 0) -> str:
         """Run a `rigctl ...` line and return all that it says."""
         words = [*self.program, *shlex.split(command)[1:]]
-        done = subprocess.run(
-            words,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=STEP_S,
-            check=False,
-        )
-        said = done.stdout
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with self.begin(words, cwd=self.folder, **streams) as done:
+            said, _ = done.communicate(timeout=STEP_S)
         self.said.append(f"$ {command}\n{said}")
         if done.returncode and "with --force it is" in said:  # what is measured here is never mistyped
             return self.run(f"{command} --force", code)

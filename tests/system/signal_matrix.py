@@ -70,8 +70,8 @@ class Bench:
         path = self.stack.directory / f"rig-{len(self.stack.processes)}.yaml"
         return greenhouse(path, control_sets, prepare=prepare, settle=settle, edit=edit)
 
-    def run(self, config: Path, *arguments: object, **environment: str) -> Process:
-        return self.stack.run(config, self.state, *arguments, **environment)
+    def run(self, config: Path, *arguments: object, **how: Any) -> Process:
+        return self.stack.run(config, self.state, *arguments, **how)
 
     def settling(self, config: Path) -> Process:
         """A trial that settles, with its valves on."""
@@ -131,7 +131,7 @@ def importing(run: Process) -> bool:
 
 def before_open(bench: Bench) -> Process:
     """Right after the start that follows a crash, while it still imports."""
-    run = bench.run(bench.crashed())
+    run = bench.run(bench.crashed(), from_nothing=True)
     until(run, lambda: importing(run), "its imports")
     return run
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tests.forked import Forked
 from tests.simulated import SimHandle
 
 T = TypeVar("T")
@@ -163,12 +164,15 @@ class Stack:
     directory: Path
     processes: list[Process] = field(default_factory=list)
 
-    def rigctl(self, *arguments: object, state: Path | None = None, **environment: str) -> Process:
-        """Start `python -m rigctl ...` in the stack's directory."""
+    def rigctl(
+        self, *arguments: object, state: Path | None = None, from_nothing: bool = False, **environment: str
+    ) -> Process:
+        """Start `python -m rigctl ...` in the stack's directory; `from_nothing`: with all its imports."""
         number = len(self.processes)
+        begin = subprocess.Popen if from_nothing or "PYTHONPATH" in environment else Forked
         out, err = self.directory / f"out-{number}.json", self.directory / f"err-{number}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
+            process = begin(
                 [sys.executable, "-m", "rigctl", *map(str, arguments)],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
@@ -185,12 +189,12 @@ class Stack:
         state: Path,
         *arguments: object,
         buses: Mapping[str, str] | None = None,
-        **environment: str,
+        **how: Any,
     ) -> Process:
-        """Start `rigctl run` on the simulated rig; `buses` has URLs to use instead of its own."""
+        """Start `rigctl run` on the simulated rig, else as `rigctl` does; `buses`: URLs instead of its own."""
         urls = {**self.sim.buses, **(buses or {})}
         options = [part for name, url in urls.items() for part in ("--bus", f"{name}={url}")]
-        return self.rigctl("run", config, "--state", state, "--json", *options, *arguments, state=state, **environment)
+        return self.rigctl("run", config, "--state", state, "--json", *options, *arguments, state=state, **how)
 
     def end(self) -> None:
         """End whatever still runs."""

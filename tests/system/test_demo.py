@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ import pytest
 
 from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
+from tests.forked import Forked
 from tests.simulated import keep_clear
 from tests.system.stack import Process, rows, wait_until
 
@@ -53,7 +53,7 @@ def demo(tmp_path):
         command = [*DEMO, "--keep", tmp_path / keep, *options]
         out, err = tmp_path / f"{keep}.json", tmp_path / f"{keep}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
+            process = Forked([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
         started.append(Process(process, out, err, tmp_path / keep / "state"))
         return started[-1]
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
+from tests.forked import Forked
 from tests.system.signal_matrix import is_safe
 from tests.system.stack import Process, greenhouse, wait_until
 
@@ -49,7 +50,7 @@ def start(sim, stack, tmp_path):
         config = greenhouse(tmp_path / "rig.yaml")
         buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
         command = [sys.executable, "-m", "rigctl", verb, config, "--state", tmp_path / "state", *buses, *arguments]
-        process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, cwd=tmp_path, **streams)
+        process = Forked([*map(str, command)], stdin=subprocess.DEVNULL, cwd=tmp_path, **streams)
         stack.processes.append(Process(process, tmp_path / "out.json", tmp_path / "err.jsonl", tmp_path / "state"))
         (tmp_path / "err.jsonl").touch()
         return stack.processes[-1]
@@ -151,7 +152,7 @@ def test_fault_54_a_hangup_that_was_ignored_stays_ignored(sim, start):
 def test_a_demo_that_is_ended_leaves_no_process_behind(tmp_path, name, code):
     """A closed terminal or Ctrl-C, at whatever moment: the simulated rig is stopped too."""
     command = [sys.executable, "-m", "rigctl", "demo", "--keep", str(tmp_path)]
-    demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    demo = Forked(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def simulated() -> list[psutil.Process]:
         return [p for p in psutil.Process(demo.pid).children() if "sim_rig" in " ".join(p.cmdline())]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
 
 from rigctl.config.load import load
+from tests.forked import run
 from tests.simulated import start_sim
 
 pytestmark = pytest.mark.system
@@ -30,8 +29,7 @@ def sim(tmp_path):
 
 def rigctl(folder, *words):
     """Run it where nobody can be asked."""
-    command = [sys.executable, "-m", "rigctl", *map(str, words)]
-    return subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return run(["rigctl", *words], cwd=folder)
 
 
 def test_from_nothing_to_a_checked_configuration_and_nothing_was_written(sim, tmp_path, record_property):

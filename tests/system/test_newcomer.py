@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.forked import Forked
 from tests.system.newcomer import Newcomer, path, readme_demo
 
 pytestmark = pytest.mark.system
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.system
 
 def test_each_step_names_the_next(tmp_path):
     """Demo, init, check, three trials by hand, 60 of the past, recommend, report; all but the first were printed."""
-    newcomer = Newcomer(tmp_path, (sys.executable, "-m", "rigctl"))
+    newcomer = Newcomer(tmp_path, (sys.executable, "-m", "rigctl"), Forked)
     demo = readme_demo()[-1].replace(".venv/bin/", "")
     path(newcomer, demo=f"{demo} --max-trials 2", by_hand=3)
     commands = [said.splitlines()[0] for said in newcomer.said]

@@ -52,7 +52,7 @@ def test_a_signal_before_a_first_campaign_begins_ends_it(sim, stack):
     """With nothing driven and no journal yet: nothing moves, exit 0, and the campaign can be run afterwards."""
     bench = Bench(sim, stack)
     config, before = bench.config(settle_s=0.2), sim.state()["writes"]["plc"]
-    run = bench.run(config)
+    run = bench.run(config, from_nothing=True)
     until(run, lambda: importing(run), "its imports")
     run.process.terminate()
     assert run.wait() == 0, run.said

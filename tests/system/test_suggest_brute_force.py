@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
@@ -19,6 +17,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc, truncnorm
+
+from tests.forked import run
 
 BETA = 2.0
 SIGNAL, NOISE, LENGTHSCALE = 1.0, 0.01, 0.3
@@ -119,8 +119,7 @@ def write_bench(folder, d, sets, kind):
 
 
 def suggested(folder):
-    command = [sys.executable, "-m", "rigctl", "suggest", "bench.yaml", "--history", "trials.csv", "--json"]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    answer = run(["rigctl", "suggest", "bench.yaml", "--history", "trials.csv", "--json"], cwd=folder)
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.space import Space
+from tests.forked import run
 
 ML = 0.011
 """The pump's display has two decimals."""
@@ -163,8 +162,7 @@ def _setpoints(journal: Reader, writes: Sequence[Mapping[str, Any]]) -> Iterator
 
 def replayed(state: Path) -> Mapping[str, Any]:
     """What `rigctl replay --json` says."""
-    command = [sys.executable, "-m", "rigctl", "replay", "--state", str(state), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(["rigctl", "replay", "--state", state, "--json"])
     assert done.returncode in (0, 1), done.stderr
     answer: Mapping[str, Any] = json.loads(done.stdout)
     return answer

@@ -1,0 +1,205 @@
+"""Processes of the program without its imports: forked from one that has made them once for all.
+
+`python -m rigctl` takes a second and more of processor for its imports, longer than most tests need for what they ask
+of it. What is forked here is a process like any other: with a number, signals, streams and an end of its own. What
+happens while a program imports can only be tried on one that is truly started, by `subprocess`.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+NUMBER = struct.Struct("i")
+"""Of a process that has begun, then its status as `os.waitpid` has it."""
+LONGEST = 1 << 18
+"""Bytes of a command with its environment."""
+HEAVY = ("scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats.qmc")
+
+
+class Forked(subprocess.Popen[Any]):
+    """As `subprocess.Popen([sys.executable, "-m", MODULE, ...])`, begun in a hundredth of the time.
+
+    Streams, times and signals are `Popen`'s; replaced are how the process begins, and, since it is another one's child,
+    who says that it has ended.
+    """
+
+    def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
+        cwd, env, session, streams = rest[4], rest[5], rest[-2], rest[9:15]
+        interpreter, *options, module = args[: args.index("-m") + 2]
+        environment = dict(os.environ if env is None else env)
+        if interpreter != sys.executable or set(options) - {"-P", "-m"} or _path(environment) != _path(os.environ):
+            raise ValueError(f"{args}: only what this interpreter would run is forked")
+        request = {
+            "module": module,
+            "arguments": [os.fspath(word) for word in args[args.index("-m") + 2 :]],
+            "cwd": os.fspath(cwd or Path.cwd()),
+            "env": environment,
+            "session": bool(session),
+        }
+        given = [number if number != -1 else usual for usual, number in enumerate((streams[0], streams[3], streams[5]))]
+        self._status, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(_parent()[1], [json.dumps(request).encode()], [*given, theirs.fileno()])
+        (self.pid,) = NUMBER.unpack(self._status.recv(NUMBER.size))
+        self._child_created = True
+        self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        try:
+            told = self._status.recv(NUMBER.size, socket.MSG_DONTWAIT if flags & os.WNOHANG else 0)
+        except BlockingIOError:
+            return 0, 0
+        self._status.close()
+        return self.pid, NUMBER.unpack(told)[0] if told else signal.SIGKILL  # its parent was ended, by whoever
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):  # type: ignore[attr-defined]
+            try:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+
+def _path(environment: Mapping[str, str]) -> str:
+    return environment.get("PYTHONPATH", "")
+
+
+def run(words: Sequence[object], *, within_s: float = 180.0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run` of `python -m` these words, with what it says as text."""
+    command = [sys.executable, "-m", *map(str, words)]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with Forked(command, **(streams | options)) as process:
+        try:
+            out, err = process.communicate(timeout=within_s)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+@cache  # one for each process that runs tests; it ends with that one
+def _parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Return the process that is forked, and the way to it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tests.forked", str(theirs.fileno())],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+    return process, ours
+
+
+def end() -> None:
+    """End the process that is forked, if there is one, so that what all of them took counts as taken by the tests."""
+    if _parent.cache_info().currsize:
+        process, asked = _parent()
+        asked.close()
+        process.wait()
+        _parent.cache_clear()
+
+
+@cache
+def _import_all_of(program: str) -> None:
+    for place in (program, "rigctl_drivers") if program == "rigctl" else (program,):
+        package = importlib.import_module(place)
+        for found in pkgutil.walk_packages(package.__path__, f"{place}."):
+            if not found.name.endswith("__main__") and not found.name.startswith("rigctl.bench"):
+                importlib.import_module(found.name)
+    if program == "rigctl":
+        for name in HEAVY:
+            importlib.import_module(name)
+        from rigctl.config.load import load
+
+        load(ROOT / "config/greenhouse.yaml")  # knows all units from now on
+    gc.freeze()
+
+
+def _next_begun(asked: socket.socket) -> Mapping[str, Any]:
+    """Fork a process for each request, and return what it is to do in each; exits once nobody can ask any more."""
+    status_of: dict[int, tuple[int, socket.socket]] = {}
+    with selectors.DefaultSelector() as ready:
+        ready.register(asked, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is not asked:
+                    pid, status = status_of.pop(key.fd)
+                    ready.unregister(key.fd)
+                    os.close(key.fd)
+                    status.send(NUMBER.pack(os.waitpid(pid, 0)[1]), socket.MSG_NOSIGNAL)
+                    status.close()
+                    continue
+                message, files, _, _ = socket.recv_fds(asked, LONGEST, 4)
+                if not message:
+                    sys.exit(0)
+                request = json.loads(message)
+                _import_all_of(request["module"])
+                status = socket.socket(fileno=files[3])
+                pid = os.fork()
+                if not pid:
+                    for number, (_, other) in status_of.items():
+                        os.close(number)
+                        other.close()
+                    asked.close()
+                    status.close()
+                    return {**request, "streams": files[:3]}
+                for number in files[:3]:
+                    os.close(number)
+                end = os.pidfd_open(pid)
+                status_of[end] = pid, status
+                ready.register(end, selectors.EVENT_READ)
+                status.send(NUMBER.pack(pid), socket.MSG_NOSIGNAL)
+
+
+def _become(request: Mapping[str, Any]) -> None:
+    """Make this process what an interpreter is that was just started for this command, but for its imports."""
+    if request["session"]:
+        os.setsid()
+    for number, stream in enumerate(request["streams"]):
+        os.dup2(stream, number)
+        os.close(stream)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - while the process lives, as the others
+    sys.stdout = open(1, "w", buffering=1 if os.isatty(1) else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    time.tzset()
+    sys.argv[1:] = request["arguments"]
+    sys.path[:] = [place for place in sys.path if place != str(ROOT)]
+
+
+def main() -> None:
+    """Be forked, again and again, with everything imported that the program needs."""
+    from rigctl.campaign.deciding import keep_to_one_thread
+
+    keep_to_one_thread()
+    request = _next_begun(socket.socket(fileno=int(sys.argv[1])))
+    _become(request)
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
