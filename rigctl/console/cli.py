@@ -30,7 +30,7 @@ from rigctl.console.options import (
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_json, tell
+from rigctl.console.output import after_check, after_demo, console, print_json, tell
 from rigctl.console.verbs import Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -105,7 +105,6 @@ def demo(
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
-    from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
     where = {"data": data, "keep": keep}
@@ -116,7 +115,7 @@ def demo(
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
-        typer.echo(next_steps.after_demo())
+        typer.echo(after_demo())
     raise typer.Exit(done.exit_code)
 
 
@@ -129,14 +128,14 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import checking, next_steps
+    from rigctl.console import checking
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
         checking.show(found, console())
-        typer.echo(next_steps.after_check(found.loaded, probed=probe, silent=found.silent))
+        typer.echo(after_check(found.loaded, probed=probe, silent=found.silent))
     raise typer.Exit(1 if found.silent else 0)
 
 

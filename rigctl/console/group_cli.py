@@ -80,14 +80,14 @@ def accept_device(
     json: AsJson = False,
 ) -> None:
     """Expect the instrument that answers as this device now, once a person has looked at it."""
-    from rigctl.console import trip
+    from rigctl.console import hands
     from rigctl.console.assemble import find_own_state, loaded_here
 
     if len(which) > 2:
         raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
     config = Path(which[0]) if len(which) > 1 else None
     directory = find_own_state(config, state)
-    tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
+    tell(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
 
 
 # alarms ---------------------------------------------------------------------------------------------------------------
@@ -144,10 +144,10 @@ def notify(
 @alarm.command("reset-trip")
 def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Let a tripped rig run again, once the cause is found."""
-    from rigctl.console import trip
+    from rigctl.console import hands
     from rigctl.console.assemble import find_own_state
 
-    found = trip.reset(find_own_state(config, state))
+    found = hands.reset(find_own_state(config, state))
     tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
 
 
@@ -327,7 +327,7 @@ def schema(
 ) -> None:
     """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
     from rigctl.config import editor, reference
-    from rigctl.console.reference import page
+    from rigctl.console.verbs import page
     from rigctl.rig.registry import Registry
 
     keys = editor.json_schema(Registry.installed())

@@ -15,16 +15,19 @@ import typer
 
 from rigctl.campaign import control, daemon
 from rigctl.campaign.acts import Said
+from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request
 from rigctl.campaign.decide import Question
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
-from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import bus_locks, campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.codec import fields_of
+from rigctl.config.load import LoadedConfig
 from rigctl.config.units import DURATION, VOLUME, Kind, Units
-from rigctl.console.assemble import loaded_here, rig_factory
+from rigctl.console.assemble import loaded_here, own_journal, rig_factory
 from rigctl.console.safe import left_safe
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
@@ -32,7 +35,7 @@ from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.by_hand import check_able
 from rigctl.rig.guard import Command, Facts, objections
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Clock, Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring, wired
@@ -266,3 +269,49 @@ def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapp
 def _tell(event: CampaignEvent) -> None:
     if isinstance(event, AlarmRaised) and event.alarm.severity >= Severity.MAJOR:
         structlog.get_logger("rigctl.manual").error(f"{event.alarm.source}: {event.alarm.message}")
+
+
+def reset(directory: Path) -> Mapping[str, Any]:
+    """Let go of the trip latched in this state directory, and record when; return what had tripped, if anything had.
+
+    Raises:
+        UsageError: there is no campaign here.
+        Locked: a campaign is running here: it ends by itself when it trips.
+        JournalError: the journal cannot be used.
+    """
+    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
+        reader.campaign()
+    with own_journal(directory) as journal:
+        was = journal.trips.reset(this_person())
+    return {"reset": None if was is None else {"reason": was.reason, "tripped": was.utc}}
+
+
+def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[str, Any]:
+    """Ask a device who it is, and expect this instrument there from now on; return who was expected and who is.
+
+    Writes to no device.
+
+    Raises:
+        UsageError: there is no campaign here, or no device of that name.
+        Locked: a campaign is running here, or on this bus.
+        DeviceError: it does not answer, or is not what its driver drives.
+        JournalError: the journal cannot be used.
+    """
+    if name not in loaded.rig.devices:
+        raise UsageError(f"{name}: no such device in {loaded.path}; known: {', '.join(loaded.rig.devices)}")
+    with open_reader(directory) as reader:
+        reader.campaign()
+    device, clock = loaded.rig.devices[name], RealClock(loaded.rig.speedup)
+    with own_journal(directory, loaded.rig.speedup) as journal, bus_locks([device.url]):
+        was = journal.read.beside.pins().get(name)
+        pin = pin_of(device, asyncio.run(_identity(loaded.rig, name, clock)))
+        journal.pins.keep([pin], accepted_by=this_person())
+    return {"device": name, "was": None if was is None else str(was), "is": str(pin), "by": this_person()}
+
+
+async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
+    handle = wired(rig, Registry.installed(), clock, lambda _: None).handles[name]
+    try:
+        return await handle.identify()
+    finally:
+        await handle.bus.close()

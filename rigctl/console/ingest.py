@@ -1,8 +1,12 @@
-"""`rigctl ingest`: a trial done by hand goes into the journal, like one the rig did."""
+"""Trials that people did: `rigctl ingest` records them like the rig's own, `rigctl import` as uncharged evidence."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,19 +16,32 @@ from typing import Any
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.rows import SuggestionRow
+from rigctl.campaign.journal.reader import set_of
+from rigctl.campaign.journal.rows import ByHand, Source, SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
-from rigctl.console.by_hand import SAID, ManualRow, RowReader, by_name, manual_trial, memories, observation
+from rigctl.console.by_hand import (
+    IMPORTED,
+    SAID,
+    ManualRow,
+    RowReader,
+    by_name,
+    iso_date,
+    manual_trial,
+    memories,
+    observation,
+)
+from rigctl.console.columns import Column, Names, columns, key
 from rigctl.console.doubts import doubts
+from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, read_sheet
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import to_units
-from rigctl.errors import UsageError
+from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
+from rigctl.errors import ConfigError, Mistake, UsageError, counted
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
@@ -221,3 +238,338 @@ def departure(
         elif name not in setpoints and abs(values.get(name, wanted) - wanted) > STRAYED * wide[name]:
             told.append(f"{name} was at {values[name]:g} instead of {wanted:g}")
     return ", ".join(told)
+
+
+MOST_MISTAKES = 30
+"""More are counted, not told."""
+YES, NO = (
+    frozenset({"yes", "y", "x", "1", "true", "ja", "oui", "si"}),
+    frozenset({"no", "n", "0", "false", "nein", "non"}),
+)
+NOTHING = frozenset({"nothing", "none", "-", "–", "", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Says how the file is to be read."""
+
+    maps: Mapping[str, str] = field(default_factory=dict)
+    """Header -> what it is."""
+    decimals: Decimals | None = None
+    """None: as the numbers say."""
+    separator: str | None = None
+    controlled: str | None = None
+    """What was controlled in every row, joined by `+`; `nothing`; None: columns say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Says what would be imported."""
+
+    path: Path
+    digest: str
+    sheet: Sheet
+    columns: tuple[Column, ...]
+    decimals: Decimals
+    rows: tuple[ManualRow, ...]
+    left_out: tuple[str, ...]
+    """Rows of which nothing can be learned, and why."""
+
+
+def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
+    """Read past trials from a table.
+
+    Raises:
+        UsageError: the file is no table, or its columns are not what is needed.
+        ConfigError: cells do not hold; carries them with line and column.
+    """
+    names = Names(loaded, reading.maps)
+    sheet = read_sheet(path, names.known, reading.separator)
+    found = columns(names, sheet.header, f"{path}:{sheet.header_line}")
+    _require(loaded, sheet, found, reading, path)
+    decimals = reading.decimals or _decimals(path, sheet, found)
+    reader = _Rows(loaded, path, found, decimals, reading.controlled)
+    rows = tuple(row for line, cells in sheet.rows if (row := reader.row(line, cells)) is not None)
+    if reader.mistakes:
+        more = len(reader.mistakes) - MOST_MISTAKES
+        last = [Mistake(str(path), f"and {more} more")] if more > 0 else []
+        raise ConfigError([*reader.mistakes[:MOST_MISTAKES], *last])
+    if not rows:
+        why = "; ".join(reader.left_out) or f"line {sheet.header_line} is its header, and no row follows"
+        raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Plan(path, digest, sheet, found, decimals or "point", rows, tuple(reader.left_out))
+
+
+def _require(loaded: LoadedConfig, sheet: Sheet, found: Sequence[Column], reading: Reading, path: Path) -> None:
+    has, where = {c.target for c in found}, f"{path}:{sheet.header_line}"
+    measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
+    missing = [name for name in measured if f"value:{name}" not in has]
+    if missing:
+        got = ", ".join(filter(None, sheet.header)) or "nothing"
+        raise UsageError(
+            f"{where}: no column is {', '.join(missing)} (columns: {got}); say which with "
+            f'--map "HEADER={missing[0]}", once for each'
+        )
+    says = any(c.target == "control_set" or c.target.startswith(("setpoint:", "controlled:")) for c in found)
+    if reading.controlled is None and not says:
+        first = loaded.problem.space.names[0]
+        raise UsageError(
+            f'{where}: no column says what was controlled; map one of names with --map "HEADER=control_set" or of '
+            f'yes and no with --map "HEADER=controlled.{first}", or say it of all rows with --controlled a+b or nothing'
+        )
+
+
+def _decimals(path: Path, sheet: Sheet, found: Sequence[Column]) -> Decimals | None:
+    cells = []
+    for _, row in sheet.rows:
+        for column, cell in zip(found, row, strict=True):
+            if column.numeric and not is_empty(cell):
+                cells.append(re.sub(r"[^0-9.,+\-eE\s'’]", "", cell))
+    try:
+        return decimals_of(cells)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; say which with --decimal comma or --decimal point") from error
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Reads rows, and collects what is wrong with them and which are left out."""
+
+    loaded: LoadedConfig
+    path: Path
+    columns: tuple[Column, ...]
+    decimals: Decimals | None
+    controlled: str | None
+    mistakes: list[Mistake] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def row(self, line: int, cells: Sequence[str]) -> ManualRow | None:
+        """Return one row as a trial; None if it is left out, or does not hold."""
+        before, where = len(self.mistakes), f"{self.path}:{line}"
+        numbers, words = self._numbers(where, cells), self._words(cells)
+        members = self._members(where, cells, numbers)
+        if len(self.mistakes) > before:
+            return None
+        variables, outcomes = self.loaded.problem.space.names, self.loaded.rig.outcome_names
+        values = {n: v for n in variables if (v := numbers.get(f"value:{n}")) is not None}
+        first, *further = (numbers.get(f"value:{n}") for n in outcomes)
+        cost = numbers.get("cost")
+        missing = [n for n in variables if n not in values]
+        if first is None and (cost is None or missing):
+            self.left_out.append(f"line {line}: has no {outcomes[0]}")
+            return None
+        if first is not None and (missing or None in further):
+            missing += [n for n, y in zip(outcomes[1:], further, strict=True) if y is None]
+            self.left_out.append(f"line {line}: has no {', '.join(missing)}")
+            return None
+        date, operator, batch, note = (words.get(name, "") for name in SAID)
+        known = ByHand(date, operator, batch, note, amount=None if cost is None else _money(cost))
+        setpoints = {n: v for n in members if (v := numbers.get(f"setpoint:{n}")) is not None}
+        beside = tuple(y for y in further if y is not None) if first is not None else ()
+        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=where)
+
+    def _numbers(self, where: str, cells: Sequence[str]) -> dict[str, float]:
+        found = {}
+        for column, cell in zip(self.columns, cells, strict=True):
+            if not column.numeric:
+                continue
+            where_it_is = f'{where}: column "{column.header}"'
+            try:
+                value = column.number(cell, self.decimals)
+            except ValueError as error:
+                self.mistakes.append(Mistake(where_it_is, str(error)))
+                continue
+            if value is not None and value < 0 and column.target == "cost":
+                self.mistakes.append(Mistake(where_it_is, f'got "{cell}", must not be negative'))
+            if value is not None:
+                found[column.target] = value
+        return found
+
+    def _words(self, cells: Sequence[str]) -> dict[str, str]:
+        pairs = zip(self.columns, cells, strict=True)
+        words = {c.target: " ".join(cell.split()) for c, cell in pairs if c.target in SAID}
+        return {name: iso_date(text) if name == "date" else text for name, text in words.items()}
+
+    def _members(self, where: str, cells: Sequence[str], numbers: Mapping[str, float]) -> tuple[str, ...]:
+        """Return what was controlled, in the configuration's order."""
+        told = {c.target: (c.header, cell) for c, cell in zip(self.columns, cells, strict=True) if c.target}
+        if self.controlled is not None:
+            return self._named("--controlled", self.controlled)
+        if "control_set" in told:
+            header, cell = told["control_set"]
+            return self._named(f'{where}: column "{header}"', cell)
+        members = []
+        for name in self.loaded.problem.space.names:
+            header, cell = told.get(f"controlled:{name}", ("", ""))
+            if key(cell) in YES or (f"setpoint:{name}" in numbers and key(cell) not in NO):
+                members.append(name)
+            elif not is_empty(cell) and key(cell) not in NO:
+                self.mistakes.append(Mistake(f'{where}: column "{header}"', f'got "{cell}", must be yes or no'))
+        return tuple(members)
+
+    def _named(self, where: str, text: str) -> tuple[str, ...]:
+        if key(text) in NOTHING or is_empty(text):
+            return ()
+        names = {key(name): name for name in self.loaded.problem.space.names}
+        found = []
+        for part in re.split(r"[+,;/&|]|\band\b|\bund\b", text):
+            if not part.strip():
+                continue
+            name = names.get(key(part)) or names.get(key(self._mapped(part)))
+            if name is None:
+                known = ", ".join(names.values())
+                what = f'got "{part.strip()}", must be variables joined by +, or nothing; known: {known}'
+                self.mistakes.append(Mistake(where, what))
+            else:
+                found.append(name)
+        return tuple(name for name in self.loaded.problem.space.names if name in found)
+
+    def _mapped(self, part: str) -> str:
+        """Return the variable whose column has this header."""
+        for column in self.columns:
+            if column.target.startswith("value:") and key(column.header).startswith(key(part)):
+                return column.target.removeprefix("value:")
+        return ""
+
+
+def _money(cost: float) -> Micros:
+    return to_micros(Decimal(repr(cost)).quantize(Decimal(1) / MICROS_PER_UNIT))
+
+
+def doubted(loaded: LoadedConfig, directory: Path, plan: Plan) -> tuple[str, ...]:
+    """Return what looks mistyped, beside what has been recorded so far."""
+    return doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
+
+
+def record(
+    loaded: LoadedConfig,
+    directory: Path,
+    plan: Plan,
+    noise: tuple[float | None, float],
+    sure: Callable[[Sequence[str]], None],
+    *,
+    again: bool = False,
+) -> Mapping[str, Any]:
+    """Put past trials into the journal, made if missing: all of them, or none if anything goes wrong.
+
+    Args:
+        loaded: the configuration.
+        directory: the campaign's.
+        plan: what to record.
+        noise: of the outcomes: their sd in own units, None where it is not known; and then their factor.
+        sure: is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+        again: also if the same file was imported before.
+
+    Raises:
+        UsageError: it was imported before, a trial is under way, or the journal is of another configuration.
+        Locked: a campaign is running here.
+        JournalError: the journal cannot be used.
+    """
+    if asked := doubted(loaded, directory, plan):
+        sure(asked)
+    with own_journal(directory, loaded.rig.speedup) as journal:
+        for done in journal.read.people.imports().values():
+            if done.digest == plan.digest and not again:
+                raise UsageError(
+                    f"{plan.path}: has been imported already, {done.utc[:16]} by {done.who} "
+                    f"({counted(done.trials, 'trial')}); with --force it is imported once more"
+                )
+        begin_by_hand(loaded, journal)
+        first, who = len(journal.read.trials()) + 1, this_person()
+        corrections = journal.read.people.last_correction()
+        manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
+        source = Source(plan.path.name, plan.digest, *noise, who)
+        journal.ingest(manuals, loaded.rig.outcome_names, source)
+        journal.beat(ended="import")
+        spent = journal.read.campaign().spent
+    return {
+        "trials": list(range(first, first + len(manuals))),
+        "left_out": list(plan.left_out),
+        "spent": to_units(spent),
+        "budget": to_units(loaded.problem.budget),
+    }
+
+
+def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[float | None, float]:
+    """Return what is said of the noise of past outcomes.
+
+    Raises:
+        UsageError: it is no noise; or an sd is given where there are several outcomes, each in a unit of its own.
+    """
+    for option, value in (("--noise", sd), ("--noise-factor", factor)):
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(f"{option}: got {value:g}, must be more than 0")
+    if sd is not None and factor != 1.0:
+        raise UsageError("--noise, --noise-factor: give one of them")
+    if sd is not None and loaded.problem.further:
+        names = ", ".join(loaded.rig.outcome_names)
+        raise UsageError(f"--noise: there are several outcomes ({names}); give --noise-factor, which holds for all")
+    return sd, factor
+
+
+def to_json(loaded: LoadedConfig, plan: Plan) -> Mapping[str, Any]:
+    """Return what would be imported, for programs."""
+    return {
+        "file": str(plan.path),
+        "encoding": plan.sheet.encoding,
+        "separator": plan.sheet.separator,
+        "decimal": plan.decimals,
+        "columns": [
+            {"header": c.header, "is": c.target.split(":")[-1] if c.target else None, "unit": c.unit or c.into}
+            for c in plan.columns
+        ],
+        "trials": len(plan.rows),
+        "control_sets": dict(_sets(loaded, plan)),
+        "without_cost": sum(row.known.amount is None for row in plan.rows),
+        "failed": sum(row.outcome is None for row in plan.rows),
+        "left_out": list(plan.left_out),
+    }
+
+
+def _sets(loaded: LoadedConfig, plan: Plan) -> Counter[str]:
+    strange = " (no control set of this campaign)"
+    found: Counter[str] = Counter()
+    for row in plan.rows:
+        label = "+".join(row.control_set) or "nothing"
+        found[label + (strange if set_of(loaded.problem.space, row.control_set) == -1 else "")] += 1
+    return found
+
+
+def preview(loaded: LoadedConfig, plan: Plan) -> Sequence[str]:
+    """Return what would be imported, line by line, for people."""
+    separator = {"\t": "tab"}.get(plan.sheet.separator, plan.sheet.separator)
+    lines = [f"{plan.path}: {plan.sheet.encoding}, columns separated by {separator}, decimal {plan.decimals}"]
+    _, first = plan.sheet.rows[0]
+    table = [("column", "is", "first value", "becomes")]
+    table += [(c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.columns, first, strict=True)]
+    for header, meaning, cell, number in table:
+        lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
+    sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
+    missing = sum(row.known.amount is None for row in plan.rows)
+    lines.append(
+        f"{counted(len(plan.rows), 'trial')}; controlled: {sets}; {missing} without a cost. Nothing is charged."
+    )
+    lines += [f"left out: {what}" for what in plan.left_out]
+    return lines
+
+
+def _is(column: Column) -> str:
+    kind, _, name = column.target.partition(":")
+    if not kind:
+        return "not used"
+    return {"value": name, "setpoint": f"setpoint of {name}", "controlled": f"{name} controlled?"}.get(kind, kind)
+
+
+def _becomes(column: Column, cell: str, plan: Plan) -> str:
+    if not column.numeric:
+        return ""
+    try:
+        value = column.number(cell, plan.decimals)
+    except ValueError:
+        return ""
+    return "nothing" if value is None else f"{value:g} {column.into}".rstrip()
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,10 +1,13 @@
-"""`rigctl outcome`: read what a person says came of trials, hold it against what is known, and record it."""
+"""What came of trials, and what is corrected of them: read as it is said, held against what is known, recorded."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,18 +16,150 @@ from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import awaits, given_up
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.trial import State
+from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
+from rigctl.config.wording import number_meant
 from rigctl.console.assemble import find_own_state, open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name
+from rigctl.console.columns import Names, key
 from rigctl.console.doubts import doubts
-from rigctl.console.outcome_file import Said, given_in
-from rigctl.console.spreadsheet import Decimals
+from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, parsed, read_sheet
 from rigctl.core.aftermath import forecast
+from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.money import Micros, to_micros
 from rigctl.errors import ConfigError, Mistake, UsageError
+
+OTHERS: Final = ("trial", "unit", "why")
+_QUANTITY: Final = re.compile(r"(?P<number>[+-]?[\d.,]+(?:[\s'’]\d{3})*[\d.,]*(?:[eE][+-]?\d+)?)\s*(?P<unit>.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Holds what is said of one trial, as it was written."""
+
+    trial: int
+    value: str = ""
+    """Of the first outcome, with or without a unit."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+    where: str = ""
+    """File and line, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Holds what a file says."""
+
+    said: tuple[Said, ...]
+    empty: tuple[int, ...]
+    """Trials of which it says nothing yet."""
+    unread: tuple[str, ...]
+    """Headers of columns that are not read."""
+
+
+def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Given:
+    """Read the columns trial, the first outcome's name, and perhaps unit, further outcomes, why.
+
+    Raises:
+        UsageError: it is no table, or it is not clear which mark its numbers have before their fraction.
+        ConfigError: a column is missing, or rows do not hold; all of them.
+    """
+    outcomes = loaded.rig.outcome_names
+    targets = _Targets(Names(loaded, {}), outcomes)
+    sheet = read_sheet(path, lambda header: bool(targets.of(header)[0]))
+    columns = [targets.of(header) for header in sheet.header]
+    names = [name for name, _ in columns]
+    head, got = f"{path}:{sheet.header_line}", ", ".join(sheet.header)
+    needed = ("trial", outcomes[0])
+    hint = "; name the columns in the first line"
+    mistakes = [Mistake(head, f"column {n} is missing, got {got}{hint}") for n in needed if n not in names]
+    mistakes += [Mistake(head, f"column {name} is there twice") for name in {*names} - {""} if names.count(name) > 1]
+    if mistakes:
+        raise ConfigError(mistakes)
+    as_point = _pointed(path, sheet, names, outcomes, decimals)
+    said: dict[int, Said] = {}
+    empty = []
+    for line, row in sheet.rows:
+        where = f"{path}:{line}"
+        cells = {name: cell for name, cell in zip(names, row, strict=True) if name and not is_empty(cell)}
+        if "trial" not in cells or not cells["trial"].isdecimal():
+            got = cells.get("trial", "")
+            mistakes.append(Mistake(where, f'trial: got "{got}", must be a number of a trial'))
+            continue
+        number = int(cells["trial"])
+        if number in said or number in empty:
+            first = said[number].where if number in said else "a line without an outcome"
+            mistakes.append(Mistake(where, f"trial {number}: stands here twice, first in {first}"))
+            continue
+        if not any(name in cells for name in outcomes):
+            empty.append(number)
+            continue
+        values = {}
+        for (name, unit), cell in zip(columns, row, strict=True):
+            if name in outcomes and name in cells:
+                behind = cells.get("unit", "") if name == outcomes[0] else ""
+                try:
+                    amount, own = as_point(cell)
+                    values[name] = " ".join(filter(None, (amount, own or behind or unit)))
+                except ValueError as error:
+                    mistakes.append(Mistake(where, f"trial {number}: {name}: {error}"))
+        further = {name: values[name] for name in outcomes[1:] if name in values}
+        said[number] = Said(number, values.get(outcomes[0], ""), further, cells.get("why", ""), where)
+    if mistakes:
+        raise ConfigError(mistakes)
+    unread = tuple(header for header, name in zip(sheet.header, names, strict=True) if header and not name)
+    return Given(tuple(said.values()), tuple(empty), unread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """Knows what a header means."""
+
+    names: Names
+    outcomes: Sequence[str]
+
+    def of(self, header: str) -> tuple[str, str]:
+        """Return the column's name and the unit in its header; empty: it is not read."""
+        if key(header) in OTHERS:
+            return key(header), ""
+        target, unit = self.names.target(header)
+        name = target.removeprefix("value:")
+        return (name, unit) if name in self.outcomes else ("", "")
+
+
+def _pointed(
+    path: Path, sheet: Sheet, names: Sequence[str], outcomes: Sequence[str], given: Decimals | None
+) -> Callable[[str], tuple[str, str]]:
+    """Return what takes a quantity of this table apart, its number with a decimal point, and the unit beside it.
+
+    That raises `ValueError` where the number is unclear.
+    """
+    numbers = [
+        found["number"]
+        for _, row in sheet.rows
+        for name, cell in zip(names, row, strict=True)
+        if name in outcomes and (found := _QUANTITY.fullmatch(cell)) is not None
+    ]
+    try:
+        decimals = given or decimals_of(numbers)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; say which with --decimal comma or --decimal point") from error
+
+    def as_point(cell: str) -> tuple[str, str]:
+        found = _QUANTITY.fullmatch(cell)
+        if found is None:
+            return cell, ""
+        number = found["number"]
+        # where commas are between columns a point is what it seems
+        mark = decimals or ("point" if sheet.separator == "," and "," not in number else None)
+        return f"{parsed(number, mark)!r}", found["unit"]
+
+    return as_point
+
 
 FAR: Final = 6.0
 """Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
@@ -240,3 +375,85 @@ def _doubts(
                 f"{where}trial {row.trial}: {first}: {outcomes[first]:g} is far from what is expected of it, "
                 f"{expected.low:.4g} to {expected.high:.4g}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Holds what options say is to be amended."""
+
+    outcome: str | None = None
+    failed: bool = False
+    values: str = ""
+    """`a=1.2,b=3`; further outcomes among them."""
+    cost: str | None = None
+    note: str | None = None
+
+
+def asked(
+    directory: Path, trial: int, change: Change, config: Path | None, sure: Callable[[Sequence[str]], None]
+) -> Amendment:
+    """Return what is to be amended, told by a configuration.
+
+    `sure` is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+
+    Raises:
+        UsageError: something does not hold, or there is no such trial.
+    """
+    with open_campaign(config, directory) as campaign:
+        loaded, reader = campaign.loaded, campaign.reader
+        becomes = amendment(change, loaded.problem.space.names, loaded.rig.outcome_names, loaded.currency)
+        found = _amendment_doubts(loaded, reader, reader.trial(trial), becomes)
+    if found:
+        sure(found)
+    return becomes
+
+
+def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
+    """Return what is to be amended, by name.
+
+    Raises:
+        UsageError: something does not hold, or nothing is to be amended.
+    """
+    first, *further = outcomes
+    values: dict[str, float | None] = {}
+    said = change.outcome
+    measured: dict[str, float | None] = {} if said is None else {first: _number("--outcome", said)}
+    for name, text in by_name("--values", change.values).items():
+        if name not in (*variables, *further):
+            raise UsageError(f"--values: {unknown(name, (*variables, *further), 'a variable or further outcome: ')}")
+        (values if name in variables else measured)[name] = _number(f"--values: {name}", text)
+    if change.failed:
+        if measured:
+            raise UsageError(f"amend: --failed and {', '.join(measured)}: give an outcome, or say that there was none")
+        measured = dict.fromkeys(outcomes)
+    amount = None if change.cost is None else _amount(change.cost, currency)
+    if not (values or measured or amount is not None or change.note is not None):
+        raise UsageError("amend: give --outcome, --failed, --values, --cost or --note")
+    return Amendment(values, measured, amount, change.note)
+
+
+def _amendment_doubts(loaded: LoadedConfig, reader: Reader, row: TrialRow, becomes: Amendment) -> Sequence[str]:
+    """Return what looks mistyped of what is amended, held against all other trials."""
+    known = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    others = History.of(o for o in known.observations if o.trial != row.trial)
+    first, *further = (becomes.outcomes.get(name) for name in loaded.rig.outcome_names)
+    values = {name: value for name, value in becomes.values.items() if value is not None}
+    told = tuple(math.nan if value is None else value for value in further)  # each has its place
+    mine = ManualRow(row.control_set, values, first, becomes.amount or 0, further=told)
+    return doubts(loaded, others, [mine], datetime.now(UTC))
+
+
+def _number(where: str, given: str) -> float:
+    try:
+        if math.isfinite(value := float(given)):
+            return value
+    except ValueError:
+        pass
+    raise UsageError(f'{where}: got "{given}", must be a finite number{number_meant(given)}')
+
+
+def _amount(given: str, currency: str) -> Micros:
+    try:
+        return to_micros(Decimal(given.removesuffix(currency).strip()))
+    except (InvalidOperation, ValueError):
+        raise UsageError(f'--cost: got "{given}", must be an amount in {currency}{number_meant(given)}') from None

@@ -24,7 +24,7 @@ from rigctl.console.options import (
     Technical,
     numbered,
 )
-from rigctl.console.output import console, print_json, say, tell
+from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
 from rigctl.errors import UsageError
 from rigctl.printable import printable
@@ -64,7 +64,6 @@ def suggest(
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
     from rigctl.config.load import Overrides, load
-    from rigctl.console import next_steps
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
 
@@ -77,7 +76,7 @@ def suggest(
         typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
     answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    following = [] if history else [after_suggest(loaded, state, answer["setpoints"])]
     say(answer, [*lines, *following], json)
 
 
@@ -103,7 +102,6 @@ def ingest(
     """Record trials done by hand; asks before it takes what looks mistyped."""
     from rigctl.config.load import load
     from rigctl.console import ingest as ingesting
-    from rigctl.console import next_steps
     from rigctl.console.assemble import state_directory
     from rigctl.console.by_hand import read_rows
 
@@ -128,7 +126,7 @@ def ingest(
         )
     tell(done.to_json(), json)
     if not json:
-        typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
+        typer.echo(after_ingest(loaded, state, spent=done.spent >= done.budget))
 
 
 def recommend(
@@ -142,7 +140,7 @@ def recommend(
 ) -> None:
     """Say what to run from now on, and what else there is."""
     from rigctl.config.load import load
-    from rigctl.console import next_steps, report
+    from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.progress import Labels
     from rigctl.console.suggest import read_now, read_past
@@ -162,7 +160,7 @@ def recommend(
     else:
         report.show(found, Labels.of(loaded), console(), technical=technical)
         if history is None:
-            typer.echo(next_steps.after_recommend(config, state, found.rule))
+            typer.echo(after_recommend(config, state, found.rule))
 
 
 def report(
@@ -292,12 +290,12 @@ def amend(
 ) -> None:
     """Correct what was recorded of a trial; what it was before stays visible."""
     from rigctl.campaign.acts import Amend
-    from rigctl.console import correcting
+    from rigctl.console import outcomes
     from rigctl.console.assemble import perform
 
     config, directory, trial = _trial("amend", which, state)
-    change = correcting.Change(outcome, failed, values, cost, note)
-    becomes = correcting.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
+    change = outcomes.Change(outcome, failed, values, cost, note)
+    becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
     tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
 
 
@@ -330,7 +328,7 @@ def import_(
     json: AsJson = False,
 ) -> None:
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
-    from rigctl.console import importing, next_steps
+    from rigctl.console import ingest as importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
 
     if len(which) > 2:
@@ -357,7 +355,7 @@ def import_(
         first, *more = answer["trials"]
         imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
         tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
-        typer.echo(next_steps.after_ingest(loaded, state, spent=False))
+        typer.echo(after_ingest(loaded, state, spent=False))
 
 
 def _maps(given: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from rigctl.console.cli import app
-from rigctl.console.reference import verbs
+from rigctl.console.verbs import verbs
 from rigctl.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rigctl.config.load import load
-from rigctl.console import next_steps
+from rigctl.console import output
 from tests.console.test_rule_shown import RULE
 
 
@@ -29,9 +29,9 @@ def test_a_wired_rig_is_asked_before_it_runs(loaded):
     """`check --probe` after `check`, again where somebody is silent, then `run`."""
     devices = {"probe": next(iter(loaded.rig.devices.values()), None)}
     wired = replace(loaded, rig=replace(loaded.rig, devices=devices), path=Path("rig.yaml"))
-    assert next_steps.after_check(wired, probed=False, silent=False) == "Next: rigctl check rig.yaml --probe"
-    assert next_steps.after_check(wired, probed=True, silent=True).startswith("Next: rigctl check rig.yaml --probe ")
-    assert next_steps.after_check(wired, probed=True, silent=False) == "Next: rigctl run rig.yaml"
+    assert output.after_check(wired, probed=False, silent=False) == "Next: rigctl check rig.yaml --probe"
+    assert output.after_check(wired, probed=True, silent=True).startswith("Next: rigctl check rig.yaml --probe ")
+    assert output.after_check(wired, probed=True, silent=False) == "Next: rigctl run rig.yaml"
 
 
 def test_a_suggestion_ends_with_the_command_that_records_it(bench):
@@ -51,18 +51,18 @@ def test_programs_are_not_told_what_to_type(bench):
 
 def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded):
     """A path with a space is quoted."""
-    line = next_steps.after_suggest(loaded, Path("my state"), {"ph": 6.0})
+    line = output.after_suggest(loaded, Path("my state"), {"ph": 6.0})
     assert line.endswith(" --state 'my state'")
     assert "--values ph=6,ca=MEASURED" in line
 
 
 def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded):
     """No further trial is suggested that nothing is left for."""
-    assert next_steps.after_ingest(loaded, None, spent=True).startswith("Next: rigctl recommend ")
+    assert output.after_ingest(loaded, None, spent=True).startswith("Next: rigctl recommend ")
 
 
 def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one():
     """With the variables whose readings tell something; else only the report follows."""
-    day, report = next_steps.after_recommend(Path("rig.yaml"), Path("my state"), RULE).split("\n")
+    day, report = output.after_recommend(Path("rig.yaml"), Path("my state"), RULE).split("\n")
     assert day.startswith("On a day: rigctl recommend rig.yaml --state 'my state' --now ph=READ ")
-    assert next_steps.after_recommend(Path("rig.yaml"), Path("my state"), None) == report
+    assert output.after_recommend(Path("rig.yaml"), Path("my state"), None) == report

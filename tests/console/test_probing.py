@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.campaign.lock import bus_locks
-from rigctl.console.probing import devices_of, places_of, sightings, told, units_of
+from rigctl.console.initialise import devices_of, places_of, sightings, told, units_of
 from rigctl.errors import UsageError
 from rigctl.rig.abilities import Found
 from rigctl.rig.finding import Sighting

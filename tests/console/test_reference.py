@@ -9,7 +9,7 @@ import typer
 
 from rigctl.config import reference as configuration
 from rigctl.config.editor import json_schema
-from rigctl.console import reference as commands
+from rigctl.console import verbs as commands
 from rigctl.console.cli import app
 from tests.config.test_schema import built_in, keys_of, sources
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from rigctl.console import trip
+from rigctl.console import hands
 from tests.simulation.aims import doses, switches_on
 from tests.simulation.books import Violation
 from tests.simulation.controller import Controller, Running, specified
@@ -176,7 +176,7 @@ class Simulation:
         if running.ending and self.draw.random() < 0.7:
             self.mischief.end()
         if "Tripped" in running.ending and (final or self.draw.random() < 0.6):  # else somebody starts it all the same
-            life = self.controller.alone("reset-trip", lambda: trip.reset(self.controller.state))
+            life = self.controller.alone("reset-trip", lambda: hands.reset(self.controller.state))
             self.kernel.run(lambda: life.dead, self.kernel.now_s + 600.0)
             self.controller.abandoned()
 
