@@ -22,8 +22,8 @@ from rigctl.core.rule import Setting
 from rigctl.core.rules.saying import _setting
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
 from rigctl.page import words
-from rigctl.page.log import log_entries
-from rigctl.page.plain import plain_page
+from rigctl.page.door import plain_page
+from rigctl.page.facts import log_entries
 from rigctl.page.render import environment
 from rigctl.printable import one_line, printable
 from rigctl.rig.protocols import Deadline, Identity, Reading, Severity

@@ -61,8 +61,7 @@ def serve(
     require_web()
     from rigctl.console.outcomes import judged
     from rigctl.page import serving
-    from rigctl.page.scholar import ProcessScholar
-    from rigctl.page.views import PageViews
+    from rigctl.page.gatherer import ProcessScholar
 
     place = serving.Place(directory, host, port, serving.names(allow_hosts), readers)
     warning = serving.check_place(place)
@@ -81,7 +80,7 @@ def serve(
     else:
         typer.echo(url if with_parent else f"{directory}: {url}")
     sys.stdout.flush()
-    server = serving.server_of(place, PageViews(), ProcessScholar(directory), judged)
+    server = serving.server_of(place, ProcessScholar(directory), judged)
     serving.serve(server, listener, with_parent=with_parent)
 
 
@@ -94,8 +93,7 @@ def create_token(directory: Path, name: str) -> Mapping[str, Any]:
     Raises:
         UsageError: the name is none, or taken.
     """
-    from rigctl.page.audit import keep
-    from rigctl.page.tokens import TokenFile
+    from rigctl.page.access import TokenFile, keep
 
     secret = TokenFile(directory).create(name, this_person())
     keep(directory, "token", this_person(), name, "created")
@@ -103,7 +101,7 @@ def create_token(directory: Path, name: str) -> Mapping[str, Any]:
 
 
 def list_tokens(directory: Path) -> Sequence[Mapping[str, Any]]:
-    from rigctl.page.tokens import TokenFile, listed
+    from rigctl.page.access import TokenFile, listed
 
     return listed(TokenFile(directory).all())
 
@@ -114,8 +112,7 @@ def revoke_token(directory: Path, name: str) -> Mapping[str, Any]:
     Raises:
         UsageError: there is none of that name.
     """
-    from rigctl.page.audit import keep
-    from rigctl.page.tokens import TokenFile
+    from rigctl.page.access import TokenFile, keep
 
     TokenFile(directory).revoke(name)
     keep(directory, "token", this_person(), name, "revoked")

@@ -28,8 +28,7 @@ from zoneinfo import ZoneInfo
 from rigctl.campaign.alarms import Alarms, Minded, Raised, Shelf
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
-from rigctl.notify.delivery import MOST, Delivery
-from rigctl.notify.gathering import Daily, Gathering, SignOfLife, phase_words
+from rigctl.notify.gathering import MOST, Daily, Delivery, Gathering, SignOfLife, phase_words
 from rigctl.notify.services import NotSent, Service, parsed, ping
 from rigctl.notify.setup import Setup, line
 from rigctl.notify.texts import Message, Words

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from html import escape
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +17,13 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from rigctl.campaign import control
 from rigctl.errors import RigctlError, UsageError
-from rigctl.page.audit import Audit
-from rigctl.page.awaited import Judge, heard, question
-from rigctl.page.door import Refused, check_origin, form
-from rigctl.page.plain import LOGIN_FORM, plain_page
-from rigctl.page.sessions import LASTS_S, Session, Sessions
-from rigctl.page.throttle import Throttle
-from rigctl.page.tokens import TokenFile
+from rigctl.page.access import LASTS_S, Audit, Session, Sessions, Throttle, TokenFile
+from rigctl.page.door import LOGIN_FORM, Refused, check_origin, form, plain_page
+from rigctl.printable import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
 
 VERBS: Mapping[str, tuple[str, float]] = {
     "finish": ("stop", 5.0),
@@ -180,3 +179,55 @@ def _cookie_name(request: Request) -> str:
     """Return the cookie's name: cookies do not tell ports apart, and a machine may show several campaigns."""
     server = request.scope.get("server")
     return f"rigctl-{server[1]}" if server else "rigctl"
+
+
+# Outcomes that come later ---------------------------------------------------------------------------------------------
+
+
+Judge = Callable[[Path, int, Mapping[str, str]], tuple[Mapping[str, float], Sequence[str]]]
+"""Turns what is said of a trial, by outcome, into its own units, and says what looks mistyped."""
+OF = "of "
+"""Begins the name of the field of an outcome."""
+MOST_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Holds what somebody said of one trial."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """For the campaign."""
+    doubts: tuple[str, ...] = ()
+    """What looks mistyped, and whoever said it has not seen yet."""
+
+    @property
+    def sure(self) -> str:
+        """Return what a form carries of one who has seen just these doubts: others that come are asked about, too."""
+        return sha256("\n".join(self.doubts).encode()).hexdigest()
+
+
+def heard(judge: Judge | None, directory: Path, trial: int, given: Mapping[str, str]) -> Heard:
+    """Return what a form says came of a trial.
+
+    Raises:
+        UsageError: it is no outcome of this trial, or none is taken here.
+        ConfigError: the configuration does not hold any more, so nobody knows units and limits.
+    """
+    if given.get("lost") == "yes":
+        return Heard({"lost": True})
+    said = {name.removeprefix(OF): text.strip() for name, text in given.items() if name.startswith(OF)}
+    if judge is None or not any(said.values()):
+        raise UsageError(f"outcome: trial {trial}: got nothing, must be a number, with or without a unit")
+    outcomes, doubts = judge(directory, trial, said)
+    found = Heard({"outcomes": dict(outcomes)}, tuple(doubts))
+    return replace(found, doubts=()) if given.get("sure") == found.sure else found
+
+
+def question(found: Heard, given: Mapping[str, str]) -> str:
+    """Return a page that asks whether it is right, and sends the same form again if so."""
+    fields = "".join(
+        f'<input type="hidden" name="{escape(printable(name))}" value="{escape(text[:MOST_CHARS])}">'
+        for name, text in {**given, "sure": found.sure}.items()
+    )
+    form = f'<form method="post" action="outcome">{fields}<p><button>Record it all the same</button></p></form>'
+    return plain_page("Is this right? Nothing is recorded yet", found.doubts, form=form, up="../")

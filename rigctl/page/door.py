@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,10 +19,12 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 
 from rigctl.errors import RigctlError
+from rigctl.printable import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 POLICY: Final = (
@@ -140,3 +143,36 @@ async def form(request: Request) -> Mapping[str, str]:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
     except ValueError as error:
         raise Refused(400, f"Not a form: {error}.") from error
+
+
+# Pages of a few sentences ---------------------------------------------------------------------------------------------
+
+
+def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: str = "", up: str = "./") -> str:
+    """Return a page that says this.
+
+    Args:
+        title: what it is about.
+        sentences: what it says.
+        again_s: it loads itself anew after so many seconds; 0: it does not.
+        form: HTML below them.
+        up: where the campaign's page is from here, for a proxy may have put it anywhere.
+    """
+    title = printable(title)
+    refresh = f'<meta http-equiv="refresh" content="{again_s}">' if again_s else ""
+    said = "".join(f"<p>{escape(printable(sentence))}</p>" for sentence in sentences if sentence)
+    way_back = "" if again_s else f'<p><a href="{up}">Back to the page</a></p>'
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>{refresh}'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="{up}assets/icon.svg" type="image/svg+xml">'
+        f'<link rel="stylesheet" href="{up}assets/page.css"></head>'
+        f'<body class="plain"><main><h1>{escape(title)}</h1>{said}{form}{way_back}</main></body></html>'
+    )
+
+
+LOGIN_FORM = (
+    '<form method="post" action="login"><p><label for="token">Your token</label></p>'
+    '<p><input id="token" name="token" type="password" autocomplete="current-password" required autofocus></p>'
+    "<p><button>Log in</button></p></form>"
+)

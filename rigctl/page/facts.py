@@ -13,28 +13,41 @@ from datetime import datetime
 from itertools import pairwise, takewhile
 from math import floor, sqrt
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.alarms import Mark
-from rigctl.campaign.journal.glance import CourseRow, MeterSum
-from rigctl.campaign.journal.rows import CampaignRow, TrialRow
-from rigctl.campaign.trial import State
+from rigctl.campaign.journal.glance import Condition, CourseRow, Glance, LastStart, MeterSum
+from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, TrialRow
+from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
 from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
-from rigctl.page.instruments import instruments
-from rigctl.page.log import log_entries
-from rigctl.page.shown import Awaited, Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
-from rigctl.page.standing import phase_now, worst_standing
+from rigctl.page.shown import (
+    Awaited,
+    Course,
+    Entry,
+    Facts,
+    Instrument,
+    Labels,
+    Money,
+    Outcome,
+    Part,
+    Phase,
+    SetFact,
+    Standing,
+    Why,
+)
 from rigctl.page.trial_now import trial_now
+from rigctl.page.words import ending
 
 RECENT = 10
 """Trials that a forecast goes by."""
@@ -315,3 +328,138 @@ def normal_band(variable: Variable) -> tuple[float, float]:
     """Return between what nine in ten readings lie when a variable is left alone, engineering units."""
     low, high = variable.low + (variable.high - variable.low) * variable.marginal.quantile(np.array(NINE_IN_TEN))
     return float(low), float(high)
+
+
+# The phase, and the worst that stands ---------------------------------------------------------------------------------
+
+
+SILENT_S = 60.0
+"""A process that has not been seen for so long is not running, as far as a journal says."""
+IN_ORDER = ("budget", "finished", "trials", "stopped")
+"""Endings that nobody need look at."""
+
+
+def phase_now(
+    condition: Condition, status: Mapping[str, Any] | None, now: datetime, *, wired: bool, alive: bool | None = None
+) -> Phase:
+    """Return what the campaign does, in a word."""
+    start, noted, trip = condition.start, condition.phase, condition.trip
+    if trip is not None:
+        return Phase("tripped", trip.reason, trip.utc, abnormal=True)
+    if status is not None:
+        word = str(status.get("phase", "running"))
+        since = noted.utc if noted is not None and noted.phase.lower() == word else "" if start is None else start.utc
+        paused = str(status.get("paused") or "")
+        why = f"after this trial {paused}" if word == "running" and paused else str(status.get("why", ""))
+        return Phase(word, "" if word == "running" and not paused else why, since, abnormal=word == "holding")
+    if not wired:
+        return Phase("by hand")
+    if start is None:
+        return Phase("not started")
+    if start.ended is not None:
+        return Phase("ended", start.ended, start.seen_utc, abnormal=start.safe is False or start.ended not in IN_ORDER)
+    return _without_answer(start, now, alive)
+
+
+def _without_answer(start: LastStart, now: datetime, alive: bool | None) -> Phase:
+    silent_s = (now - datetime.fromisoformat(start.seen_utc)).total_seconds()
+    if not alive and (alive is False or silent_s > SILENT_S):
+        return Phase("not running", "the process ended without saying why", start.seen_utc, abnormal=True)
+    return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
+
+
+def worst_standing(condition: Condition, phase: Phase, status: Mapping[str, Any] | None) -> Standing | None:
+    """Return the worst thing that stands now; None while all is in order."""
+    told = [] if status is None else [_told(f) for f in status.get("standing", ()) if isinstance(f, Mapping)]
+    order = ("MINOR", "MAJOR", "INVALID")
+    if phase.word == "tripped":
+        return Standing("INVALID", "", phase.why, "")
+    if told:
+        return replace(max(told, key=lambda found: order.index(found.severity)), others=len(told) - 1)
+    start = condition.start
+    if phase.word == "ended" and start is not None and start.safe is False:
+        return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
+    if phase.abnormal:
+        severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word == "ended" else "MAJOR"
+        return Standing(severity, "", ending(phase.why), "")
+    return None
+
+
+def _told(finding: Mapping[str, Any]) -> Standing:
+    known: Mapping[Any, Literal["MINOR", "MAJOR", "INVALID"]] = {"MINOR": "MINOR", "INVALID": "INVALID"}
+    source, message, since = (str(finding.get(key, "")) for key in ("source", "message", "since"))
+    return Standing(known.get(finding.get("severity"), "MAJOR"), source, message, since)
+
+
+# Instruments ----------------------------------------------------------------------------------------------------------
+
+
+def instruments(
+    reader: Reader, loaded: LoadedConfig | None, status: Mapping[str, Any] | None
+) -> tuple[Instrument, ...]:
+    """Return the instruments of which something is known, in their order."""
+    if status is not None and "upkeep" in status:
+        known = status["upkeep"]
+    else:
+        known = [] if loaded is None else as_last_known(reader, loaded.rig)
+    return tuple(
+        Instrument(
+            name=entry["device"],
+            says=said_of(entry),
+            wrong=wrong_with(entry),
+            held=any(objection["holds"] for objection in entry.get("objections", ())),
+        )
+        for entry in known
+    )
+
+
+# The log --------------------------------------------------------------------------------------------------------------
+
+
+SAID = {
+    Event.LOOK: "meters read, prepared and looked at before it is decided",
+    Event.PROPOSE: "decided",
+    Event.ARM: "meters read, control begins",
+    Event.RUN: "set, settling",
+    Event.MEASURE: "measured",
+    Event.AWAIT: "its outcome is awaited",
+    Event.RECORD: "recorded",
+    Event.FAIL: "failed",
+    Event.ABANDON: "abandoned",
+    Event.LOSE: "lost: the process died in mid-trial",
+    Event.INGEST: "done by hand",
+    Event.INGEST_FAILED: "done by hand, without an outcome",
+}
+
+
+def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[Entry, ...]:
+    """Return the last so many lines, of one trial or of all, the newest first; alarms are never crowded out."""
+    alarms = [_alarm(alarm) for alarm in glance.alarms(most // 2, trial)]
+    acts = [_act(act) for act in glance.acts(most // 3)] if trial is None else []
+    doses = [_dose(dose) for dose in glance.doses(most // 3, trial)]
+    steps = [_step(event) for event in glance.events(most // 3, trial)]
+    return tuple(sorted((*alarms, *acts, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
+
+
+def _alarm(alarm: AlarmRow) -> Entry:
+    seen = f" (acknowledged by {alarm.acknowledged})" if alarm.acknowledged else ""
+    mark = {"stands": alarm.action, "over": "over", "once": ""}[alarm.state]
+    number, text = 0 if alarm.acknowledged else alarm.alarm, f"{alarm.message}{f' ({mark})' if mark else ''}{seen}"
+    return Entry(alarm.utc, alarm.trial, "alarm", alarm.severity.name, alarm.source, text, number)
+
+
+def _act(act: ActRow) -> Entry:
+    text = " ".join(word for word in (act.verb, act.argument) if word)
+    return Entry(act.utc, None, "act", "", act.who, "; ".join(part for part in (text, act.why, act.outcome) if part))
+
+
+def _dose(dose: DoseRow) -> Entry:
+    given = "" if dose.dispensed_ml is None else f", gave {dose.dispensed_ml:.4g} mL"
+    text = f"{dose.volume_ml:.4g} mL asked for{given}" + (f"; {dose.note}" if dose.note else "")
+    severity = "MAJOR" if dose.state == "UNKNOWN" else ""
+    return Entry(dose.utc, dose.trial, "dose", severity, dose.actuator, text)
+
+
+def _step(event: EventRow) -> Entry:
+    text = SAID.get(event.event, str(event.event).lower()) + (f": {event.detail}" if event.detail else "")
+    return Entry(event.utc, event.trial, "step", "", "trial", text)

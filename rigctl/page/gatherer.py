@@ -8,10 +8,14 @@ the model is worked out by a process of its own, and shown when it is there.
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,12 +25,14 @@ from typing import Any, Protocol
 import structlog
 
 from rigctl.campaign import control
+from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.campaign.journal.look import Stamp, file_number, looking, stamp
-from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.lock import campaign_here
-from rigctl.config.load import LoadedConfig
 from rigctl.errors import RigctlError, UsageError
-from rigctl.page.campaign import Configured
+from rigctl.page.campaign import Configured, configured
+from rigctl.page.facts import gather
+from rigctl.page.render import page, sections
+from rigctl.page.shown import Facts, Study
 
 PERIOD_S = 1.0
 """Wall seconds between two looks at least."""
@@ -40,37 +46,10 @@ SECRET = f"secret{secrets.token_hex(16)}"
 """Stands in the sections for those who may act, until it is known who reads them; nobody outside can write it."""
 
 
-class Views(Protocol):
-    """Makes what is shown."""
-
-    def gather(
-        self,
-        reader: Reader,
-        loaded: LoadedConfig | None,
-        status: Mapping[str, Any] | None,
-        now: datetime,
-        *,
-        before: Any,
-        log_of: int | None = None,
-        alive: bool | None = None,
-    ) -> Any: ...
-
-    def charged(self, facts: Any) -> int:
-        """Return how many trials are over."""
-
-    def page(self, facts: Any, study: Any, *, acting: str | None) -> str: ...
-
-    def sections(self, facts: Any, study: Any, *, acting: str | None) -> Mapping[str, str]: ...
-
-    def series(self, facts: Any) -> Mapping[str, Any]: ...
-
-    def asset(self, name: str) -> tuple[bytes, str]: ...
-
-
 class Scholar(Protocol):
     """Works out what needs the model."""
 
-    def studies(self) -> AsyncIterator[Any]:
+    def studies(self) -> AsyncIterator[Study]:
         """Yield it once there is something to show, and again with what takes longer; nothing if it cannot be had."""
 
     async def close(self) -> None: ...
@@ -81,9 +60,9 @@ class Shown:
     """Holds what is shown now."""
 
     version: int
-    facts: Any = None
+    facts: Facts | None = None
     """None: there is nothing to be shown yet; `trouble` says why."""
-    study: Any = None
+    study: Study | None = None
     trouble: str = ""
     file: int = 0
     """Which file the journal is."""
@@ -104,9 +83,10 @@ class Gatherer:
     """Keeps what is shown up to date while somebody looks; mutable, used in the event loop only."""
 
     directory: Path
-    views: Views
     scholar: Scholar
     clock: Callable[[], float] = time.monotonic
+    gather: Callable[..., Facts] = gather
+    sections: Callable[..., Mapping[str, str]] = sections
     shown: Shown = field(default_factory=lambda: Shown(0, trouble="Nothing was looked at yet."))
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is something new to be shown; a new one takes its place."""
@@ -195,13 +175,13 @@ class Gatherer:
             trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not concerned."
             return Shown(before.version, trouble=trouble, file=file)
 
-    def _facts(self, status: Mapping[str, Any] | None, before: Any, log_of: int | None = None) -> Any:
+    def _facts(self, status: Mapping[str, Any] | None, before: Facts | None, log_of: int | None = None) -> Facts:
         with looking(self.directory) as reader:
             loaded = self._configured.of(reader.campaign(), self.directory)
             self._corrected = reader.people.last_correction()
             alive = campaign_here(self.directory) is not None
             now = datetime.now(UTC)
-            return self.views.gather(reader, loaded, status, now, before=before, log_of=log_of, alive=alive)
+            return self.gather(reader, loaded, status, now, before=before, log_of=log_of, alive=alive)
 
     async def page_of(self, trial: int, *, acting: bool) -> str:
         """Return the page with the log of one trial.
@@ -213,13 +193,13 @@ class Gatherer:
         def made() -> str:
             shown, status = self.shown, None if self._seen is None else self._seen[1]
             facts = self._facts(status, shown.facts, trial)
-            return self.views.page(facts, shown.study, acting=SECRET if acting else None)
+            return page(facts, shown.study, acting=SECRET if acting else None)
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, made)
 
-    def _rendered(self, facts: Any, study: Any, before: Shown, file: int) -> Shown:
-        readers = self.views.sections(facts, study, acting=None)
-        actors = self.views.sections(facts, study, acting=SECRET)
+    def _rendered(self, facts: Facts, study: Study | None, before: Shown, file: int) -> Shown:
+        readers = self.sections(facts, study, acting=None)
+        actors = self.sections(facts, study, acting=SECRET)
         version = before.version + 1
         since = {
             name: before.since[name]
@@ -241,7 +221,7 @@ class Gatherer:
         shown = self.shown
         if shown.facts is None or (self._studying is not None and not self._studying.done()):
             return
-        state = shown.file, self.views.charged(shown.facts), self._corrected
+        state = shown.file, shown.facts.charged, self._corrected
         if state == self._studied or self.clock() < self._rested_until_s:
             return
         self._studied = state
@@ -253,7 +233,7 @@ class Gatherer:
             await self._show_study(study, file)
         self._rested_until_s = self.clock() + (self.clock() - began_s)
 
-    async def _show_study(self, study: Any, file: int) -> None:
+    async def _show_study(self, study: Study, file: int) -> None:
         async with self._lock:
             shown = self.shown
             if shown.facts is None or shown.file != file:
@@ -263,3 +243,81 @@ class Gatherer:
                 self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))
             except Exception:  # noqa: BLE001 - the page goes on with what it showed before
                 structlog.get_logger("rigctl.page").error("what the model says cannot be shown", exc_info=True)
+
+
+# What needs the model, in a process of its own ------------------------------------------------------------------------
+# It reads the journal by itself, so that nothing but the answer passes between them. It gives way to everything else on
+# the machine, and ends with the server.
+
+
+POLITE = 15
+"""How far it steps back behind other processes; see nice(2)."""
+
+
+class ProcessScholar:
+    """Starts the process when it is first asked; one that has ended is replaced the next time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pool: ProcessPoolExecutor | None = None
+
+    async def studies(self) -> AsyncIterator[Study]:
+        """Yield what the model says now, then that with what would change the choice; what cannot be had is logged."""
+        if self._pool is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_settle)
+        loop, pool = asyncio.get_running_loop(), self._pool
+        try:
+            found = await loop.run_in_executor(pool, studied_now, self._directory)
+            yield found
+            if found.decision:
+                yield await loop.run_in_executor(pool, flipped_now, self._directory, found)
+        except (RigctlError, BrokenProcessPool) as error:
+            log = structlog.get_logger("rigctl.page")
+            log.warning("what the model says is not shown", error=f"{type(error).__name__}: {error}")
+        except Exception:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
+            structlog.get_logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
+        else:
+            return
+        await self.close()
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            for process in list((pool._processes or {}).values()):  # noqa: SLF001 - it may be in the middle of a study
+                process.terminate()
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+
+
+def studied_now(directory: Path) -> Study:
+    """Return what the model says of the journal in this directory; in the process of its own."""
+    from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
+
+    with looking(directory) as reader:  # and no longer than it takes to read
+        loaded = configured(reader.campaign(), directory)
+        history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+        state, known = reader.policy_state() or {}, past(reader, loaded)
+    return study_of(loaded, history, state, known)
+
+
+def flipped_now(directory: Path, found: Study) -> Study:
+    """Return a study with what would have changed the last choice; in the process of its own."""
+    from rigctl.page.study import past, with_flips  # noqa: PLC0415 - as above
+
+    with looking(directory) as reader:
+        loaded = configured(reader.campaign(), directory)
+        known = past(reader, loaded)
+    return with_flips(found, loaded, known)
+
+
+def _settle() -> None:
+    keep_to_one_thread()
+    os.nice(POLITE)
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rigctl.errors import RigctlError
 from rigctl.files import whole
-from rigctl.page import assets
-from rigctl.page.report_figures import Drawn
+from rigctl.page.render import asset
+from rigctl.page.report import Drawn
 from rigctl.page.svg import WIDE
 from rigctl.printable import cell
 
@@ -80,7 +80,7 @@ def standalone(one: Drawn, style: str) -> str:
 
 def standalone_style() -> str:
     """Return the page's rules for drawings; colours stand in the place of variables, which few readers of SVG know."""
-    text = re.sub(r"/\*.*?\*/", "", assets.read("page.css")[0].decode(), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", asset("page.css")[0].decode(), flags=re.DOTALL)
     colours: Mapping[str, str] = dict(re.findall(r"(--[\w-]+): ?([^;]+);", text.split("}")[0]))
     rules = (
         f"{selector.strip()} {{ {body.strip()} }}"

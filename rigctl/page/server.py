@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,13 +21,19 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from rigctl.errors import RigctlError
-from rigctl.page.acting import Desk
-from rigctl.page.awaited import Judge
-from rigctl.page.door import Door, Refused
-from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown, Views
-from rigctl.page.live import Events
-from rigctl.page.plain import plain_page
-from rigctl.page.sessions import Session
+from rigctl.page.access import Session
+from rigctl.page.acting import Desk, Judge
+from rigctl.page.door import Door, Refused, plain_page
+from rigctl.page.figures import series
+from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown
+from rigctl.page.render import asset, page
+from rigctl.page.shown import Facts
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from rigctl.page.gatherer import Gatherer, Shown
+
 
 READERS = 100
 """Readers of events at a time."""
@@ -50,7 +57,6 @@ class Server:
     """Answers requests; mutable, used in the event loop only."""
 
     options: Options
-    views: Views
     gatherer: Gatherer
     desk: Desk
     name: str = field(default_factory=lambda: secrets.token_hex(4))
@@ -70,16 +76,16 @@ class Server:
         if trial.isdecimal() and len(trial) < 10:
             page = await self.gatherer.page_of(int(trial), acting=session is not None)
         else:
-            page = await self._page(shown, acting=session is not None)
+            page = await self._page(shown, shown.facts, acting=session is not None)
         return HTMLResponse(page if session is None else page.replace(SECRET, session.secret))
 
-    async def _page(self, shown: Shown, *, acting: bool) -> str:
+    async def _page(self, shown: Shown, facts: Facts, *, acting: bool) -> str:
         """Return the page for one who may act, or not; readers of the same version share it."""
-        version, page = self._pages.get(acting, (-1, ""))
+        version, html = self._pages.get(acting, (-1, ""))
         if version != shown.version:
-            page = await asyncio.to_thread(self.views.page, shown.facts, shown.study, acting=SECRET if acting else None)
-            self._pages[acting] = shown.version, page
-        return page
+            html = await asyncio.to_thread(page, facts, shown.study, acting=SECRET if acting else None)
+            self._pages[acting] = shown.version, html
+        return html
 
     async def events(self, request: Request) -> Response:
         """Send what changes, until the reader goes away."""
@@ -103,14 +109,14 @@ class Server:
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"ETag": tag})
         if self._series[0] != shown.version:
-            self._series = shown.version, await asyncio.to_thread(_json, self.views.series(shown.facts))
+            self._series = shown.version, await asyncio.to_thread(_json, series(shown.facts))
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
         return Response(self._series[1], media_type="application/json", headers=headers)
 
     async def asset(self, request: Request) -> Response:
         """Return a file that the page needs; kept by browsers for good where its hash is asked for."""
         try:
-            body, kind = self.views.asset(request.path_params["name"])
+            body, kind = asset(request.path_params["name"])
         except RigctlError:
             return PlainTextResponse("There is no such file.\n", 404)
         digest = hashlib.sha256(body).hexdigest()
@@ -156,10 +162,10 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return bytes(JSONResponse(value).body)
 
 
-def application(options: Options, views: Views, scholar: Scholar, judge: Judge | None = None) -> Door:
+def application(options: Options, scholar: Scholar, judge: Judge | None = None) -> Door:
     """Return the page's server."""
     desk = Desk(options.directory, judge)
-    server = Server(options, views, Gatherer(options.directory, views, scholar), desk)
+    server = Server(options, Gatherer(options.directory, scholar), desk)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -203,3 +209,89 @@ async def _missing(request: Request, error: Exception) -> Response:
 def _up(request: Request) -> str:
     """Return where the campaign's page is from a request's path."""
     return "../" * (request.url.path.count("/") - 1) or "./"
+
+
+# Events ---------------------------------------------------------------------------------------------------------------
+# Server-Sent Events, as in the HTML standard. A reader is sent what is new since it was last sent something, so nothing
+# is kept for it: one that reads slowly misses what lay between, and one that does not read at all is dropped.
+
+
+HEARTBEAT_S = 15.0
+"""Wall seconds without news after which a reader is sent a sign of life."""
+SLOW_S = 20.0
+"""A reader that takes longer for a message is dropped."""
+AGAIN_MS = 3000
+"""After so long a browser connects anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """An ASGI application that goes on until its reader goes away."""
+
+    gatherer: Gatherer
+    told: Callable[[Shown, int], Mapping[str, str]]
+    """The sections, for this reader, that are new since a version."""
+    server: str
+    """Names this process: versions of another one mean nothing."""
+    last: str
+    """The last event that the reader has seen, as it says; empty: none."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        self.gatherer.begin_reading()
+        telling = asyncio.create_task(self._tell(send), name="events")
+        leaving = asyncio.create_task(_left(receive), name="reader leaves")
+        try:
+            await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.gatherer.end_reading()
+            for task in (telling, leaving):
+                task.cancel()
+            await asyncio.wait([telling, leaving])
+        if not telling.cancelled():
+            with suppress(TimeoutError, OSError):
+                telling.result()
+
+    async def _tell(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
+        await _sent(send, {"type": "http.response.start", "status": 200, "headers": headers})
+        await _sent(send, _body(f"retry: {AGAIN_MS}\n\n"))
+        version, file = self._known(), self.gatherer.shown.file
+        while True:
+            news, shown = self.gatherer.news, self.gatherer.shown
+            if shown.facts is None or shown.file != file:  # another campaign's journal, or none
+                await _sent(send, _body(event("reload", {})))
+                return
+            sections = self.told(shown, version)
+            version = shown.version
+            if sections:
+                await _sent(send, _body(event("sections", sections, f"{self.server}-{version}")))
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await news.wait()
+            except TimeoutError:
+                await _sent(send, _body(": still here\n\n"))
+
+    def _known(self) -> int:
+        server, _, version = self.last.partition("-")
+        return int(version) if server == self.server and version.isdecimal() else 0
+
+
+def event(name: str, data: Mapping[str, Any], number: str = "") -> str:
+    """Return one event as it is sent; JSON has no line break in it."""
+    head = f"id: {number}\n" if number else ""
+    return f"{head}event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _body(text: str) -> Message:
+    return {"type": "http.response.body", "body": text.encode(), "more_body": True}
+
+
+async def _sent(send: Send, message: Message) -> None:
+    async with asyncio.timeout(SLOW_S):
+        await send(message)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

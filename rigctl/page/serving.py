@@ -18,13 +18,13 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rigctl.errors import UsageError, reason
-from rigctl.page.awaited import Judge
+from rigctl.page.access import TokenFile
+from rigctl.page.acting import Judge
 from rigctl.page.door import LOOPBACK, is_loopback
 from rigctl.page.server import READERS, Options, application
-from rigctl.page.tokens import TokenFile
 
 if TYPE_CHECKING:
-    from rigctl.page.gatherer import Scholar, Views
+    from rigctl.page.gatherer import Scholar
 
 PORT = 8765
 HEADERS_S = 10.0
@@ -166,10 +166,10 @@ class Protocol(H11Protocol):
             self._late = None
 
 
-def server_of(place: Place, views: Views, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
+def server_of(place: Place, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
     """Return the server, with limits on what a stranger may take of it."""
     config = uvicorn.Config(
-        application(place.options, views, scholar, judge),
+        application(place.options, scholar, judge),
         http=Protocol,
         ws="none",
         lifespan="on",

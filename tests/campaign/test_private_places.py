@@ -19,8 +19,8 @@ from rigctl.campaign.lock import FILE_NAME, Writer, state_lock
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.safe import safe_first
 from rigctl.errors import JournalUnwritable, RigctlError, UsageError
-from rigctl.page import audit
-from rigctl.page.tokens import TokenFile
+from rigctl.page import access
+from rigctl.page.access import TokenFile
 from rigctl.rig.values import SafeReport
 from tests.forked import run
 from tests.page.conftest import unpacked
@@ -142,7 +142,7 @@ def test_fault_86_every_file_of_ours_replaces_a_link_instead_of_following_it(tmp
         TokenFile(state).create("Anna", by="a test")
     (state / "tokens.lock").unlink()
     TokenFile(state).create("Anna", by="a test")
-    audit.keep(state, "denied", "somebody", "the page", "wrong token")
+    access.keep(state, "denied", "somebody", "the page", "wrong token")
     asyncio.run(listened(state))
     assert {v.read_text(encoding="utf-8") for v in victims.values()} == {"precious"}
     assert {v.stat().st_mode & 0o777 for v in victims.values()} == {0o644}

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rigctl.console import cli, serving
-from rigctl.page.tokens import TokenFile
+from rigctl.page.access import TokenFile
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from rigctl.notify.delivery import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
+from rigctl.notify.gathering import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
 from rigctl.notify.texts import Message
 
 

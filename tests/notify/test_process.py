@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rigctl.errors import UsageError
-from rigctl.notify.delivery import HANGS_S, WORRYING_S
+from rigctl.notify.gathering import HANGS_S, WORRYING_S
 from rigctl.notify.process import AGAIN_S, STUCK, Notifier
 from rigctl.notify.services import NotSent, Service
 from rigctl.notify.setup import Setup, Shelved

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from rigctl.page.figures import series
 from rigctl.page.gatherer import Gatherer
-from rigctl.page.views import PageViews
 from tests.page.big_journal import lengthen
 from tests.page.served import NoScholar
 
@@ -31,8 +31,7 @@ READERS = 50
 
 def first(directory: Path) -> None:
     """Time the first view of a server that has just started, an update when nothing changed, and one after a trial."""
-    views = PageViews()
-    gatherer = Gatherer(directory, views, NoScholar())
+    gatherer = Gatherer(directory, NoScholar())
 
     def timed(what, work):
         began, cpu = time.monotonic(), time.process_time()
@@ -42,7 +41,7 @@ def first(directory: Path) -> None:
 
     def view():
         shown = asyncio.run(gatherer.fresh())
-        return views.page(shown.facts, shown.study, acting=None)
+        return page(shown.facts, shown.study, acting=None)
 
     page = timed("first view", view)
     print(f"page: {len(page.encode())} bytes")
@@ -52,10 +51,10 @@ def first(directory: Path) -> None:
 
     for number in range(6):
         if number == 3:
-            lengthen(directory, gatherer.views.charged(gatherer.shown.facts) + 1)
+            lengthen(directory, gatherer.shown.facts.charged + 1)
         gatherer._lock, gatherer._seen_s, gatherer._took_s = asyncio.Lock(), float("-inf"), 0.0
         timed(f"update {number + 1}{', with another trial' if number == 3 else ''}", update)
-    timed("series", lambda: json.dumps(views.series(gatherer.shown.facts)))
+    timed("series", lambda: json.dumps(series(gatherer.shown.facts)))
     sections = timed("sections for those who may act", lambda: gatherer.shown.for_actors)
     assert sections["now"]
 

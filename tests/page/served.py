@@ -13,9 +13,8 @@ from starlette.testclient import TestClient
 from rigctl.campaign import control
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import UsageError
+from rigctl.page.access import TokenFile
 from rigctl.page.server import Options, application
-from rigctl.page.tokens import TokenFile
-from rigctl.page.views import PageViews
 
 BASE = "http://127.0.0.1:8765"
 HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "rig.example"})
@@ -84,7 +83,7 @@ def copied(finished, to):
 @contextmanager
 def asking(directory, base=BASE, judge=None, **options):
     """Give a client of the page of this state directory."""
-    app = application(Options(directory, HOSTS, **options), PageViews(), NoScholar(), judge)
+    app = application(Options(directory, HOSTS, **options), NoScholar(), judge)
     with TestClient(app, base_url=base, follow_redirects=False) as client:
         client.door = app
         yield client

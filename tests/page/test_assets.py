@@ -6,30 +6,30 @@ from hashlib import sha256
 import pytest
 
 from rigctl.errors import RigctlError
-from rigctl.page import assets
+from rigctl.page import render
 
 
-@pytest.mark.parametrize("name", assets.MEDIA)
+@pytest.mark.parametrize("name", render.MEDIA)
 def test_every_file_is_there(name):
     """Each file that may be asked for is in the package, says what it is, and asks for nothing from elsewhere."""
-    data, media = assets.read(name)
+    data, media = render.asset(name)
     assert data
-    assert media == assets.MEDIA[name]
-    if name not in assets.VENDORED and name != "icon.svg":
+    assert media == render.MEDIA[name]
+    if name not in render.VENDORED and name != "icon.svg":
         assert re.findall(rb"[a-z]+://|url\(|@import|\W//\w", data) == []
 
 
 def test_vendored_files_are_those_that_were_checked(monkeypatch):
     """A file that others wrote is refused if a byte of it has changed."""
-    data, _ = assets.read("uPlot.iife.min.js")
-    assert sha256(data).hexdigest() == assets.VENDORED["uPlot.iife.min.js"]
-    monkeypatch.setattr(assets, "VENDORED", {"uPlot.iife.min.js": sha256(data + b" ").hexdigest()})
+    data, _ = render.asset("uPlot.iife.min.js")
+    assert sha256(data).hexdigest() == render.VENDORED["uPlot.iife.min.js"]
+    monkeypatch.setattr(render, "VENDORED", {"uPlot.iife.min.js": sha256(data + b" ").hexdigest()})
     with pytest.raises(RigctlError, match="not the file that was checked"):
-        assets.read("uPlot.iife.min.js")
+        render.asset("uPlot.iife.min.js")
 
 
 @pytest.mark.parametrize("name", ["", "../facts.py", "page.html", "x" * 500])
 def test_nothing_else_is_given_away(name):
     """What is not on the list is not read."""
-    with pytest.raises(assets.UnknownAsset, match="no such file"):
-        assets.read(name)
+    with pytest.raises(render.UnknownAsset, match="no such file"):
+        render.asset(name)

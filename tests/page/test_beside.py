@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import pytest
 
-from rigctl.page.tokens import TokenFile
+from rigctl.page.access import TokenFile
 from tests.forked import Forked, run
 from tests.simulated import keep_clear, start_sim
 from tests.system.stack import Stack, greenhouse, rows, wait_until

@@ -7,7 +7,7 @@ from hypothesis.extra.numpy import arrays
 
 from rigctl.campaign.journal.glance import CourseRow
 from rigctl.campaign.trial import State
-from rigctl.page.course import Tracks, runs, thinned
+from rigctl.page.figures import Tracks, runs, thinned
 
 
 def row(trial, outcome=1.0, cost=500_000, names=("a",), state=State.RECORDED):

@@ -5,12 +5,12 @@ import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from rigctl.page.gatherer import PERIOD_S, SHARE, STILL_S, Gatherer
-from rigctl.page.scholar import ProcessScholar
+from rigctl.page.gatherer import PERIOD_S, SHARE, STILL_S, Gatherer, ProcessScholar
 from tests.page.served import copied
 
 
@@ -29,7 +29,7 @@ class Clock:
 
 
 class Counting:
-    """Views that count what they are asked, and show that."""
+    """Stands in for what gathers and draws: counts what it is asked, and shows that."""
 
     def __init__(self):
         self.gathered = 0
@@ -43,13 +43,11 @@ class Counting:
         self.clock.now_s += self.takes_s
         if self.wrong:
             raise self.wrong
-        return {"gathered": self.gathered, "budget": reader.campaign().budget}
-
-    def charged(self, facts):
-        return self.trials
+        budget = reader.campaign().budget
+        return SimpleNamespace(gathered=self.gathered, budget=budget, charged=self.trials)
 
     def sections(self, facts, study, *, acting):
-        return {"now": f"{facts['gathered']} {acting}", "same": "always", "model": str(study)}
+        return {"now": f"{facts.gathered} {acting}", "same": "always", "model": str(study)}
 
 
 class Studying:
@@ -70,7 +68,7 @@ class Studying:
 
 
 def gatherer_of(state, views, takes_s=0.0):
-    return Gatherer(state, views, Studying(views.clock, takes_s), views.clock)
+    return Gatherer(state, Studying(views.clock, takes_s), views.clock, views.gather, views.sections)
 
 
 def write(state):
@@ -109,7 +107,7 @@ async def test_without_news_nothing_is_gathered_for_a_while(state):
     assert views.gathered == 2
     write(state)
     views.clock.now_s += PERIOD_S + 0.1
-    assert (await gatherer.fresh()).facts["gathered"] == 3
+    assert (await gatherer.fresh()).facts.gathered == 3
     await gatherer.close()
 
 
@@ -193,7 +191,7 @@ class Longwinded(Studying):
 async def test_advice_does_not_wait_for_what_would_change_the_choice(state):
     """That decides forty times again: on a busy machine a minute."""
     gatherer = gatherer_of(state, Counting())
-    gatherer.scholar = Longwinded(gatherer.views.clock)
+    gatherer.scholar = Longwinded(gatherer.clock)
     await gatherer.fresh()
     news = gatherer.news
     if gatherer.shown.study is None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.page import assets
+from rigctl.page import render
 from rigctl.page.render import page, sections, series
 from rigctl.page.shown import Course
 from rigctl.page.study import study
@@ -36,7 +36,7 @@ def test_the_first_view_stays_light(large):
     """With every drawing as full as it gets, the first view still is below 150 kB."""
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "icon.svg")
     html = page(*large, acting="t" * 43)
-    assert len(html.encode()) + sum(len(assets.read(n)[0]) for n in names) <= FIRST_VIEW
+    assert len(html.encode()) + sum(len(render.asset(n)[0]) for n in names) <= FIRST_VIEW
     assert f"Trial {large[0].trial.trial}" in html
 
 

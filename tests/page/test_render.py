@@ -6,10 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 from rigctl.campaign.journal import open_reader
-from rigctl.page import assets
+from rigctl.page import render
 from rigctl.page.facts import gather
-from rigctl.page.render import page, sections, series
-from rigctl.page.sections import SECTIONS
+from rigctl.page.render import SECTIONS, page, sections, series
 from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -70,7 +69,7 @@ def test_the_whole_page_is_in_order(shown):
     assert not [a for a in found.addresses if "//" in a or a.startswith("/")]
     assert found.styles == []
     named = {a.removeprefix("assets/").partition("?")[0] for a in found.addresses if a.startswith("assets/")}
-    assert named <= set(assets.MEDIA)
+    assert named <= set(render.MEDIA)
 
 
 def test_every_section_shows_something(shown):
@@ -92,7 +91,7 @@ def test_sections_are_those_of_the_page(shown):
 def test_the_first_view_is_light(shown):
     """HTML, style, script and library together stay below 150 kB."""
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "icon.svg")
-    total = len(page(*shown, acting="t" * 43).encode()) + sum(len(assets.read(n)[0]) for n in names)
+    total = len(page(*shown, acting="t" * 43).encode()) + sum(len(render.asset(n)[0]) for n in names)
     assert total <= FIRST_VIEW
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from rigctl.errors import RigctlError
 from rigctl.page import report_files
-from rigctl.page.report import document, report
-from rigctl.page.report_figures import Drawn, drawings
+from rigctl.page.report import Drawn, document, drawings, report
 from tests.full_disk import full_disk
 from tests.page.big_journal import lengthen
 from tests.page.conftest import NOON, told

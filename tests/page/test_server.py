@@ -232,7 +232,7 @@ def test_logging_out_ends_it(state, campaign):
 
 def test_a_revoked_token_ends_its_sessions(state, campaign):
     """Before the next act, not after it."""
-    from rigctl.page.tokens import TokenFile
+    from rigctl.page.access import TokenFile
 
     with asking(state) as client:
         csrf = log_in(client, token_for(state))

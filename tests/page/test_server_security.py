@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from rigctl.page.access import FIRST_S
 from rigctl.page.door import hostname, is_loopback
 from rigctl.page.server import Options
 from rigctl.page.serving import Place, check_place, names
-from rigctl.page.throttle import FIRST_S
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
 ALL = "0.0.0.0"  # noqa: S104 - nothing is bound here

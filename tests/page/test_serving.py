@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager
 import pytest
 
 from rigctl.errors import UsageError
-from rigctl.page import door, live, serving
+from rigctl.page import door, serving
+from rigctl.page import server as page_server
+from rigctl.page.access import TokenFile
 from rigctl.page.serving import Place, listening, server_of, url_of
-from rigctl.page.tokens import TokenFile
-from rigctl.page.views import PageViews
 from tests.page.served import NoScholar, copied
 
 WITHIN_S = 60.0
@@ -32,7 +32,7 @@ def state(finished, tmp_path):
 def served(state, **options):
     """Serve a state directory at a free port; gives the port."""
     place = Place(state, port=0, **options)
-    listener, server = listening(place), server_of(place, PageViews(), NoScholar())
+    listener, server = listening(place), server_of(place, NoScholar())
     thread = threading.Thread(target=serving.serve, args=[server, listener])
     thread.start()
     try:
@@ -126,8 +126,8 @@ def test_too_many_readers_are_sent_away(state):
 
 def test_a_reader_that_does_not_read_is_dropped(state, monkeypatch):
     """What it is sent does not pile up; others go on."""
-    monkeypatch.setattr(live, "SLOW_S", 0.2)
-    monkeypatch.setattr(live, "event", lambda *_: "x" * 50_000_000)
+    monkeypatch.setattr(page_server, "SLOW_S", 0.2)
+    monkeypatch.setattr(page_server, "event", lambda *_: "x" * 50_000_000)
     with served(state) as port, closing(socket.socket()) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", port))

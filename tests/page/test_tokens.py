@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from rigctl.errors import RigctlError, UsageError
-from rigctl.page.throttle import FIRST_S, LONGEST_S, Throttle
-from rigctl.page.tokens import TokenFile, listed
+from rigctl.page.access import FIRST_S, LONGEST_S, Throttle, TokenFile, listed
 
 
 def test_a_token_is_told_once_and_kept_as_a_hash(tmp_path):
