@@ -83,7 +83,7 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     for act in journal.read.people.acts():
         if act.at_s >= begun_s and act.verb == BY_HAND and not act.argument.startswith("read "):
             return f"{act.who} has done by hand since it was looked at: {act.argument}"
-    age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.valid_for_s
+    age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.counts_for_s
     if age_s > most_s:
         unknown = "the computer was started anew since, and nobody knows how old what was read is"
         return (
@@ -410,7 +410,7 @@ class TrialRun:
         await self.journal.call(lambda j: j.run(number, states))
         now_s = self.clock.now_s()
         settled_s = now_s + timing.settle_s
-        until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
+        until_s = {"settle": settled_s, "measure": settled_s + timing.measure.for_s}
         self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
         await self._settle(settled_s)
         measurements = await self._measured(number)
@@ -421,7 +421,7 @@ class TrialRun:
 
     async def _settle(self, settled_s: float) -> None:
         """Let rig time pass; read meanwhile what is due of earlier trials, if that does not keep this one waiting."""
-        takes_s = self.spec.rig.timing.measure.duration_s
+        takes_s = self.spec.rig.timing.measure.for_s
         while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
             await rest(self.clock, max(0.0, due_s - self.clock.now_s()))
             await self.awaiting.look()

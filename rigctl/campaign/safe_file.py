@@ -317,7 +317,7 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
         variables=(),
         outcome_sensor="",
         outcome_name="",
-        timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
+        timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
         meters=(),
         limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
         dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},

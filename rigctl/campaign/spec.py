@@ -140,7 +140,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
 def _timing(timing: TrialTiming) -> Mapping[str, Any]:
     """Return what happens in a trial; the look as one value, so that one that comes or goes is noticed."""
     look = timing.look
-    told = None if look is None else [look.after_s, look.window.duration_s, look.window.every_s]
+    told = None if look is None else [look.after_s, look.for_s, look.every_s]
     return {**fields_of(timing), "look": told}
 
 

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 from rigctl.config.build_problem import COLUMNS
 from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
 from rigctl.config.fields import NAME
-from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, SCALES, VOLUME, Units
+from rigctl.config.units import SCALES, Units
 from rigctl.config.wording import name_meant
+from rigctl.kinds import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
 _SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 
 from rigctl.config.findings import Context
 from rigctl.config.forecast import forecast
-from rigctl.config.units import Kind
 from rigctl.config.wording import lasting
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
+from rigctl.kinds import Kind
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, Rate, Tariff, gaps, hours_of_week, instant
 from rigctl.rig.spec import RigSpec

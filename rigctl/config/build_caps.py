@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
-
 from rigctl.config.build_doses import astray
 from rigctl.config.findings import Context
-from rigctl.config.schema import LimitSection, TankSection
-from rigctl.config.units import VOLUME
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
-from rigctl.rig.spec import CapSpec, RigSpec
+from rigctl.rig.spec import Caps, CapSpec, RigSpec, TankSpec
 
 SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
 """From the narrowest to the widest."""
@@ -20,23 +15,22 @@ SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
 
 def build_caps(context: Context) -> tuple[CapSpec, ...]:
     """Return the caps of pumps and tanks; a pump's own of 24 hours is with its limits."""
-    safety, caps = context.config.safety, []
-    for pump, section in safety.limits.items():
-        path: KeyPath = ("safety", "limits", pump)
-        given = _spans(context, path, section)
-        caps.append(CapSpec(pump, (pump,), given["per_hour"], None, given["per_trial"], given["per_campaign"]))
+    safety = context.config.safety
+    caps = [CapSpec(name=n, pumps=(n,), **_spans(own) | {"per_day_ml": None}) for n, own in safety.limits.items()]
     for tank, its in safety.tanks.items():
-        path = ("safety", "tanks", tank)
+        path: KeyPath = ("safety", "tanks", tank)
         _pumps(context, path, its)
-        given = _spans(context, path, its)
-        if not any(given.values()) and not context.findings.told_below(path):
+        if its == TankSpec(pumps=its.pumps) and not context.findings.told_below(path):
             context.findings.add(path, f"has no cap, must have one of {', '.join(SPANS)}")
-        spans = (given["per_hour"], given["per_day"], given["per_trial"], given["per_campaign"])
-        caps.append(CapSpec(tank, tuple(dict.fromkeys(its.pumps)), *spans))
-    return tuple(c for c in caps if c.windows or c.per_trial_ml is not None or c.per_campaign_ml is not None)
+        caps.append(CapSpec(name=tank, pumps=tuple(dict.fromkeys(its.pumps)), **_spans(its)))
+    return tuple(c for c in caps if any(most_ml is not None for most_ml in _spans(c).values()))
 
 
-def _pumps(context: Context, path: KeyPath, section: TankSection) -> None:
+def _spans(caps: Caps) -> dict[str, float | None]:
+    return {f"{span}_ml": getattr(caps, f"{span}_ml") for span in SPANS}
+
+
+def _pumps(context: Context, path: KeyPath, section: TankSpec) -> None:
     pumps = context.pumps - astray(context)
     for i, name in enumerate(section.pumps):
         at: KeyPath = (*path, "pumps", i)
@@ -44,16 +38,6 @@ def _pumps(context: Context, path: KeyPath, section: TankSection) -> None:
             context.findings.add(at, f'got "{name}", must be a pump{did_you_mean(name, sorted(pumps))}')
         if name in section.pumps[:i]:
             context.findings.add(at, f'got "{name}" a second time, must differ')
-
-
-def _spans(context: Context, path: KeyPath, section: LimitSection | TankSection) -> Mapping[str, float | None]:
-    """Return every cap, mL; a wider span may not have a smaller one, for it would never be reached."""
-    texts = {key: None if context.findings.told((*path, key)) else getattr(section, key) for key in SPANS}
-    given = {k: context.quantity((*path, k), text, VOLUME, None, or_nothing=False) for k, text in texts.items()}
-    for key, wider in pairwise([k for k in SPANS[1:] if given[k] is not None]):
-        if (given[key] or 0.0) > (given[wider] or 0.0):
-            context.findings.add((*path, key), f'got "{texts[key]}", must be at most {wider}: {texts[wider]}')
-    return given
 
 
 def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:

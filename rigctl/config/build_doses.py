@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rigctl.config.findings import Context
-from rigctl.config.schema import DosesSection, DosingSection, VariableSection
-from rigctl.config.units import DURATION, VOLUME
+from rigctl.config.schema import DosingSection, VariableSection
 from rigctl.errors import KeyPath
 from rigctl.rig.spec import DosingSpec, VolumeSpec
 
@@ -46,11 +45,11 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
         findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
     if tolerance <= 0:
         findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
-    treat_s = context.quantity((*path, "treat"), section.treat, DURATION, 0.0)
-    if treat_s and section.treatment is None:
-        findings.add((*path, "treat"), f'got "{section.treat}", but no treatment is named that it could be')
-    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment, partners, treat_s)
+    if section.treat and section.treatment is None:
+        got = findings.given((*path, "treat"))
+        findings.add((*path, "treat"), f'got "{got}", but no treatment is named that it could be')
+    mix_s, treat_s, most = section.mix, section.treat or 0.0, section.max_doses
+    return DosingSpec(section.sensor, effect, tolerance, mix_s, most, section.treatment, partners, treat_s)
 
 
 def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
@@ -62,22 +61,11 @@ def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
         path: KeyPath = ("variables", name, "doses")
         _reads_nothing(context, name, section)
         volumes[section.doses.pump] = VolumeSpec(
-            otherwise_ml(context, name, section.doses),
-            context.quantity((*path, "mix"), section.doses.mix, DURATION, 0.0),
+            section.doses.otherwise,
+            section.doses.mix,
             _partners(context, path, section.doses.pump, section.doses.with_),
         )
     return volumes
-
-
-def otherwise_ml(context: Context, name: str, section: DosesSection) -> float:
-    """Return what a pump gives while its variable is not controlled."""
-    try:
-        return context.units.quantity(section.otherwise, VOLUME)
-    except ValueError as error:
-        path: KeyPath = ("variables", name, "doses", "otherwise")
-        if not context.findings.told(path):
-            context.findings.add(path, str(error))
-        return 0.0
 
 
 def _reads_nothing(context: Context, name: str, section: VariableSection) -> None:

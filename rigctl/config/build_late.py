@@ -6,7 +6,6 @@ from typing import Final
 
 from rigctl.config.findings import Context
 from rigctl.config.sections import LateSection
-from rigctl.config.units import DURATION
 from rigctl.errors import KeyPath
 from rigctl.rig.spec import LateSpec
 
@@ -32,11 +31,11 @@ def build_late(context: Context) -> LateSpec | None:
         for key in (key for key in _OF_LATE if key in first.model_fields_set):
             findings.add(("outcome", key), "is only for an outcome that comes later: give by: hand, or `after`")
         return None
-    after_s = context.quantity(("outcome", "after"), first.after, DURATION, 0.0, or_nothing=False)
-    usual_s = WITHIN_S if by_hand else PATIENCE * after_s
-    within_s = context.quantity(("outcome", "within"), first.within, DURATION, usual_s, or_nothing=False)
-    if not by_hand and 0 < within_s <= after_s:
-        what = f'got "{first.within}", must be more than `after`, {first.after}: the sensor is tried again until then'
+    after_s = first.after or 0.0
+    within_s = first.within or (WITHIN_S if by_hand else PATIENCE * after_s)
+    if not by_hand and within_s <= after_s and not findings.told(("outcome", "after")):
+        within, after = (findings.given(("outcome", key)) for key in ("within", "after"))
+        what = f'got "{within}", must be more than `after`, {after}: the sensor is tried again until then'
         findings.add(("outcome", "within"), what)
     names = [section.name for _, section in context.outcomes if not by_hand or section.by == "hand"]
     return LateSpec(

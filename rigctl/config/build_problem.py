@@ -10,14 +10,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from rigctl.config.build_doses import otherwise_ml
 from rigctl.config.build_reference import build_reference
 from rigctl.config.findings import Context, unknown
 from rigctl.config.naturals import misplaced
 from rigctl.config.schema import OutcomeSection, VariableSection
 from rigctl.config.sections import DeclaredNatural, LearnedNatural
 from rigctl.config.shape import missing
-from rigctl.config.units import Kind
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
@@ -26,6 +24,7 @@ from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
+from rigctl.kinds import Kind
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
@@ -133,7 +132,7 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
     ranges = _Ranges(unit, bounds, alone)
     marginal: Marginal | None
     if section.doses is not None:
-        marginal = Empirical((share_of(otherwise_ml(context, name, section.doses), bounds),))
+        marginal = Empirical((share_of(section.doses.otherwise, bounds),))
     elif natural is None:
         context.findings.add((*path, "natural"), missing((*path, "natural")))
         return None

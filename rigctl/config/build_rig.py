@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -20,10 +20,9 @@ from rigctl.config.build_upkeep import build_care
 from rigctl.config.findings import Context, unknown
 from rigctl.config.roles import check_roles
 from rigctl.config.schema import DeviceSection, MeterSection, OutcomeSection, VariableSection
-from rigctl.config.sections import LookSection, MeasureSection, TrialSection
 from rigctl.config.shape import problems_of
-from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenPlugin, KeyPath
+from rigctl.kinds import ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
@@ -31,14 +30,10 @@ from rigctl.rig.spec import (
     DeviceSpec,
     DosingSpec,
     FollowSpec,
-    LookSpec,
     MeasureSpec,
     MeterSpec,
     OutcomeWiring,
-    PrepareStep,
     RigSpec,
-    StartsSpec,
-    Statistic,
     TrialTiming,
     VariableWiring,
 )
@@ -52,9 +47,7 @@ READ_BACK_SHARE: Final = 0.01
 FOLLOWS_TOLERANCES, FOLLOWS_SHARE = 3, 0.1
 """A controlled variable may be so many tolerances of its actuator from its setpoint, and at most such a share of its
 range, where nothing is declared."""
-USUALLY_VALID: Final = 10.0
-"""So many times as long as a look takes what was read is valid, where nothing is declared."""
-BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
+BY_HAND: Final = TrialTiming(0.0, MeasureSpec(0.0, 1.0))
 """Timing of a trial that a person does."""
 
 
@@ -72,9 +65,6 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     for name, variable in config.variables.items():
         if len(variable.actuators) > 1:
             check_pair(context, name, variable, dosing)
-    within = context.quantity(("safety", "safe_within"), config.safety.safe_within, DURATION, None, or_nothing=False)
-    lasting, path = config.safety.starts.good_after, ("safety", "starts", "good_after")
-    good_after_s = context.quantity(path, lasting, DURATION, 600.0, or_nothing=False)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -91,10 +81,10 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
-        safe_within_s=within,
+        safe_within_s=config.safety.safe_within,
         unanswered_doses=config.safety.unanswered_doses,
         caps=build_caps(context),
-        starts=StartsSpec(config.safety.starts.at_most, good_after_s),
+        starts=config.safety.starts,
         allowed=build_hours(context, ("allowed",), config.allowed),
         begins_s=build_begins(context),
         late=build_late(context) if wired else None,
@@ -107,7 +97,6 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
 def _device(context: Context, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
     path: KeyPath = ("devices", name)
     findings = context.findings
-    timeout_s = context.quantity((*path, "timeout"), section.timeout, DURATION, 1.0, or_nothing=False)
     if section.driver not in registry.drivers:
         findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
         return None
@@ -124,7 +113,7 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
         for below, what in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
             findings.add((*path, *below), what)
         return None
-    return DeviceSpec(name, section.driver, url, options, timeout_s)
+    return DeviceSpec(name, section.driver, url, options, section.timeout)
 
 
 def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:
@@ -275,59 +264,17 @@ def _follows(context: Context, name: str, section: VariableSection, least: float
 # trial and money --------------------------------------------------------------------------------------------------
 
 
-def _timing(context: Context, section: TrialSection | None, wired: bool) -> TrialTiming:
-    findings = context.findings
+def _timing(context: Context, section: TrialTiming | None, wired: bool) -> TrialTiming:
     if section is None:
         if wired:
-            findings.add(("trial",), "is missing, must say how long to settle and how to measure")
+            context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
         return BY_HAND
-
-    def duration_s(path: KeyPath, text: str) -> float:
-        return context.quantity(("trial", *path), text, DURATION, 1.0)
-
-    steps = []
     for i, step in enumerate(section.prepare):
         context.known(("trial", "prepare", i, "actuator"), step.actuator, ["devices"], "device: ")
-        value = step.value
-        if isinstance(value, str):
-            findings.add(("trial", "prepare", i, "value"), f'got "{value}", must be a number')
-            value = 0.0
-        steps.append(PrepareStep(step.actuator, value, duration_s(("prepare", i, "wait"), step.wait)))
-    window = section.measure
-    measure = _window(context, ("trial", "measure"), window, window.statistic)
-    if 0 < measure.every_s <= measure.duration_s and window.min_count > measure.duration_s / measure.every_s + 1:
-        room = measure.duration_s / measure.every_s
-        what = f"got {window.min_count}, but the window has room for {room:.0f} samples only"
-        findings.add(("trial", "measure", "min_count"), what)
-    measure = replace(measure, min_count=window.min_count)
-    look = None if section.look is None else _look(context, section.look, window.statistic)
-    return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure, look)
-
-
-def _window(
-    context: Context, path: KeyPath, section: MeasureSection | LookSection, statistic: Statistic
-) -> MeasureSpec:
-    """Return a window of samples; of each sensor one at least."""
-    window_s = context.quantity((*path, "for"), section.for_, DURATION, 1.0)
-    every_s = context.quantity((*path, "every"), section.every, DURATION, 1.0)
-    if every_s <= 0:
-        context.findings.add((*path, "every"), f'got "{section.every}", must be more than nothing')
-    elif every_s > window_s:
-        context.findings.add(
-            (*path, "every"), f'got "{section.every}", must be at most the window, for: {section.for_}'
-        )
-    return MeasureSpec(window_s, every_s, statistic, 1)
-
-
-def _look(context: Context, section: LookSection, statistic: Statistic) -> LookSpec:
-    path: KeyPath = ("trial", "look")
-    window = _window(context, path, section, statistic)
-    after_s = context.quantity((*path, "after"), section.after, DURATION, 0.0)
-    usual_s = USUALLY_VALID * (after_s + window.duration_s)
-    valid_s = context.quantity((*path, "valid_for"), section.valid_for, DURATION, usual_s, or_nothing=False)
-    if all(variable.doses is not None for variable in context.config.variables.values()):
-        context.findings.add(path, "no variable has a sensor that could be read before a trial: leave it out")
-    return LookSpec(after_s, window, valid_s)
+    if section.look is not None and all(v.doses is not None for v in context.config.variables.values()):
+        what = "no variable has a sensor that could be read before a trial: leave it out"
+        context.findings.add(("trial", "look"), what)
+    return section
 
 
 def _meters(context: Context) -> tuple[MeterSpec, ...]:
@@ -368,4 +315,5 @@ def _more_than_nothing(
     if kind not in units:
         context.findings.add(path, f"is only for energy and volume, not for {kind}")
         return None
-    return context.quantity(path, text, units[kind], None, or_nothing=False)
+    positive = dataclasses.replace(units[kind], positive=True)
+    return context.findings.attempt(path, None, positive.of, text, context.units)

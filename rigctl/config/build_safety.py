@@ -12,9 +12,9 @@ from rigctl.config.build_doses import astray, unserved
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import InterlockSection, LimitSection, OutcomeSection, VariableSection
-from rigctl.config.units import DURATION, VOLUME
 from rigctl.config.wording import shown
 from rigctl.errors import KeyPath, PluginError
+from rigctl.kinds import DURATION
 from rigctl.plugins import did_you_mean
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
@@ -48,10 +48,10 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, unit, wired)
         section = config.safety.limits.get(name, LimitSection())
-        per_dose, per_day = _caps(context, name, section)
+        _check_caps(context, name, section)
         allowed = build_hours(context, ("safety", "limits", name, "allowed"), section.allowed)
         slew = _slew(context, name, section, unit)
-        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day, allowed, slew)
+        limits[name] = ActuatorLimits(low, high, state, section.per_dose_ml, section.per_day_ml, allowed, slew)
     return limits
 
 
@@ -97,23 +97,15 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
     return context.findings.attempt(path, 0.0, context.units.to, given, unit or "1", f"off, or a value in {unit or 1}")
 
 
-def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
+def _check_caps(context: Context, name: str, section: LimitSection) -> None:
     path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.pumps - astray(context)
     if name not in context.pumps:
         _no_pump(context, path, section)
 
-    def cap_ml(key: str, text: str | None) -> float | None:
-        if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
+    for key, most_ml in (("per_dose", section.per_dose_ml), ("per_day", section.per_day_ml)):
+        if most_ml is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
             context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
-        return context.quantity((*path, key), text, VOLUME, None)
-
-    per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
-    if per_dose is not None and per_day is not None and per_dose > per_day:
-        context.findings.add(
-            (*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day: {section.per_day}'
-        )
-    return per_dose, per_day
 
 
 def _slew(context: Context, name: str, section: LimitSection, unit: str | None) -> Slew | None:
@@ -138,7 +130,7 @@ def _slew(context: Context, name: str, section: LimitSection, unit: str | None) 
 def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
     """Find caps of what is no pump."""
     for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
-        if getattr(section, key) is not None:
+        if getattr(section, f"{key}_ml") is not None:
             near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
             context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")
 
@@ -206,11 +198,10 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
     section = context.config.safety.watch
     interlocks = _interlocks(context, _unit_of(context, devices, registry))
     needed = frozenset[str]().union(*(i.when.names for i in interlocks))
-    path: KeyPath = ("safety", "watch")
     measured = {name: _rules(context, at, s, name in needed) for at, name, s in context.measured}
     return WatchSpec(
-        context.quantity((*path, "every"), section.every, DURATION, 1.0, or_nothing=False),
-        context.quantity((*path, "clear_for"), section.clear_for, DURATION, 60.0, or_nothing=False),
+        section.every,
+        section.clear_for,
         interlocks,
         tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
         measured,
@@ -239,7 +230,6 @@ def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: Interl
         except ToldElsewhere:
             return None
 
-    for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
     when, until = condition("when", section.when), condition("until", section.until)
     if when is None:
         return None
@@ -247,7 +237,7 @@ def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: Interl
         findings.add((*path, "when"), f'got "{section.when}", which can never hold; must be true of some readings')
     if until is not None:
         _ends(context, (*path, "until"), when, until)
-    return InterlockSpec(section.name, when, section.then, for_s, until)
+    return InterlockSpec(section.name, when, section.then, section.for_, until)
 
 
 def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
@@ -266,18 +256,15 @@ def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) ->
 
 
 def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
-    findings, stale_after_s = context.findings, None
-    every_s = WATCHED_EVERY_S if needed else None
-    if section.watch_every is not None:
-        every_s = context.quantity((*path, "watch_every"), section.watch_every, DURATION, 1.0, or_nothing=False)
-    if section.stale_after is not None:
+    findings, stale_after_s = context.findings, section.stale_after
+    every_s = section.watch_every or (WATCHED_EVERY_S if needed else None)
+    if stale_after_s is not None:
         stale: KeyPath = (*path, "stale_after")
-        stale_after_s = context.quantity(stale, section.stale_after, DURATION, 1.0, or_nothing=False)
         if every_s is None:
             findings.add(stale, "needs watch_every: no interlock speaks of this reading, so the watch would take none")
         elif stale_after_s <= every_s:
             what = f"must be more than the {every_s:g} s between two readings of the watch"
-            findings.add(stale, f'got "{section.stale_after}", {what}')
+            findings.add(stale, f'got "{findings.given(stale)}", {what}')
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
     moves = isinstance(section, OutcomeSection) or any(a in context.declared["dosing"] for a in section.actuators)
     frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 
 from rigctl.config.findings import Context
 from rigctl.config.sections import SecretSection
-from rigctl.config.units import DURATION
 from rigctl.errors import KeyPath, UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.telling import MetricsSpec, NotifySpec, Secret, Telling
@@ -30,9 +29,9 @@ def _notify(context: Context) -> NotifySpec | None:
     if section.alive is not None:
         alive = _secret(context, ("notify", "alive", "url"), section.alive.url)
         path: KeyPath = ("notify", "alive", "every")
-        every_s = context.quantity(path, section.alive.every, DURATION, every_s)
+        every_s = section.alive.every
         if every_s < LEAST_ALIVE_S:
-            findings.add(path, f'got "{section.alive.every}", must be at least 1 min')
+            findings.add(path, f'got "{findings.given(path)}", must be at least 1 min')
     if section.zone is not None:
         try:
             ZoneInfo(section.zone)

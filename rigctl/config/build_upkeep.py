@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rigctl.config.findings import Context
 from rigctl.config.schema import DeviceSection
-from rigctl.config.units import DURATION, VOLUME
 from rigctl.errors import KeyPath
 from rigctl.rig.spec import CareSpec
 
@@ -21,22 +20,14 @@ def _care(context: Context, name: str, section: DeviceSection) -> CareSpec:
     for key, given in (("inventory", inventory), ("tubing", tubing)):
         if given is not None and name not in context.pumps:
             context.findings.add((*path, key), f"is only for pumps, and {name} doses nothing; take it out")
-    care = CareSpec()
-    if inventory is not None:
-        bottle = (*path, "inventory", "volume")
-        volume_ml = context.quantity(bottle, inventory.volume, VOLUME, None, or_nothing=False)
-        care = CareSpec(volume_ml, inventory.warn_at)
-    tubing_ml = every_s = None
-    if tubing is not None:
-        worn = (*path, "tubing", "replace_after")
-        tubing_ml = context.quantity(worn, tubing.replace_after, VOLUME, None, or_nothing=False)
-    low, high = 85.0, 105.0
-    if calibration is not None:
-        due = (*path, "calibration", "every")
-        every_s = context.quantity(due, calibration.every, DURATION, None, or_nothing=False)
-        low, high = calibration.slope
-        if not 0 <= low < high:
-            context.findings.add(
-                (*path, "calibration", "slope"), f"got [{low:g}, {high:g}], must be two rising percentages"
-            )
-    return CareSpec(care.bottle_ml, care.warn_doses, tubing_ml, every_s, (low, high))
+    low, high = CareSpec().slope if calibration is None else calibration.slope
+    if not 0 <= low < high:
+        what = f"got [{low:g}, {high:g}], must be two rising percentages"
+        context.findings.add((*path, "calibration", "slope"), what)
+    return CareSpec(
+        bottle_ml=None if inventory is None else inventory.volume,
+        warn_doses=0 if inventory is None else inventory.warn_at,
+        tubing_ml=None if tubing is None else tubing.replace_after,
+        calibrate_every_s=None if calibration is None else calibration.every,
+        slope=(low, high),
+    )

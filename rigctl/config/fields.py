@@ -12,16 +12,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from rigctl.config.units import DURATION, EFFECT, FLOW, PER_TRIAL, RATE, RATED, STILL, TRIALS, USED, VOLUME, Kind
+from rigctl.kinds import AMOUNT, EFFECT, FLOW, PER_TRIAL, RATE, RATED, STILL, TRIALS, USED, VOLUME, Kind
 
 NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
 """Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
 LONGEST_NAME: Final = 60
 """Characters: file systems take 255 bytes, and people read them in tables."""
 
-_AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 _NUMBER: Final = {"type": "number"}
-_QUANTITY: Final = {"anyOf": [_NUMBER, {"type": "string", "pattern": _AMOUNT}]}
+_QUANTITY: Final = {"anyOf": [_NUMBER, {"type": "string", "pattern": AMOUNT}]}
 
 
 def _text_of(kind: Kind) -> Callable[[Any], str]:
@@ -35,7 +34,7 @@ def _text_of(kind: Kind) -> Callable[[Any], str]:
 
 
 def _form(kind: Kind, *more: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": _AMOUNT, "examples": [kind.example, *more]})
+    return WithJsonSchema({"type": "string", "pattern": AMOUNT, "examples": [kind.example, *more]})
 
 
 def _number_or_text(value: Any) -> float | str:
@@ -178,13 +177,11 @@ def _price(value: Any) -> str | list[dict[str, Any]]:
 
 
 Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
-Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
 Time = Annotated[
     str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})
 ]
-Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
-_MONEY: Final = {"type": "string", "pattern": _AMOUNT, "examples": ["40 EUR"]}
+_MONEY: Final = {"type": "string", "pattern": AMOUNT, "examples": ["40 EUR"]}
 _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Limit of each trial."}
 _AMOUNTS: Final = {name: {**_MONEY, "description": meaning} for name, meaning in _LIMITS.items()}
 _BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}
@@ -207,7 +204,7 @@ _HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minI
 HoursOfWeek = Annotated[list[str], PlainValidator(_hours), WithJsonSchema(_HOURS_FORM)]
 _PRICE: Final = {
     "type": "string",
-    "pattern": _AMOUNT,
+    "pattern": AMOUNT,
     "examples": [PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h"],
 }
 _RATE: Final = {

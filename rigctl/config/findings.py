@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from rigctl.config.document import Document
 from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
-from rigctl.config.units import Kind, Units
+from rigctl.config.units import Units
 from rigctl.config.wording import shown
 from rigctl.core.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
+from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
 
 T = TypeVar("T")
@@ -66,6 +67,19 @@ class Findings:
     def muted(self, path: KeyPath) -> bool:
         """Tell whether `path` is at or below something that already failed."""
         return any(path[:i] in self._muted for i in range(1, len(path) + 1))
+
+    def given(self, path: KeyPath) -> Any:
+        """Return what the file says at a path; None where it says nothing."""
+        value: Any = self._document.data
+        for step in path:
+            value = value.get(step) if isinstance(value, Mapping) else value[step]
+        return value
+
+    def worded(self, section: KeyPath, clash: Clash) -> str:
+        """Put what is wrong with a key beside others in words, with what the file says of them."""
+        beside = {key: self.given((*section, key)) for key in clash.beside}
+        what = clash.what.format(**beside)
+        return f"got {shown(self.given((*section, clash.key)))}, {what}" if clash.key else what
 
     @property
     def count(self) -> int:
@@ -142,18 +156,6 @@ class Context:
         if not names:  # one message is enough, wherever else one is named
             self.findings.mute((sections[0],))
         return name in names
-
-    def quantity(
-        self, path: KeyPath, text: str | None, kind: Kind, instead: T, *, or_nothing: bool = True
-    ) -> float | T:
-        """Return a quantity in the kind's unit; `instead` where there is none, or (a finding) it does not hold."""
-        if text is None:
-            return instead
-        convert: Callable[..., Any] = self.units.quantity
-        amount: float | T = self.findings.attempt(path, instead, convert, text, kind)
-        if amount == 0 and not or_nothing:
-            self.findings.add(path, f'got "{text}", must be more than nothing')
-        return amount
 
     def money(self, path: KeyPath, text: str) -> Micros:
         """Return an amount of money that is more than nothing; where it is not, that is a finding."""

@@ -19,7 +19,7 @@ from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.forecast import by_control_set
 from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.reach import check_budget
-from rigctl.config.shape import check_shape, make_policy
+from rigctl.config.shape import check_shape, check_together, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
@@ -114,8 +114,9 @@ def load_text(
     document, mistakes = parse(text, str(path))
     document, refused = _overridden(document, overrides or Overrides())
     findings = Findings(document, [*mistakes, *refused])
-    config = check_shape(document, findings)
+    config = check_shape(document, findings, Units(None))
     currency = None if findings.muted(("currency",)) else config.currency
+    check_together(config, (), findings)
     context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
     worth, telling = build_worth(context), build_telling(context)

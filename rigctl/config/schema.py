@@ -1,11 +1,14 @@
 """The shape of a configuration file: its sections, keys and the form of each value.
 
-Only the shape: units are converted and names looked up afterwards (`build_problem`, `build_rig`), where the unit of a
-variable and the options of a driver are known. Each docstring goes into the JSON schema, so into the editor.
+Quantities of one unit are converted as they are read (`rigctl.kinds`); names are looked up, and what is in the unit of
+a variable is converted, afterwards (`build_problem`, `build_rig`). Each docstring goes into the JSON schema, so into
+the editor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -15,7 +18,6 @@ from rigctl.config.fields import (
     Budget,
     ControlSets,
     Currency,
-    Duration,
     Effect,
     HoursOfWeek,
     Lengthscales,
@@ -29,7 +31,6 @@ from rigctl.config.fields import (
     SafeState,
     Still,
     Used,
-    Volume,
     Worth,
     one_of,
 )
@@ -44,11 +45,11 @@ from rigctl.config.sections import (
     ReferenceSection,
     Section,
     TodaySection,
-    TrialSection,
     TubingSection,
 )
 from rigctl.core.policies.registry import USUAL_POLICY
-from rigctl.rig.spec import Action
+from rigctl.kinds import Clash, Duration, PositiveDuration, Volume
+from rigctl.rig.spec import Action, Caps, StartsSpec, TankSpec, TrialTiming
 
 
 class ClockSection(Section):
@@ -103,9 +104,9 @@ class SensedSection(Section):
     frozen_after: Still | None = None
     """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
     the default); `off`: never."""
-    stale_after: Duration | None = None
+    stale_after: PositiveDuration | None = None
     """Wall time after which a reading of the watch is too old; default: three periods and the device's timeout."""
-    watch_every: Duration | None = None
+    watch_every: PositiveDuration | None = None
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
@@ -114,9 +115,9 @@ class DosesSection(Section):
 
     pump: str
     """The pump; it needs caps in safety.limits."""
-    otherwise: Volume = "0 mL"
+    otherwise: Volume = 0.0
     """What it gives while the variable is not controlled."""
-    mix: Duration = "0 s"
+    mix: Duration = 0.0
     """Time after it, before other pumps dose by what their probes read."""
     with_: dict[str, float] = Field(default_factory=dict, alias="with")
     """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
@@ -203,7 +204,7 @@ class DeviceSection(OpenSection):
     """An installed driver, see `rigctl drivers`."""
     bus: str
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
-    timeout: Duration = "2 s"
+    timeout: PositiveDuration = 2.0
     """Longest wait for one answer, wall time."""
     inventory: InventorySection | None = None
     """What is in a pump's bottle; default: nobody counts it."""
@@ -235,19 +236,12 @@ class DosingSection(Section):
     """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
 
-class LimitSection(Section):
+@dataclass(frozen=True, slots=True)
+class LimitSection(Caps):
     """Caps of one pump; hours of any actuator."""
 
-    per_dose: Volume | None = None
+    per_dose_ml: Volume | None = None
     """Largest single dose."""
-    per_day: Volume | None = None
-    """Most in any 24 hours of rig time."""
-    per_hour: Volume | None = None
-    """Most in any hour of rig time."""
-    per_trial: Volume | None = None
-    """Most in one trial; a trial that needs more fails."""
-    per_campaign: Volume | None = None
-    """Most in the whole campaign; then nothing that needs it is chosen any more."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
     max_step: Quantity | None = None
@@ -255,20 +249,11 @@ class LimitSection(Section):
     max_rate: Rate | None = None
     """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
 
-
-class TankSection(Section):
-    """Caps of all pumps together that feed one tank, or draw from it."""
-
-    pumps: list[str] = Field(min_length=1)
-    """The pumps."""
-    per_hour: Volume | None = None
-    """Most in any hour of rig time, all together."""
-    per_day: Volume | None = None
-    """Most in any 24 hours of rig time, all together."""
-    per_trial: Volume | None = None
-    """Most in one trial, all together."""
-    per_campaign: Volume | None = None
-    """Most in the whole campaign, all together."""
+    def clashes(self) -> Iterator[Clash]:
+        """No dose may be larger than all of a day."""
+        if self.per_dose_ml is not None and self.per_day_ml is not None and self.per_dose_ml > self.per_day_ml:
+            yield Clash("per_dose", "must be at most per_day: {per_day}", ("per_day",))
+        yield from Caps.clashes(self)
 
 
 class InterlockSection(Section):
@@ -278,7 +263,7 @@ class InterlockSection(Section):
     """As alarms call it."""
     when: str
     """Comparisons of variables, outcomes or sensors with quantities, joined by and, or, not: ph < 4.5 pH."""
-    for_: Duration = Field(default="0 s", alias="for")
+    for_: Duration = Field(default=0.0, alias="for")
     """How long it must have held, rig time."""
     until: str | None = None
     """What ends it (hysteresis), of the same readings; default: that `when` holds no longer."""
@@ -289,19 +274,10 @@ class InterlockSection(Section):
 class WatchSection(Section):
     """How often the watch looks, and when a held campaign goes on."""
 
-    every: Duration = "1 s"
+    every: PositiveDuration = 1.0
     """Wall time between two looks."""
-    clear_for: Duration = "1 min"
+    clear_for: PositiveDuration = 60.0
     """Rig time a condition must be gone before a held campaign goes on."""
-
-
-class StartsSection(Section):
-    """When a campaign whose process dies again and again waits for a person."""
-
-    at_most: int = Field(default=5, ge=1)
-    """Starts in a row that end badly (killed, crashed, with an error), after which the next holds everything safe."""
-    good_after: Duration = "10 min"
-    """Wall time after which a start has gone well and those before it count no more."""
 
 
 class SafetySection(Section):
@@ -309,11 +285,11 @@ class SafetySection(Section):
 
     safe_state: dict[str, SafeState] = Field(default_factory=dict)
     """Per actuator: `off`, or a value to hold. Every actuator but pumps, which are `off`, needs one."""
-    safe_within: Duration | None = None
+    safe_within: PositiveDuration | None = None
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
-    tanks: dict[Name, TankSection] = Field(default_factory=dict)
+    tanks: dict[Name, TankSpec] = Field(default_factory=dict)
     """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
@@ -321,7 +297,7 @@ class SafetySection(Section):
     """What must not hold."""
     watch: WatchSection = WatchSection()
     """The watch."""
-    starts: StartsSection = StartsSection()
+    starts: StartsSpec = StartsSpec()
     """Starts that end badly."""
 
 
@@ -356,7 +332,7 @@ class RigConfig(Section):
     """What the experiment is for."""
     further_outcomes: list[OutcomeSection] = Field(default_factory=list)
     """What else matters, measured in the same window; for policies that weigh several outcomes, and for reports."""
-    trial: TrialSection | None = None
+    trial: TrialTiming | None = None
     """Timing of a trial; needed as soon as there are devices."""
     meters: list[MeterSection] = Field(default_factory=list)
     """What a trial costs."""

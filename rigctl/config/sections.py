@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rigctl.config.fields import Doses, Duration, Quantity, Samples, Time, Trials, Volume, one_of, or_words
+from rigctl.config.fields import Doses, Quantity, Samples, Time, Trials, one_of, or_words
+from rigctl.kinds import Duration, PositiveDuration, PositiveVolume
 
 
 class Section(BaseModel):
@@ -31,9 +32,9 @@ class LateSection(Section):
 
     by: Literal["sensor", "hand"] = "sensor"
     """Who gives it: a sensor, or a person with `rigctl outcome` after the rig has done its part: by: hand."""
-    after: Duration | None = None
+    after: PositiveDuration | None = None
     """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
-    within: Duration | None = None
+    within: PositiveDuration | None = None
     """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
     then: Literal["go-on", "hold"] = "go-on"
     """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
@@ -122,7 +123,7 @@ class AliveSection(Section):
 
     url: SecretSection
     """Where the URL is kept."""
-    every: Duration = "15 min"
+    every: Duration = 900.0
     """Wall time between two."""
 
 
@@ -169,61 +170,10 @@ class MetricsSection(Section):
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
 
 
-class PrepareSection(Section):
-    """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
-
-    actuator: str
-    """Device that does it."""
-    value: Quantity
-    """What it is set to; it is released after `wait`."""
-    wait: Duration
-    """How long."""
-
-
-class MeasureSection(Section):
-    """A window of samples per sensor, reduced to one number."""
-
-    for_: Duration = Field(alias="for")
-    """Length of the window."""
-    every: Duration
-    """Time between samples."""
-    statistic: Literal["median", "mean"] = "median"
-    """How the samples become one number."""
-    min_count: int = Field(default=1, ge=1)
-    """With fewer valid samples the trial fails."""
-
-
-class LookSection(Section):
-    """A look at all variables before a trial is decided: after `prepare`, while nothing is controlled."""
-
-    after: Duration = "0 s"
-    """Time between the last step of `prepare` and the first reading."""
-    for_: Duration = Field(alias="for")
-    """Length of the window in which the variables' sensors are read."""
-    every: Duration
-    """Time between samples."""
-    valid_for: Duration | None = None
-    """After a restart, a decision goes on only if what was read is not older; default: ten times `after` and `for`."""
-
-
-class TrialSection(Section):
-    """What happens in every trial."""
-
-    look: LookSection | None = None
-    """Prepare the rig and read the variables first, then decide; default: decide first, and prepare when it is set."""
-
-    prepare: list[PrepareSection] = Field(default_factory=list)
-    """Steps before settling, in order."""
-    settle: Duration
-    """Time between imposing the setpoints and measuring."""
-    measure: MeasureSection
-    """How sensors are read."""
-
-
 class InventorySection(Section):
     """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
 
-    volume: Volume
+    volume: PositiveVolume
     """What a full bottle holds."""
     warn_at: Doses = 20
     """An alarm is raised when so many usual doses are left."""
@@ -232,14 +182,14 @@ class InventorySection(Section):
 class TubingSection(Section):
     """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
 
-    replace_after: Volume
+    replace_after: PositiveVolume
     """An alarm is raised when it has seen so much."""
 
 
 class CalibrationSection(Section):
     """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
 
-    every: Duration | None = None
+    every: PositiveDuration | None = None
     """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""
     slope: Annotated[list[float], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [85.0, 105.0])
     """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""

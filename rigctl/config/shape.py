@@ -13,7 +13,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -24,8 +24,10 @@ from rigctl.config.document import Document
 from rigctl.config.fields import NAME
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
+from rigctl.config.units import Units
 from rigctl.config.wording import flag_meant, name_meant, number_meant, shown, write
 from rigctl.errors import KeyPath
+from rigctl.kinds import Section, key_of
 from rigctl.plugins import nearest
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
@@ -71,14 +73,14 @@ _PARSER: Final = re.compile(r"^\w+ should (be|have)\b")
 _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")
 
 
-def check_shape(document: Document, findings: Findings) -> RigConfig:
+def check_shape(document: Document, findings: Findings, units: Units) -> RigConfig:
     """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
     _unindented(raw, findings)
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
     for depth_of in (_key_depth, _entry_depth, lambda _: 1):
         try:
-            return RigConfig.model_validate(raw)
+            return RigConfig.model_validate(raw, context=units)
         except ValidationError as error:
             told, meant = problems_of(error, RigConfig)
             for path, what in told:
@@ -86,16 +88,16 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
             for details in error.errors(include_url=False):
                 part = _path(details)[: depth_of(details)]
                 findings.mute(part)
-                _leave_out(raw, part)
+                _leave_out(raw, part, details)
             for path in meant:
                 findings.mute(path)
             raw = {**_HARMLESS, **raw}
-    return RigConfig.model_validate(raw)
+    return RigConfig.model_validate(raw, context=units)
 
 
 def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) -> None:
     """Find sections, and entries of sections, whose keys stand behind them as far left, and take these out."""
-    known = [] if above else list(RigConfig.model_fields)
+    known = [] if above else list(keys_of(RigConfig))
     keys = list(raw)
     for name in keys:
         path = (*above, name)
@@ -116,7 +118,7 @@ def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) ->
 
 
 def problems_of(
-    error: ValidationError, model: type[BaseModel], whose: str = "", beside: Sequence[str] = ()
+    error: ValidationError, model: type, whose: str = "", beside: Sequence[str] = ()
 ) -> tuple[list[tuple[KeyPath, str]], set[KeyPath]]:
     """Put a validation error in the house's words.
 
@@ -143,7 +145,7 @@ def missing(path: KeyPath) -> str:
 
 
 def _unknown(details: ErrorDetails) -> bool:
-    return details["type"] == "extra_forbidden"
+    return details["type"] in ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def _meant(key: str, known: Sequence[str]) -> str | None:
@@ -151,7 +153,7 @@ def _meant(key: str, known: Sequence[str]) -> str | None:
     return glued if glued in known else nearest(key, known)
 
 
-def _known(model: type[BaseModel], path: KeyPath, beside: Sequence[str]) -> list[str]:
+def _known(model: type, path: KeyPath, beside: Sequence[str]) -> list[str]:
     """Return the keys that may stand where an unknown one does."""
     return [*keys_at(model, path[:-1]), *(beside if len(path) == 1 else ())]
 
@@ -160,9 +162,9 @@ def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
-def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside: Sequence[str]) -> str:
+def _sentence(details: ErrorDetails, model: type, whose: str, beside: Sequence[str]) -> str:
     path, kind, value = _path(details), details["type"], details.get("input")
-    if kind == "extra_forbidden":
+    if _unknown(details):
         return _unknown_key(path, _known(model, path, beside), whose, model, value)
     if kind == "missing":
         meaning = _meaning(model, path)
@@ -188,7 +190,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside:
     return what if what.startswith("got ") else f"got {shown(value)}, {what}"
 
 
-def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type[BaseModel], value: Any) -> str:
+def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type, value: Any) -> str:
     got, near = str(path[-1]), nearest(str(path[-1]), known)
     of = f"unknown key of {whose}" if whose else "unknown key"
     what = f"{of}, must be one of {', '.join(sorted(known)) or '(none)'}"
@@ -201,25 +203,22 @@ def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type[Ba
     return f"{what}; {got} stands {' or '.join(homes)}" if 0 < len(homes) <= 2 else what
 
 
-def homes_of(model: type[BaseModel], key: str) -> list[str]:
+def homes_of(model: type, key: str) -> list[str]:
     """Return where in the configuration a key of this name may stand, in words."""
     homes = []
-    for name, field in model.model_fields.items():
-        if key in (name, field.alias):
+    for name in keys_of(model):
+        if key == name:
             homes.append("at the top")
-        inner = keys_at(model, (field.alias or name,))
-        if key in inner:
-            homes.append(f"under {field.alias or name}")
+        if key in keys_at(model, (name,)):
+            homes.append(f"under {name}")
     return homes
 
 
-def _meaning(model: type[BaseModel], path: KeyPath) -> str:
+def _meaning(model: type, path: KeyPath) -> str:
     """Return the first sentence that describes a key, without its full stop."""
     owner = _model_at(model, path[:-1])
-    fields = {} if owner is None else owner.model_fields
-    field = next((f for name, f in fields.items() if path[-1] in (name, f.alias)), None)
-    said = "" if field is None else field.description or ""
-    return " ".join(said.split()).partition(". ")[0].rstrip(".")
+    key = None if owner is None else keys_of(owner).get(str(path[-1]))
+    return " ".join("" if key is None else key.meaning.split()).partition(". ")[0].rstrip(".")
 
 
 def _literal(expected: str, value: Any) -> str:
@@ -230,13 +229,13 @@ def _literal(expected: str, value: Any) -> str:
     return listed + (f'; did you mean "{near}"?' if near is not None else "")
 
 
-def _mapping(model: type[BaseModel], path: KeyPath, value: Any) -> str:
+def _mapping(model: type, path: KeyPath, value: Any) -> str:
     """Say which keys a mapping must have, as far as it is known."""
     there, each = _model_at(model, path), ""
     if there is None:
         there, each = _model_at(model, (*path, "")), " by name, each"
-    fields = {} if there is None else there.model_fields
-    needed = [f.alias or name for name, f in fields.items() if f.is_required()]
+    fields = {} if there is None else keys_of(there)
+    needed = [name for name, key in fields.items() if key.required]
     listed = f"{each} with {', '.join(needed)}" if needed else ""
     if fields and not needed:
         listed = f" such as {{{next(iter(fields))}: ...}}"
@@ -244,20 +243,42 @@ def _mapping(model: type[BaseModel], path: KeyPath, value: Any) -> str:
     return f"must be a mapping{listed}{dashes}"
 
 
-def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """Says what a section has by one key."""
+
+    annotation: Any
+    required: bool
+    meaning: str
+
+
+@cache
+def keys_of(section: type) -> Mapping[str, Key]:
+    """Return the keys of a section: of a model of the file's, or of a spec that is read as it stands."""
+    if issubclass(section, BaseModel):
+        fields = section.model_fields.items()
+        return {f.alias or name: Key(f.annotation, f.is_required(), f.description or "") for name, f in fields}
+    hints, meanings = get_type_hints(section), meanings_of(section)
+    return {
+        key_of(f.name): Key(hints[f.name], f.default is f.default_factory, meanings.get(f.name, ""))
+        for f in dataclasses.fields(section)  # type: ignore[arg-type]  # every section is a dataclass
+    }
+
+
+def keys_at(model: type, path: Sequence[str | int]) -> list[str]:
     """Return the keys a model knows at a path below it; empty where it knows none."""
     there = _model_at(model, path)
-    return [] if there is None else [f.alias or name for name, f in there.model_fields.items()]
+    return [] if there is None else list(keys_of(there))
 
 
-def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
+def _model_at(model: type, path: Sequence[str | int]) -> type | None:
     current: Any = model
     for step in path:
         if _is_model(current):
-            field = next((f for name, f in current.model_fields.items() if step in (name, f.alias)), None)
-            current = None if field is None else field.annotation
+            key = keys_of(current).get(str(step))
+            current = None if key is None else key.annotation
         else:
-            current = next(iter(get_args(current)[-1:]), None)
+            current = next((a for a in reversed(get_args(current)) if a is not ...), None)
         members = [a for a in get_args(current) if _is_model(a)]
         if members and not _is_model(current) and type(None) in get_args(current):
             current = members[0]
@@ -265,11 +286,12 @@ def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseMod
 
 
 def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel | Section)
 
 
 def _key_depth(details: ErrorDetails) -> int:
-    return len(details["loc"]) if details["type"] == "extra_forbidden" else _entry_depth(details)
+    alone = _unknown(details) or details["type"] == "quantity"
+    return len(details["loc"]) if alone else _entry_depth(details)
 
 
 def _entry_depth(details: ErrorDetails) -> int:
@@ -279,7 +301,7 @@ def _entry_depth(details: ErrorDetails) -> int:
     return 2 if path[0] in _ENTRIES and len(path) > 1 else 1
 
 
-def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
+def _leave_out(raw: dict[str, Any], path: KeyPath, details: ErrorDetails) -> None:
     holder: Any = raw
     for step in path[:-1]:
         try:
@@ -291,13 +313,34 @@ def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
         holder[last] = dict(_STAND_INS[str(path[0])])
     elif isinstance(holder, MutableMapping):
         holder.pop(last, None)
+        owner = _model_at(RigConfig, path[:-1]) if details["type"] == "quantity" else None
+        if owner is not None and keys_of(owner)[str(last)].required:
+            holder[last] = details["ctx"]["example"]
+
+
+def check_together(value: Any, path: KeyPath, findings: Findings) -> None:
+    """Find keys that hold by themselves, but not beside the others of their section."""
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Section):
+        for clash in value.clashes():
+            if not any(findings.told((*path, key)) for key in clash.beside):
+                findings.add((*path, clash.key) if clash.key else path, findings.worded(path, clash))
+        parts = ((key_of(f.name), getattr(value, f.name)) for f in dataclasses.fields(value))  # type: ignore[arg-type]
+    elif isinstance(value, BaseModel):
+        parts = ((f.alias or name, getattr(value, name)) for name, f in type(value).model_fields.items())
+    elif isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list | tuple):
+        parts = enumerate(value)
+    for key, part in parts:
+        check_together(part, (*path, key), findings)
 
 
 @cache  # reading a class and building its model takes longer than all else in a configuration
 def options_model(cls: type) -> type[BaseModel]:
     """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)
-    meanings = _meanings(cls)
+    meanings = meanings_of(cls)
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
         if not f.init:
@@ -321,7 +364,7 @@ def options_model(cls: type) -> type[BaseModel]:
     return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
 
 
-def _meanings(cls: type) -> dict[str, str]:
+def meanings_of(cls: type) -> dict[str, str]:
     """Return what the texts below its fields say; nothing where the source is not at hand."""
     said: dict[str, str] = {}
     for base in reversed(cls.__mro__):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.config.wording import bracketed, quantity_meant, shown, write
 from rigctl.core.money import Micros, to_micros
+from rigctl.kinds import PER_TRIAL, Kind
 from rigctl.plugins import nearest
 
 if TYPE_CHECKING:
@@ -42,37 +42,6 @@ COMMON: Final = (
     *("mm", "cm", "m", "m/s", "m/min", "mL/min", "L/min", "uS/cm", "mS/cm", "dB", "deg", "N", "Nm", *SCALES),
 )
 """What may be meant by a unit that is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Says what a quantity must be."""
-
-    what: str
-    """As in an error: `must be a duration such as "20 min"`."""
-    example: str
-    unit: str
-    """The unit used inside."""
-
-    def __str__(self) -> str:
-        return f'{self.what} such as "{self.example}"'
-
-
-DURATION: Final = Kind("a duration", "20 min", "s")
-VOLUME: Final = Kind("a volume", "20 mL", "mL")
-ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
-POWER: Final = Kind("a power", "3 kW", "kW")
-FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
-EFFECT: Final = Kind("a change per volume", "-0.04 pH/mL", "")
-RATE: Final = Kind("a change per time", "0.5 pH/min", "")
-USED: Final = Kind("an energy or a volume", "5 kWh", "")
-RATED: Final = Kind("a power or a flow", "3 kW", "")
-TRIALS: Final = Kind("a number of trials", "25 trials", "")
-STILL: Final = Kind("off, a number of trials, or a duration", "30 min", "")
-PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
-PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
-PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
-PER_TRIAL: Final = Kind("an amount of money", "0.05 EUR", "")
 
 
 @cache  # a constant that takes 0.2 s to build; nothing changes it afterwards

@@ -250,7 +250,7 @@ def _looking(loaded: LoadedConfig) -> list[str]:
     if look is None:
         return []
     first = "The rig is prepared and its variables are read before each decision"
-    return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+    return [f"{first}; after a restart a decision goes on for {lasting(look.counts_for_s)} at most."]
 
 
 def _worth(loaded: LoadedConfig) -> list[str]:

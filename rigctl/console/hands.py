@@ -26,12 +26,13 @@ from rigctl.campaign.lock import bus_locks, campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
-from rigctl.config.units import DURATION, VOLUME, Kind, Units
+from rigctl.config.units import Units
 from rigctl.console.assemble import loaded_here, own_journal, rig_factory
 from rigctl.console.safe import left_safe
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
 from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
+from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.by_hand import check_able
 from rigctl.rig.guard import Command, Facts, objections

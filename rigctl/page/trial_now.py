@@ -140,7 +140,7 @@ def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: 
     if loaded is None or state.charged:
         return None
     timing = loaded.rig.timing
-    planned_s = timing.settle_s + timing.measure.duration_s
+    planned_s = timing.settle_s + timing.measure.for_s
     if state is State.LOOKING:
         return max(planned_s, planned_s + timing.prepare_s + look_s(timing) - elapsed_s)
     if state in (State.PROPOSED, State.ARMED):

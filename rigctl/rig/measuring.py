@@ -148,7 +148,7 @@ class Probe:
 async def sample_window(
     probes: Sequence[Probe], spec: MeasureSpec, clock: Clock, rest: Rest
 ) -> Mapping[str, Sequence[Reading]]:
-    """Sample every probe every `spec.every_s` for `spec.duration_s` of rig time; buses in parallel.
+    """Sample every probe every `spec.every_s` for `spec.for_s` of rig time; buses in parallel.
 
     A bus that falls behind (rig time may run fast) samples without pause and takes as many as fit into the window,
     but at least `spec.min_count`.
@@ -169,7 +169,7 @@ async def _sample_bus(probes: Sequence[Probe], spec: MeasureSpec, clock: Clock, 
         late_s = clock.now_s() - (start_s + taken * spec.every_s)
         if late_s < 0:
             await rest(-late_s)
-        elif taken >= spec.min_count and clock.now_s() - start_s >= spec.duration_s:
+        elif taken >= spec.min_count and clock.now_s() - start_s >= spec.for_s:
             break
         for probe in probes:
             reading, answered = await _sample(probe, silences[probe.name])
@@ -187,7 +187,7 @@ async def _sample(probe: Probe, silences: int) -> tuple[Reading, bool]:
 
 def planned_samples(spec: MeasureSpec) -> int:
     """Return how many samples a window holds when nothing is late."""
-    return max(spec.min_count, int(spec.duration_s / spec.every_s + 1e-9), 1)
+    return max(spec.min_count, int(spec.for_s / spec.every_s + 1e-9), 1)
 
 
 def reduced(readings: Sequence[Reading], statistic: Statistic, min_count: int) -> Measurement:

@@ -255,8 +255,9 @@ def trial_s(timing: TrialTiming) -> float:
 
 def look_s(timing: TrialTiming) -> float:
     """Return how many of these it takes to look at the variables before the trial is decided; 0 where nobody does."""
-    return 0.0 if timing.look is None else timing.look.after_s + _window_s(timing.look.window)
+    window = timing.look_window
+    return 0.0 if timing.look is None or window is None else timing.look.after_s + _window_s(window)
 
 
 def _window_s(spec: MeasureSpec) -> float:
-    return max(spec.duration_s, planned_samples(spec) * spec.every_s)
+    return max(spec.for_s, planned_samples(spec) * spec.every_s)

@@ -157,10 +157,10 @@ class Rig:
         variable is what the last `control` gave. Outcomes that come later are left out; `late`: only these are sampled,
         whatever trial is under way.
         """
-        spec, probes = self.spec.timing.measure, self._wiring.probes
+        spec, probes, window = self.spec.timing.measure, self._wiring.probes, self.spec.timing.look_window
         probes = tuple(p for p in probes if (p.name in self.spec.late_names) is late)
-        if look and self.spec.timing.look is not None:
-            spec = self.spec.timing.look.window
+        if look and window is not None:
+            spec = window
             probes = tuple(p for p in probes if p.name not in self.spec.outcome_names)
         windows = await sample_window(probes, spec, self._clock, self._rest)
         out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}

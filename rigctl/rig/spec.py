@@ -1,15 +1,19 @@
 """What a rig is made of, as plain frozen values: the configuration's answer, the rig's input.
 
-Every quantity is in the unit its name says; nothing here knows YAML.
+Every quantity is in the unit its name says; nothing here knows YAML. A `Section` is read from the file as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
+from itertools import pairwise
+from typing import Annotated, Final, Literal
 
+from annotated_types import Ge, MinLen
+
+from rigctl.kinds import Clash, Duration, Number, PositiveDuration, PositiveVolume, Section, Whole
 from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
@@ -17,6 +21,8 @@ from rigctl.rig.slewing import Slew
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 Statistic = Literal["median", "mean"]
+USUALLY_VALID: Final = 10.0
+"""So many times as long as a look takes what was read is valid, where nothing is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +87,41 @@ class ActuatorLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class CapSpec:
-    """What one pump, or all pumps of one tank together, may give; mL."""
+class Caps(Section):
+    """Most that may be given, beside the cap of a single dose."""
 
-    name: str
+    per_trial_ml: PositiveVolume | None = None
+    """Most in one trial; a trial that needs more fails."""
+    per_hour_ml: PositiveVolume | None = None
+    """Most in any hour of rig time."""
+    per_day_ml: PositiveVolume | None = None
+    """Most in any 24 hours of rig time."""
+    per_campaign_ml: PositiveVolume | None = None
+    """Most in the whole campaign; then nothing that needs it is chosen any more."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """A wider span may not have a smaller cap, for it would never be reached."""
+        spans = {"per_hour": self.per_hour_ml, "per_day": self.per_day_ml, "per_campaign": self.per_campaign_ml}
+        given = [(key, most_ml) for key, most_ml in spans.items() if most_ml is not None]
+        for (key, most_ml), (wider, wider_ml) in pairwise(given):
+            if most_ml > wider_ml:
+                yield Clash(key, f"must be at most {wider}: {{{wider}}}", (wider,))
+
+
+@dataclass(frozen=True, slots=True)
+class TankSpec(Caps):
+    """Caps of all pumps together that feed one tank, or draw from it."""
+
+    pumps: Annotated[tuple[str, ...], MinLen(1)] = field(kw_only=True)
+    """The pumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapSpec(TankSpec):
+    """What one pump, or all pumps of one tank together, may give."""
+
+    name: str = field(kw_only=True)
     """Of the pump or the tank."""
-    pumps: tuple[str, ...]
-    per_hour_ml: float | None = None
-    per_day_ml: float | None = None
-    per_trial_ml: float | None = None
-    per_campaign_ml: float | None = None
 
     @property
     def windows(self) -> tuple[tuple[float, float, str], ...]:
@@ -204,13 +235,13 @@ class WatchSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class StartsSpec:
-    """When starts that end badly hold the campaign."""
+class StartsSpec(Section):
+    """When a campaign whose process dies again and again waits for a person."""
 
-    at_most: int = 5
-    """So many in a row are made up for by the next; after that a person says whether it goes on."""
-    good_after_s: float = 600.0
-    """Wall seconds after which a start has gone well, whatever becomes of its process later."""
+    at_most: Annotated[Whole, Ge(1)] = 5
+    """Starts in a row that end badly (killed, crashed, with an error), after which the next holds everything safe."""
+    good_after_s: PositiveDuration = 600.0
+    """Wall time after which a start has gone well and those before it count no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,45 +278,80 @@ class LateSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareStep:
-    """Something done in every trial, e.g. a fresh tank: before a look, else after the setpoints are imposed."""
+class PrepareStep(Section):
+    """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
 
     actuator: str
-    value: float
-    wait_s: float
-    """Rig seconds, then the actuator is released."""
+    """Device that does it."""
+    value: Number
+    """What it is set to; it is released after `wait`."""
+    wait_s: Duration
+    """How long."""
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureSpec:
-    """A window of samples per sensor."""
+class MeasureSpec(Section):
+    """A window of samples per sensor, reduced to one number."""
 
-    duration_s: float
-    every_s: float
-    statistic: Statistic
-    min_count: int
+    for_s: Duration
+    """Length of the window."""
+    every_s: PositiveDuration
+    """Time between samples."""
+    statistic: Statistic = "median"
+    """How the samples become one number."""
+    min_count: Annotated[Whole, Ge(1)] = 1
+    """With fewer valid samples the trial fails."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """The window must have room for its samples."""
+        if self.every_s > self.for_s:
+            yield Clash("every", "must be at most the window, for: {for}", ("for",))
+        elif self.min_count > self.for_s / self.every_s + 1:
+            room = f"{self.for_s / self.every_s:.0f}"
+            yield Clash("min_count", f"but the window has room for {room} samples only", ("for", "every"))
 
 
 @dataclass(frozen=True, slots=True)
-class LookSpec:
-    """A look at the variables before a trial is decided: once it is prepared, while nothing is controlled."""
+class LookSpec(Section):
+    """A look at all variables before a trial is decided: after `prepare`, while nothing is controlled."""
 
-    after_s: float
-    """Rig seconds after the last step of preparation."""
-    window: MeasureSpec
-    valid_for_s: float
-    """Rig seconds after which what was read no longer counts."""
+    for_s: Duration
+    """Length of the window in which the variables' sensors are read."""
+    every_s: PositiveDuration
+    """Time between samples."""
+    after_s: Duration = 0.0
+    """Time between the last step of `prepare` and the first reading."""
+    valid_for_s: PositiveDuration | None = None
+    """After a restart, a decision goes on only if what was read is not older; default: ten times `after` and `for`."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """The window must have room for a sample."""
+        return MeasureSpec(self.for_s, self.every_s).clashes()
+
+    @property
+    def counts_for_s(self) -> float:
+        """Return the rig seconds after which what was read no longer counts."""
+        usual_s = USUALLY_VALID * (self.after_s + self.for_s)
+        return usual_s if self.valid_for_s is None else self.valid_for_s
 
 
 @dataclass(frozen=True, slots=True)
-class TrialTiming:
-    """What happens between imposing a setting and its outcome."""
+class TrialTiming(Section):
+    """What happens in every trial."""
 
-    prepare: tuple[PrepareStep, ...]
-    settle_s: float
+    settle_s: Duration
+    """Time between imposing the setpoints and measuring."""
     measure: MeasureSpec
+    """How sensors are read."""
+    prepare: tuple[PrepareStep, ...] = ()
+    """Steps before settling, in order."""
     look: LookSpec | None = None
-    """None: trials are decided without it, and prepared when the setpoints are imposed."""
+    """Prepare the rig and read the variables first, then decide; default: decide first, and prepare when it is set."""
+
+    @property
+    def look_window(self) -> MeasureSpec | None:
+        """Return the window of the look, if there is one: of each sensor one sample at least."""
+        return None if self.look is None else MeasureSpec(self.look.for_s, self.look.every_s, self.measure.statistic)
 
     @property
     def prepare_s(self) -> float:
@@ -391,7 +457,7 @@ class RigSpec:
     def capped(self) -> tuple[CapSpec, ...]:
         """Return all caps but those of single doses."""
         daily = {n: limits.per_day_ml for n, limits in self.limits.items() if limits.per_day_ml is not None}
-        return (*(CapSpec(name, (name,), per_day_ml=most_ml) for name, most_ml in daily.items()), *self.caps)
+        return (*(CapSpec(name=name, pumps=(name,), per_day_ml=most_ml) for name, most_ml in daily.items()), *self.caps)
 
     def pumps_of(self, variable: VariableWiring) -> tuple[str, ...]:
         """Return the pumps that move while this variable is controlled."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rigctl.rig.spec import LookSpec, MeasureSpec
+from rigctl.rig.spec import LookSpec
 from rigctl.rig.values import Measurement
 
 PREPARE_S = 20.0
-LOOK = LookSpec(0.0, MeasureSpec(10.0, 2.0, "median", 1), 300.0)
+LOOK = LookSpec(10.0, 2.0, valid_for_s=300.0)
 
 
 class FakeLooks:
@@ -21,6 +21,6 @@ class FakeLooks:
     async def look_at(self):
         await self._op("look")
         self.world.do("energy", kwh=0.0625)
-        self.world.do("time", s=LOOK.window.duration_s)
+        self.world.do("time", s=LOOK.for_s)
         values = {"a": 4.0 + 0.1 * self.world.count("prepare"), "b": 0.25}
         return {n: self.seen.get(n, Measurement(v, 0.02, 4)) for n, v in values.items()}

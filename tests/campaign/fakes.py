@@ -314,7 +314,7 @@ def make_rig_spec(**changes):
         "variables": (VariableWiring("a", "a_probe", "pump", 0.1), VariableWiring("b", "b_probe", "valve", 0.1)),
         "outcome_sensor": "scale",
         "outcome_name": "y",
-        "timing": TrialTiming((), SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3)),
+        "timing": TrialTiming(SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3)),
         "meters": METERS,
         "limits": {},
         "dosing": {"pump": DosingSpec("a_probe", 0.5, 0.1, 0.0, 1)},

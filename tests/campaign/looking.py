@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rigctl.rig.spec import LookSpec, MeasureSpec, TrialTiming
+from rigctl.rig.spec import MeasureSpec, TrialTiming
 from tests.campaign.fake_looks import LOOK
 from tests.campaign.fakes import SETTLE_S, TenLines, make_rig_spec, make_spec
 
 
 def looking_spec(budget=100, valid_for_s=300.0, **changes):
     """The same campaign, with a look before every decision."""
-    look = LookSpec(0.0, LOOK.window, valid_for_s)
-    timing = TrialTiming((), SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3), look)
+    look = replace(LOOK, valid_for_s=valid_for_s)
+    timing = TrialTiming(SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3), look=look)
     rig = {"rig": make_rig_spec(timing=timing), "policy": Seeing()}
     problem = replace(make_spec(budget).problem, looks=True)
     return make_spec(**{**rig, "problem": problem, **changes})

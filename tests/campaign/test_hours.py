@@ -154,7 +154,9 @@ async def test_a_campaign_waits_for_the_first_actuator_that_may_be_driven(restfu
 async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others):
     """Once less is left than a trial may take, its sets are not chosen; if there are no others, the campaign ends."""
     spec = limited()
-    spec = replace(spec, rig=replace(spec.rig, caps=(CapSpec("pump", ("pump",), per_campaign_ml=30.0),)), max_trials=6)
+    spec = replace(
+        spec, rig=replace(spec.rig, caps=(CapSpec(name="pump", pumps=("pump",), per_campaign_ml=30.0),)), max_trials=6
+    )
     if not others:
         space = Space.of(spec.problem.space.variables, [["a"], ["a", "b"]])
         spec = replace(spec, problem=replace(spec.problem, space=space))

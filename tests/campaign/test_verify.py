@@ -27,7 +27,7 @@ from tests.campaign.fakes import FakeClock, Stage, make_rig_spec, make_spec
 from tests.campaign.records import make_decision
 
 PUMP = ActuatorLimits(0.0, 10.0, "off", per_dose_ml=25.0, per_day_ml=100.0)
-TANK = CapSpec("tank", ("pump", "other"), per_hour_ml=90.0, per_trial_ml=50.0, per_campaign_ml=200.0)
+TANK = CapSpec(name="tank", pumps=("pump", "other"), per_hour_ml=90.0, per_trial_ml=50.0, per_campaign_ml=200.0)
 RIG = make_rig_spec(limits={"pump": PUMP}, caps=(TANK,))
 CAPS = {1: RIG, 2: RIG}
 

@@ -182,7 +182,7 @@ def rig_of(
         variables=tuple(VariableWiring(n, "sensor", n, 0.01) for n in actuators),
         outcome_sensor="sensor",
         outcome_name="level",
-        timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
+        timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
         meters=(),
         limits={n: ActuatorLimits(0.0, 1.0, "off", 50.0, 500.0) for n in (*actuators, *pumps)},
         dosing={n: DosingSpec("sensor", 0.1, 0.1, 1.0, 3) for n in pumps},

@@ -374,7 +374,7 @@ class Bench:
             ),
             outcome_sensor="camera",
             outcome_name="growth",
-            timing=TrialTiming((PrepareStep("refill", 1.0, 120.0),), 480.0, MeasureSpec(120.0, 15.0, "median", 3)),
+            timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
             meters=(),
             limits={
                 "ca_doser": ActuatorLimits(0.5, 6.0, "off", per_dose_ml=50.0, per_day_ml=400.0),

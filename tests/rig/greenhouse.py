@@ -65,7 +65,7 @@ def greenhouse_spec(buses: Mapping[str, str], registry: Registry, *, timeout_s: 
         variables=tuple(VariableWiring(n, f"{n}_probe", a, 0.02) for n, a in actuators.items()),
         outcome_sensor="camera",
         outcome_name="growth",
-        timing=TrialTiming((PrepareStep("refill", 1.0, 120.0),), 480.0, MeasureSpec(120.0, 15.0, "median", 3)),
+        timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
         meters=(
             MeterSpec("electricity", "energy", "mains_meter", Decimal("0.31")),
             MeterSpec("calcium", "volume", "ca_doser", Decimal("0.0042")),

@@ -55,7 +55,7 @@ async def tank():
 
         def dispenser(self, **caps):
             limits = {n: ActuatorLimits(0.0, 14.0, "off", 100.0, 1000.0) for n in NAMES}
-            guard = Guard(limits, self.log, self.clock, caps=[CapSpec("reservoir", NAMES, **caps)])
+            guard = Guard(limits, self.log, self.clock, caps=[CapSpec(name="reservoir", pumps=NAMES, **caps)])
             return Dispenser(guard, self.log, self.clock, self.clock.rest, lambda _: None, trip=self.trip)
 
         async def trip(self, reason):

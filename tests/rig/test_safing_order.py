@@ -75,7 +75,7 @@ class World:
             variables=(),
             outcome_sensor="sensor",
             outcome_name="level",
-            timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
+            timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
             meters=(),
             limits={c.name: ActuatorLimits(0.0, 99.0, states.get(c.name, "off")) for c in channels},
         )

@@ -1,0 +1,129 @@
+"""Kinds of quantities. A field's annotation names one, and the configuration reads the field by it.
+
+A spec with such fields is a section of the file: `good_after_s: PositiveDuration` is read from `good_after: 10 min`.
+Pydantic does the reading; it is imported only where a file is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
+
+AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
+"""What an editor takes for a number with its unit."""
+_UNITS: Final = re.compile(r"_(s|ml)$|_$")
+"""What the name of a field has beside its key: its unit, or a stroke that keeps it apart from a word of Python's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Says what a quantity must be, and converts it where a file is read."""
+
+    what: str
+    """As in an error: `must be a duration such as "20 min"`."""
+    example: str
+    unit: str
+    """The unit used inside."""
+    positive: bool = False
+    """Whether nothing is too little."""
+
+    def __str__(self) -> str:
+        return f'{self.what} such as "{self.example}"'
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema  # noqa: PLC0415  # specs are also made where no file is read
+
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {"type": "string", "pattern": AMOUNT, "examples": [self.example]}
+
+    def _read(self, value: Any, info: Any) -> float:
+        """Convert what a file says, by the `Units` in the validation's context."""
+        from pydantic_core import PydanticCustomError  # noqa: PLC0415  # as above
+
+        try:
+            return self.of(value, info.context)
+        except ValueError as error:
+            raise PydanticCustomError("quantity", "{said}", {"said": str(error), "example": self.example}) from error
+
+    def of(self, value: Any, units: Any) -> float:
+        """Return a quantity in this kind's unit.
+
+        Raises:
+            ValueError: it is none, or too little.
+        """
+        if not isinstance(value, str):
+            remedy = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+            raise ValueError(f"must be {self}{remedy}")  # noqa: TRY004  # of the file
+        amount: float = units.quantity(value, self)
+        if self.positive and amount == 0:
+            raise ValueError(f'got "{value}", must be more than nothing')
+        return amount
+
+
+DURATION: Final = Kind("a duration", "20 min", "s")
+VOLUME: Final = Kind("a volume", "20 mL", "mL")
+ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
+POWER: Final = Kind("a power", "3 kW", "kW")
+FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
+EFFECT: Final = Kind("a change per volume", "-0.04 pH/mL", "")
+RATE: Final = Kind("a change per time", "0.5 pH/min", "")
+USED: Final = Kind("an energy or a volume", "5 kWh", "")
+RATED: Final = Kind("a power or a flow", "3 kW", "")
+TRIALS: Final = Kind("a number of trials", "25 trials", "")
+STILL: Final = Kind("off, a number of trials, or a duration", "30 min", "")
+PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
+PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
+PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
+PER_TRIAL: Final = Kind("an amount of money", "0.05 EUR", "")
+
+Duration = Annotated[float, DURATION]
+Volume = Annotated[float, VOLUME]
+PositiveDuration = Annotated[float, Kind(DURATION.what, DURATION.example, DURATION.unit, positive=True)]
+PositiveVolume = Annotated[float, Kind(VOLUME.what, VOLUME.example, VOLUME.unit, positive=True)]
+
+
+class Exactly:
+    """Takes a value of the field's own type only: text is no number, and `yes` is no truth."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return {**handler(source), "strict": True}
+
+
+Whole = Annotated[int, Exactly()]
+Number = Annotated[float, Exactly()]
+Flag = Annotated[bool, Exactly()]
+
+
+class Clash(NamedTuple):
+    """Says what is wrong with one key beside others of its section."""
+
+    key: str
+    what: str
+    """After what was got; `{key}` stands for what the file says of another key."""
+    beside: tuple[str, ...] = ()
+    """Keys that this depends on: where one of them does not hold, nothing is said."""
+
+
+def key_of(field: str) -> str:
+    """Return the key of the file that a field is read from."""
+    return _UNITS.sub("", field)
+
+
+class Section:
+    """A spec that is a section of the file: unknown keys are mistakes, and keys are fields without their unit."""
+
+    __slots__ = ()
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        "extra": "forbid",
+        "allow_inf_nan": False,
+        "alias_generator": key_of,
+    }
+
+    def clashes(self) -> Iterator[Clash]:
+        """Give what is wrong with keys that hold by themselves, but not together."""
+        return iter(())
