@@ -13,7 +13,7 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeasureSpec
 from tests.rig.fakes import FakeClock, FakeLine, FakeSensor
 
-WINDOW = MeasureSpec(duration_s=120.0, every_s=15.0, statistic="median", min_count=3)
+WINDOW = MeasureSpec(for_s=120.0, every_s=15.0, statistic="median", min_count=3)
 
 
 def readings(*values):
