@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rigctl.core.acquisition.outlook import OutlookPolicy as OutlookPolicy
     from rigctl.core.acquisition.outlook import first_point as first_point
     from rigctl.core.acquisition.outlook import look as look
+    from rigctl.core.asking import next_proposal as next_proposal
     from rigctl.core.experiment.history import History as History
     from rigctl.core.experiment.history import Observation as Observation
     from rigctl.core.experiment.problem import FurtherOutcome as FurtherOutcome
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from rigctl.core.policy import Finished as Finished
     from rigctl.core.policy import Policy as Policy
     from rigctl.core.policy import Proposal as Proposal
-    from rigctl.core.policy import next_proposal as next_proposal
     from rigctl.core.recommend import Recommendation as Recommendation
     from rigctl.core.recommend import recommend as recommend
     from rigctl.errors import ConfigError as ConfigError

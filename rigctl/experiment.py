@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
@@ -19,7 +20,7 @@ from rigctl.core.money import to_micros, to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.play import Played, play
 from rigctl.core.policies.registry import USUAL_POLICY, usual
-from rigctl.core.policy import Particular, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Particular, Policy, Proposal
 from rigctl.core.recommend import Recommendation, recommend
 from rigctl.errors import UsageError
 

@@ -17,9 +17,9 @@ from rigctl.console import output, sink
 from rigctl.console.export import _cell
 from rigctl.console.output import console, print_fields
 from rigctl.console.screen import Screen
-from rigctl.core.explain import settings
 from rigctl.core.rule import Setting
 from rigctl.core.rules.saying import _setting
+from rigctl.core.text import settings
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
 from rigctl.page import words
 from rigctl.page.door import plain_page

@@ -19,6 +19,7 @@ import numpy as np
 
 from rigctl.bench.problems.problem import COST_SETS, PLANT_SETS
 from rigctl.bench.running.simulate import one_thread
+from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
@@ -29,7 +30,7 @@ from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Policy, trial_rng
+from rigctl.core.policy import Policy
 
 BoundsKind = Literal["integrated", "pointwise"]
 

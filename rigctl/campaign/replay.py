@@ -16,9 +16,10 @@ from rigctl.campaign.journal.rows import DeciderRow, TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of
-from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, counterfactuals
+from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, counterfactuals
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
+from rigctl.core.flips import Counterfactuals
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.levers import Price, Situation
 from rigctl.core.money import Micros, to_units

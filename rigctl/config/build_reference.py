@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from rigctl.config.findings import Context, unknown
+from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.problem import ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.policy import OFF_GRID
 
 if TYPE_CHECKING:
     from rigctl.config.sections import ReferenceSection

@@ -17,8 +17,8 @@ from rigctl.config.wording import joined, lasting
 from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
 from rigctl.console.output import duration
-from rigctl.core.explain import settings, unit_names
 from rigctl.core.money import to_units
+from rigctl.core.text import settings, unit_names
 from rigctl.errors import ConfigError, counted
 from rigctl.printable import in_full
 from rigctl.rig.abilities import Grained

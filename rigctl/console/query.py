@@ -25,7 +25,8 @@ from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core import aftermath
 from rigctl.core.aftermath import CameOf
-from rigctl.core.counterfactuals import Counterfactuals, shown
+from rigctl.core.counterfactuals import shown
+from rigctl.core.flips import Counterfactuals
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, RigctlError, UsageError, counted

@@ -21,7 +21,6 @@ from rigctl.core.advise import advise
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.explain import plus_minus
 from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
@@ -29,6 +28,7 @@ from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.rule import Rule
 from rigctl.core.rules.saying import answer, how_to_read, rows, worth
+from rigctl.core.text import plus_minus
 from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rigctl.core.doubts import Doubt
-from rigctl.core.explain import decimals_for, ends, settings, written
 from rigctl.core.recommend import Recommendation
+from rigctl.core.text import decimals_for, ends, settings, written
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
 from rigctl.printable import in_full
 

@@ -17,11 +17,11 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign
-from rigctl.core.explain import decimals_for
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
 from rigctl.core.natural import present
+from rigctl.core.text import decimals_for
 from rigctl.core.worth import half_width
 from rigctl.printable import in_full
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from math import ceil, floor, inf
+from math import ceil, floor
 from typing import Final
 
 import numpy as np
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import sign
+from rigctl.core.flips import KINDS, Counterfactuals, Flip, Kind
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
-from rigctl.core.levers import KINDS, Kind, Lever, Price, Situation, levers
+from rigctl.core.levers import Lever, Price, Situation, levers
 from rigctl.core.natural import present
-from rigctl.core.policy import Finished, next_proposal, trial_rng
+from rigctl.core.policy import Finished
 from rigctl.core.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.errors import PolicyError
 from rigctl.printable import in_full
@@ -41,38 +43,6 @@ PROBES: Final = (0.125, 1.0)
 
 Ask = Callable[[Situation], str | None]
 """Which control set, by its label; `NOTHING`, or `NO_ANSWER`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flip:
-    """One quantity, and the value of it at which the answer is another one; both sides were tried."""
-
-    kind: Kind
-    subject: str
-    """Control set or meter; empty for the others."""
-    now: float
-    at: float
-    """Here the answer is `after`."""
-    short: float
-    """One step short of it, or `now` itself: here it is still `before`."""
-    before: str
-    after: str
-    per: str = ""
-    """Of a price: what it is paid for."""
-    effort: float = inf
-    """How large a change that is, as a share of what would be large: smaller is cheaper."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counterfactuals:
-    """What would change an answer, cheapest first, and how hard it was looked for."""
-
-    answer: str
-    flips: tuple[Flip, ...]
-    asked: int
-    """Decisions that were made."""
-    cut_short: bool
-    """Whether there was more to try."""
 
 
 def decided(situation: Situation) -> str | None:

@@ -12,15 +12,36 @@ from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.experiment.problem import sign
 from rigctl.core.gp.model import given_without
+from rigctl.core.rules.full import DOUBT
 from rigctl.core.worth import half_width
 
 if TYPE_CHECKING:
     from rigctl.core.experiment.history import History, Observation
     from rigctl.core.experiment.problem import Problem
     from rigctl.core.gp.surrogate import Posterior
-    from rigctl.core.recommend import Supported
 
-Decide = Callable[["Posterior"], "Supported"]
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """The setting of one control set that the data support best. Values in outcome units, larger is better."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    mean: float
+    """Posterior mean of its value."""
+    sd: float
+    """Posterior standard deviation of its value."""
+    played: bool
+    """Whether a trial with an outcome has played that control set."""
+
+    @property
+    def support(self) -> float:
+        """What settings are compared by."""
+        return self.mean - DOUBT * self.sd
+
+
+Decide = Callable[["Posterior"], Supported]
 
 
 @dataclass(frozen=True, slots=True)

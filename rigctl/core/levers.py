@@ -9,18 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from math import floor, isfinite, log10
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.flips import Kind
 from rigctl.core.money import Micros, to_micros, to_units
 from rigctl.core.policy import Policy
 
-Kind = Literal["cost", "price", "budget", "tolerance", "outcome"]
-KINDS: Final[tuple[Kind, ...]] = ("cost", "price", "budget", "tolerance", "outcome")
 DEAREST: Final = 5.0
 """A cost or a budget is turned up to so many times what it is."""
 

@@ -1,7 +1,7 @@
 """Marginals learned from the rig: what is believed now of variables that are left alone (algorithms, section 3).
 
 `Learned` is what a configuration declares; `present` turns it into a concrete marginal, a pure function of the history.
-Policies are asked by `core.policy.next_proposal`, which presents the problem, as recommending does: so decisions only
+Policies are asked by `core.asking.next_proposal`, which presents the problem, as recommending does: so decisions only
 ever see concrete marginals. A kernel integral over one that is not is refused.
 """
 

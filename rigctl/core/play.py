@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Finished, Policy, Proposal
 
 BUDGET_SPENT = "the budget is spent"
 

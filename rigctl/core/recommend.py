@@ -17,7 +17,7 @@ from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.costs.prices import Prices
-from rigctl.core.doubts import Decide, Doubt, advisable, doubts
+from rigctl.core.doubts import Decide, Doubt, Supported, advisable, doubts
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
 from rigctl.core.experiment.space import Space
@@ -34,7 +34,7 @@ from rigctl.errors import PolicyError, counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rigctl.core.counterfactuals import Counterfactuals
+    from rigctl.core.flips import Counterfactuals
     from rigctl.core.gp.hyperparameters import Hyperparameters
     from rigctl.core.rule import Rule
 
@@ -141,26 +141,6 @@ class Weighing:
     def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
         """Return which control set is recommended at these costs."""
         return cheapest(self.good_enough(tolerance)[0], _charged(problem, history, self.options)).control_set
-
-
-@dataclass(frozen=True, slots=True)
-class Supported:
-    """The setting of one control set that the data support best. Values in outcome units, larger is better."""
-
-    control_set: int
-    setting: tuple[float, ...]
-    """(k,), unit cube."""
-    mean: float
-    """Posterior mean of its value."""
-    sd: float
-    """Posterior standard deviation of its value."""
-    played: bool
-    """Whether a trial with an outcome has played that control set."""
-
-    @property
-    def support(self) -> float:
-        """What settings are compared by."""
-        return self.mean - DOUBT * self.sd
 
 
 def supported(

@@ -1,13 +1,13 @@
 """Trials that play one setting again and again, so that what changes in between shows.
 
-They are decided where every trial is (`core.policy.next_proposal`), at trial numbers that depend on nothing else. The
+They are decided where every trial is (`core.asking.next_proposal`), at trial numbers that depend on nothing else. The
 setting is the configured one; or the one that would be recommended when the first of them is due, which is kept in the
 policy's state from then on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import to_units
 from rigctl.core.operating.memory import KEPT as PRODUCTION
-
-if TYPE_CHECKING:
-    from rigctl.core.policy import Proposal
+from rigctl.core.policy import Proposal
 
 KEPT = "reference"
 """Of a policy's state: the setting that is repeated."""
@@ -42,8 +40,6 @@ def reference_proposal(
         state: the policy's.
         rng: starts of the search for what would be recommended.
     """
-    from rigctl.core.policy import Proposal  # noqa: PLC0415 - it asks this module
-
     trial = len(history) + 1
     if not is_due(problem, trial):
         return None

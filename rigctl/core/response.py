@@ -17,12 +17,9 @@ import numpy as np
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign
-from rigctl.core.explain import decimals_for
-from rigctl.core.gp.terms import Term
+from rigctl.core.gp.terms import Term, told
 from rigctl.core.reference import replicates
 
-TWO_SIDED = 1.959964
-"""Standard deviations of the 95 % interval."""
 FEWEST = 4
 """Pairs of readings on either side of a change; with fewer nothing is said of sensors."""
 SURE = 5.0
@@ -36,31 +33,6 @@ _WHY: Mapping[Blame, str] = {
     "unknown": "the readings of both sensors fit more than one explanation, so it cannot be told yet",
 }
 ONE_SENSOR = "whether the plant has changed or its sensor cannot be told: one sensor alone measures this outcome"
-
-
-def told(term: Term, turn: float, *, outcome: str = "the outcome", unit: str = "") -> str:
-    """Say in plain sentences how the response has changed; `turn` is -1 where less is better, `unit` as shown."""
-    low, high = (turn * term.change + side * TWO_SIDED * term.change_sd for side in (-1, 1))
-    noticed = f"(noticed at trial {term.noticed})"
-    if term.kind == "season":
-        swing = _between(max(low, 0.0), high, term, unit)
-        return f"{outcome} swings with a period of about {term.period:.3g} trials {noticed}. It does so by {swing}"
-    if low > 0:
-        by = f"risen by {_between(low, high, term, unit)}"
-    elif high < 0:
-        by = f"fallen by {_between(-high, -low, term, unit)}"
-    else:
-        by = f"changed by {_between(low, high, term, unit)}"
-    if term.kind == "step":
-        shape = ". Earlier trials count less, as not only the level has changed" if term.reshaped else ""
-        return f"the response has changed at trial {term.since} {noticed}. By that {outcome} has {by}{shape}"
-    word = "has drifted steadily" if term.kind == "ramp" else "has wandered"
-    return f"the response {word} since trial {term.since} {noticed}. By then {outcome} had {by}"
-
-
-def _between(low: float, high: float, term: Term, unit: str) -> str:
-    places = decimals_for([term.change_sd])
-    return f"{low:.{places}f} to {high:.{places}f} {unit}".rstrip()
 
 
 def told_of_response(

@@ -27,10 +27,11 @@ from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow,
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
-from rigctl.core.explain import plain_note, sentences, settings
+from rigctl.core.explain import plain_note, sentences
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
+from rigctl.core.text import settings
 from rigctl.page.shown import (
     Awaited,
     Course,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
-from rigctl.core.explain import plus_minus
 from rigctl.core.recommend import Option
 from rigctl.core.rules.saying import Row, answer, how_to_read, rows, worth
+from rigctl.core.text import plus_minus
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
 from rigctl.printable import in_full

@@ -9,8 +9,8 @@ import pytest
 
 from rigctl.bench.latency import fitted_state, history, measure, measure_latency, plant_problem, policy_to_measure
 from rigctl.config.load import load_text
+from rigctl.core.asking import trial_rng
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import trial_rng
 from rigctl.errors import UsageError
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigctl.core.explain import explain, settings
+from rigctl.core.explain import explain
+from rigctl.core.text import settings
 
 FORBIDDEN = (
     "sobol|maximis|in play|harvest|armed|incumbent|acquisition|posterior|prior|gittins|lambda|hypervolume|epsilon|"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.levers import Situation
@@ -23,7 +24,7 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Finished, Policy, Proposal
 from tests.core.conftest import make_space
 
 MODEL = ModelOptions("fixed", lengthscales=(0.4, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.0)

@@ -10,6 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rigctl.core.acquisition.outlook import Context
+from rigctl.core.asking import trial_rng
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.counterfactuals import outstanding
 from rigctl.core.experiment.history import History, Observation
@@ -20,7 +21,6 @@ from rigctl.core.levers import Situation
 from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
-from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Outstanding, recommend
 from tests.bench.late import Awaiting, Post
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
@@ -23,7 +24,7 @@ from rigctl.core.multi_objective.trade_off import front_of
 from rigctl.core.play import play
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.core.policies.check import check_policy
-from rigctl.core.policy import BudgetSpent, trial_rng, validate
+from rigctl.core.policy import BudgetSpent
 from rigctl.errors import PolicyError
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)

@@ -9,6 +9,7 @@ import pytest
 
 from rigctl.console.report import to_json
 from rigctl.core.advise import advise
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -16,7 +17,6 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import next_proposal, trial_rng
 from rigctl.core.recommend import recommend
 
 BEST, AT = 2.5, (0.7, 0.3)

@@ -9,15 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions, sign
-from rigctl.core.explain import NOTHING_YET, explain, plain_note, plus_minus
+from rigctl.core.explain import NOTHING_YET, explain, plain_note
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.ucb_cvs import UcbCvs
-from rigctl.core.policy import next_proposal, trial_rng
+from rigctl.core.text import plus_minus
 from tests.core.claims import FORBIDDEN, denied, told, unreadable
 from tests.core.conftest import make_history
 from tests.core.made_up import SEVERAL, WORDY, decisions

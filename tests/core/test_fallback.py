@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import fallback, repeat
-from rigctl.core.policy import BudgetSpent, Proposal, trial_rng, validate
+from rigctl.core.policy import BudgetSpent, Proposal
 from tests.core.conftest import make_history
 
 

@@ -12,6 +12,7 @@ import pytest
 from rigctl.core.acquisition.gittins import gittins_index
 from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -24,7 +25,7 @@ from rigctl.core.policies.gittins import (
     ExpectedImprovementPerCost,
     GittinsIndex,
 )
-from rigctl.core.policy import BudgetSpent, NotWorthIt, trial_rng, validate
+from rigctl.core.policy import BudgetSpent, NotWorthIt
 from tests.core.set_moments import SetIntegrals
 
 POLICIES = (GittinsIndex(), DecayingGittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost())

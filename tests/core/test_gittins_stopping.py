@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.gittins import ExpectedImprovement
-from rigctl.core.policy import NotWorthIt, trial_rng
+from rigctl.core.policy import NotWorthIt
 from tests.core.test_gittins_policies import FIXED, make_problem
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rigctl.core.acquisition.improvement import log_expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
@@ -24,7 +25,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.fallback import fallback
-from rigctl.core.policy import Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Proposal
 from rigctl.core.recommend import recommend
 from rigctl.experiment import variable
 from tests.core.setpoints import SETS, USUAL_FIRST, campaign, controlled, left_alone, problem_of

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, sign, value_floor, values
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import trial_rng
 from tests.core.conftest import make_history
 from tests.profiles import slow_beyond
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from rigctl.codec import from_json, plain, to_json, typed
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
@@ -17,7 +18,7 @@ from rigctl.core.persistence import CANDIDATES, LITTLE, shares_that_persist
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
-from rigctl.core.policy import Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Proposal
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -24,7 +25,7 @@ from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaxim
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Proposal, trial_rng
+from rigctl.core.policy import Proposal
 from tests.profiles import share, slow_beyond
 
 

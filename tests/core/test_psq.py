@@ -12,13 +12,14 @@ from rigctl.config.shape import options_model
 from rigctl.core.acquisition.fantasies import FantasyImprovement
 from rigctl.core.acquisition.fourier import SampledFunction
 from rigctl.core.acquisition.outlook import look
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.money import to_micros
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq, undominated
-from rigctl.core.policy import BudgetSpent, trial_rng, validate
+from rigctl.core.policy import BudgetSpent
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.plain import at_setting, make_case
 from tests.core.set_moments import SetIntegrals

@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.problem import Problem, ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
@@ -15,7 +16,7 @@ from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.play import Played, play
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import Proposal, next_proposal, trial_rng
+from rigctl.core.policy import Proposal
 from rigctl.core.reference import replicates
 
 SPACE = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [["a"], ["b"], ["a", "b"]])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rigctl.config.shape import options_model
 from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
@@ -24,7 +25,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs, relaxed_choice
-from rigctl.core.policy import BudgetSpent, trial_rng, validate
+from rigctl.core.policy import BudgetSpent
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign, hill
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.advise import advise
+from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.joint import difference, jointly
 from rigctl.core.bounds.pointwise import natural_nodes
@@ -17,7 +18,6 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
-from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend
 from tests.core.claims import unreadable
 

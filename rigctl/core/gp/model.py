@@ -17,7 +17,7 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE, puzzling
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import Posterior, believing, fit
-from rigctl.core.response import told
+from rigctl.core.gp.terms import told
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter, so O(log n) times in a campaign; and

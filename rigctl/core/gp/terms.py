@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+from rigctl.core.text import decimals_for
 
 Kind = Literal["step", "ramp", "season", "wander"]
 
@@ -83,3 +84,32 @@ def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
         if set(term) != known:
             raise ValueError(f"ageing: got keys {sorted(term)}, must be exactly {sorted(known)}")
     return tuple(Term(**term) for term in stored)
+
+
+TWO_SIDED = 1.959964
+"""Standard deviations of the 95 % interval."""
+
+
+def told(term: Term, turn: float, *, outcome: str = "the outcome", unit: str = "") -> str:
+    """Say in plain sentences how the response has changed; `turn` is -1 where less is better, `unit` as shown."""
+    low, high = (turn * term.change + side * TWO_SIDED * term.change_sd for side in (-1, 1))
+    noticed = f"(noticed at trial {term.noticed})"
+    if term.kind == "season":
+        swing = _between(max(low, 0.0), high, term, unit)
+        return f"{outcome} swings with a period of about {term.period:.3g} trials {noticed}. It does so by {swing}"
+    if low > 0:
+        by = f"risen by {_between(low, high, term, unit)}"
+    elif high < 0:
+        by = f"fallen by {_between(-high, -low, term, unit)}"
+    else:
+        by = f"changed by {_between(low, high, term, unit)}"
+    if term.kind == "step":
+        shape = ". Earlier trials count less, as not only the level has changed" if term.reshaped else ""
+        return f"the response has changed at trial {term.since} {noticed}. By that {outcome} has {by}{shape}"
+    word = "has drifted steadily" if term.kind == "ramp" else "has wandered"
+    return f"the response {word} since trial {term.since} {noticed}. By then {outcome} had {by}"
+
+
+def _between(low: float, high: float, term: Term, unit: str) -> str:
+    places = decimals_for([term.change_sd])
+    return f"{low:.{places}f} to {high:.{places}f} {unit}".rstrip()

@@ -15,11 +15,10 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.noticing import noticed, still_off
 from rigctl.core.gp.record import Record
-from rigctl.core.gp.terms import Term
+from rigctl.core.gp.terms import Term, told
 from rigctl.core.marginals.drift import Scan, scan
 from rigctl.core.natural import left_alone
 from rigctl.core.operating.memory import Drift, Memory
-from rigctl.core.response import told
 
 RESPONSE = "response"
 SOON = 30

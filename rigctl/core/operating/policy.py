@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
@@ -18,7 +19,7 @@ from rigctl.core.operating.exploring import Batch, explored, settled
 from rigctl.core.operating.memory import Memory, Way, kept, remembered
 from rigctl.core.operating.playing import Played, asked_for, at_any_reading, in_full, known_then, made
 from rigctl.core.policies.fallback import NAME as FALLBACK
-from rigctl.core.policy import UNCHANGED, Policy, Proposal, SetReport, trial_rng
+from rigctl.core.policy import UNCHANGED, Policy, Proposal, SetReport
 from rigctl.core.rule import Line
 from rigctl.errors import PolicyError
 

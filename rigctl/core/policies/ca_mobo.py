@@ -23,12 +23,12 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.explain import plus_minus
 from rigctl.core.gp.model import Fitted
 from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs
 from rigctl.core.multi_objective.preference import CostPreference, Sorting
 from rigctl.core.multi_objective.scalarise import Scalarised, TradeOff, best_trade_offs
 from rigctl.core.policy import Proposal
+from rigctl.core.text import plus_minus
 from rigctl.errors import PolicyError
 
 PER_VARIABLE = 10

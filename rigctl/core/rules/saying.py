@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rigctl.core.explain import decimals_for, ends, written
 from rigctl.core.natural import ENOUGH
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
+from rigctl.core.text import decimals_for, ends, written
 from rigctl.core.worth import SMALLEST, Gain
 from rigctl.printable import in_full
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.beliefs import believe, left_for_a_trial
 from rigctl.core.costs.spread import Spread, spreads
 from rigctl.core.experiment.history import History, Observation
@@ -14,7 +15,7 @@ from rigctl.core.policies.fallback import fallback
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.ucb_cvs import UcbCvs
-from rigctl.core.policy import BudgetSpent, next_proposal, trial_rng
+from rigctl.core.policy import BudgetSpent
 from tests.bench.measure_costs import LAWS, by_setting, measured, never_tried
 from tests.core.conftest import make_history
 

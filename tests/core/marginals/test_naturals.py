@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.stats import kstest, truncnorm
 
 from rigctl.campaign.decide import Question, decide
+from rigctl.core.asking import first_state, next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -29,7 +30,7 @@ from rigctl.core.natural import (
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import Proposal, first_state, next_proposal, trial_rng
+from rigctl.core.policy import Proposal
 from rigctl.core.recommend import recommend
 from rigctl.errors import PolicyError
 from tests.core.conftest import FIXED, make_space

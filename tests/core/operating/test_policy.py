@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -19,7 +20,7 @@ from rigctl.core.operating.memory import kept, remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import NotWorthIt, next_proposal, trial_rng
+from rigctl.core.policy import NotWorthIt
 from rigctl.core.recommend import planner_of, recommend
 from rigctl.core.rule import Between, Setting
 from tests.core.plain import PlainProcess

@@ -1,0 +1,104 @@
+"""How a policy is asked for the next trial: everybody who asks one, asks here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.natural import belief, present
+from rigctl.core.policy import Policy, Proposal
+from rigctl.core.reference import kept, reference_proposal
+from rigctl.errors import PolicyError
+
+OFF_GRID = 1e-9
+"""More than this, as a share of the range, is no rounding error."""
+
+
+def next_proposal(
+    policy: Policy, state: JsonState | None, problem: Problem, history: History, rng: np.random.Generator
+) -> tuple[Proposal, JsonState]:
+    """Ask a policy for the next trial, as a campaign does; everybody who asks one asks here.
+
+    It is asked about the problem as it is believed now, with a concrete marginal for every variable; what was learned
+    goes into the proposal's notes. Its answer can be played, and its state is as a journal gives it back.
+
+    Args:
+        policy: which.
+        state: after its last decision; None before the first.
+        problem: with declared marginals, or marginals that are learned.
+        history: all trials.
+        rng: `trial_rng` of the trial.
+
+    Raises:
+        Finished: it proposes nothing more; `BudgetSpent` or `NotWorthIt`.
+        PolicyError: it cannot decide, or its proposal cannot be played.
+    """
+    now = belief(problem, history)
+    before = first_state(policy, problem) if state is None else state
+    found = reference_proposal(policy.name, now.problem, history, before, rng)
+    proposal, after = policy.propose(before, now.problem, history, rng) if found is None else found
+    wrong = validate(proposal, problem)
+    if wrong:
+        raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
+    proposal = on_grid(proposal, problem)
+    notes = (*proposal.notes, *now.notes)
+    proposal = with_cost(replace(proposal, notes=notes, read=now.read), problem, history)
+    return proposal, json.loads(json.dumps(kept(after, before)))
+
+
+def with_cost(proposal: Proposal, problem: Problem, history: History) -> Proposal:
+    """Return a proposal that says what is assumed of its cost, if that is not known."""
+    if problem.costs_told or history.trials_of(proposal.control_set):
+        return proposal
+    untried = believe(problem, history, "empirical-bernstein")[proposal.control_set]
+    return replace(proposal, cost_known=False, assumed_cost=untried.assumed)
+
+
+def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
+    """Return a proposal with every stepped variable on a level, and a note where a policy knew nothing of steps."""
+    space = problem.space
+    if not space.steps.any():
+        return proposal
+    setting, notes = [], []
+    for i, u in zip(space.control_sets[proposal.control_set].indices, proposal.setting, strict=True):
+        v = space.variables[i]
+        level = round(u * v.steps) / v.steps if v.steps else u
+        if abs(level - u) > OFF_GRID:
+            asked = v.low + (v.high - v.low) * u
+            notes.append(f"{v.name}: {asked:.6g} is between two steps; the nearest, {v.setpoint(level):g}, is set")
+        setting.append(level)
+    return replace(proposal, setting=tuple(setting), notes=(*proposal.notes, *notes))
+
+
+def first_state(policy: Policy, problem: Problem) -> JsonState:
+    """Return the policy's state before the first trial, when nothing has been learned yet."""
+    return policy.initial_state(present(replace(problem, look=None), History())[0])
+
+
+def trial_rng(seed: int, trial: int) -> np.random.Generator:
+    """Return the one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
+    return np.random.default_rng([seed, trial])
+
+
+def validate(proposal: Proposal, problem: Problem) -> Sequence[str]:
+    """Return what is wrong with a proposal; empty if it may be played (fault 42)."""
+    space = problem.space
+    if not 0 <= proposal.control_set < len(space.control_sets):
+        return [f"control set {proposal.control_set} does not exist"]
+    if proposal.control_set in problem.unavailable:
+        label = space.control_sets[proposal.control_set].label
+        return [f"{label} cannot be played now: {problem.unavailable[proposal.control_set]}"]
+    indices = space.control_sets[proposal.control_set].indices
+    if len(proposal.setting) != len(indices):
+        return [f"{len(proposal.setting)} values for {len(indices)} controlled variables"]
+    return [
+        f"{space.variables[i].name}: got {u!r} on the unit cube, must be in [0, 1]"
+        for i, u in zip(indices, proposal.setting, strict=True)
+        if not (np.isfinite(u) and 0.0 <= u <= 1.0)
+    ]
