@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
-from rigctl.console.spreadsheet import unread
+from rigctl.console.table import SAID, Decimals, Names, read_table
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space, Variable
@@ -34,9 +33,9 @@ LOOK, LOOK_SD = "look.", "look_sd."
 """Begin the names of columns: what a variable read before the decision, and that reading's standard deviation."""
 UNDECIDED = ("FAILED", "ABANDONED", "LOST")
 """States of trials that may have ended while they looked, so that nothing was controlled."""
-SAID = ("date", "operator", "batch", "note")
-"""What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
 GERMAN_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
+EXPORTED = ("state", "origin", "corrected.void", "hand.cost_then", "hand.noise_sd", "hand.noise_factor")
+"""Columns of an export that are read besides."""
 MOST_ROWS = 200
 """Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
 
@@ -67,31 +66,26 @@ class ManualRow:
     """What the variables read before it was decided, as in an export; nothing where nobody looked."""
 
 
-def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
+def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None) -> tuple[ManualRow, ...]:
     """Read every row of the file; columns it does not need are ignored.
 
     Raises:
-        ConfigError: the file cannot be read or does not hold; carries every problem with file, line and column.
+        UsageError: it is no table, or a column is missing.
+        ConfigError: rows do not hold; carries every problem with file, line and column.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            lines = csv.reader(stream)
-            header = [name.strip() for name in next(lines, [])]
-            table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError([Mistake(str(path), unread(path, error))]) from error
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
-    mistakes = _header_mistakes(path, header, (*space.names, "control_set", *outcomes, "cost"))
-    if mistakes:
-        raise ConfigError(mistakes)
-    reader = RowReader(space, outcomes)
+    exported = (*EXPORTED, *(f"{begin}{name}" for begin in (LOOK, LOOK_SD) for name in space.names))
+    table = read_table(path, Names(loaded, beside=exported), decimals=decimals)
+    needed = (*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes), "cost")
+    table.require(needed, "name the columns in the first line")
+    reader = RowReader(space, outcomes, table.mistakes)
     rows = []
-    for line, row in table:
-        where, cells = f"{path}:{line}", dict(zip(header, row, strict=False))
-        if len(row) == len(header):
-            rows.append(reader.row(where, cells["control_set"].split("+"), cells))
-        else:
-            reader.mistakes.append(Mistake(where, f"got {len(row)} columns, the header has {len(header)}"))
+    for row in table.rows():
+        if not row.sound:
+            continue
+        cells: dict[str, object] = {f"hand.{t}" if t in SAID else t: text for t, text in row.texts.items()}
+        cells |= {t.removeprefix("value:").replace("setpoint:", "setpoint."): x for t, x in row.numbers.items()}
+        rows.append(reader.row(row.where, row.texts.get("control_set", "").split("+"), cells))
     return reader.checked(rows)
 
 
@@ -190,22 +184,6 @@ def iso_date(written: str) -> str:
     return f"{year}-{int(month):02}-{int(day):02}{rest}"
 
 
-def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Mistake]:
-    missing = [name for name in needed if name not in header]
-    twice = sorted({name for name in needed if header.count(name) > 1})
-    mistakes = []
-    if missing:
-        got = ", ".join(header) or "no header"
-        hint = "; name the columns in line 1" if len(missing) == len(needed) or re.match(r"[\d.]+$", header[0]) else ""
-        if any(";" in h or "\t" in h for h in header):
-            hint = "; separate columns with commas, and write numbers with points"
-        names = f"columns {', '.join(missing)} are" if len(missing) > 1 else f"column {missing[0]} is"
-        mistakes.append(Mistake(f"{path}:1", f"{names} missing (got {got}){hint}"))
-    if twice:
-        mistakes.append(Mistake(f"{path}:1", f"column {', '.join(twice)} stands more than once"))
-    return mistakes
-
-
 @dataclass(frozen=True, slots=True)
 class RowReader:
     """Reads trials that a person wrote down, wherever, and collects what is wrong with them."""
@@ -235,7 +213,7 @@ class RowReader:
             control_set=members,
             values=values,
             outcome=first,
-            cost=self._cost(where, "cost", cells["cost"]),
+            cost=self._cost(where, "cost", cells.get("cost", "")),
             further=tuple(y for y in further if y is not None),
             setpoints=self._setpoints(where, members, cells),
             known=self._known(where, cells),

@@ -25,7 +25,6 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
 from rigctl.console.by_hand import (
     IMPORTED,
-    SAID,
     ManualRow,
     RowReader,
     by_name,
@@ -34,9 +33,8 @@ from rigctl.console.by_hand import (
     memories,
     observation,
 )
-from rigctl.console.columns import Column, Names, columns, key
 from rigctl.console.doubts import doubts
-from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, read_sheet
+from rigctl.console.table import SAID, Column, Decimals, Names, Row, Table, is_empty, key, read_table
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
@@ -266,11 +264,8 @@ class Reading:
 class Plan:
     """Says what would be imported."""
 
-    path: Path
+    table: Table
     digest: str
-    sheet: Sheet
-    columns: tuple[Column, ...]
-    decimals: Decimals
     rows: tuple[ManualRow, ...]
     left_out: tuple[str, ...]
     """Rows of which nothing can be learned, and why."""
@@ -284,72 +279,49 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
         ConfigError: cells do not hold; carries them with line and column.
     """
     names = Names(loaded, reading.maps)
-    sheet = read_sheet(path, names.known, reading.separator)
-    found = columns(names, sheet.header, f"{path}:{sheet.header_line}")
-    _require(loaded, sheet, found, reading, path)
-    decimals = reading.decimals or _decimals(path, sheet, found)
-    reader = _Rows(loaded, path, found, decimals, reading.controlled)
-    rows = tuple(row for line, cells in sheet.rows if (row := reader.row(line, cells)) is not None)
-    if reader.mistakes:
-        more = len(reader.mistakes) - MOST_MISTAKES
+    table = read_table(path, names, decimals=reading.decimals, separator=reading.separator, commas_part=False)
+    _require(loaded, table, reading)
+    reader = _Rows(loaded, table, reading.controlled)
+    rows = tuple(row for found in table.rows() if (row := reader.row(found)) is not None)
+    if table.mistakes:
+        more = len(table.mistakes) - MOST_MISTAKES
         last = [Mistake(str(path), f"and {more} more")] if more > 0 else []
-        raise ConfigError([*reader.mistakes[:MOST_MISTAKES], *last])
+        raise ConfigError([*table.mistakes[:MOST_MISTAKES], *last])
     if not rows:
-        why = "; ".join(reader.left_out) or f"line {sheet.header_line} is its header, and no row follows"
+        why = "; ".join(reader.left_out) or f"line {table.sheet.header_line} is its header, and no row follows"
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Plan(path, digest, sheet, found, decimals or "point", rows, tuple(reader.left_out))
+    return Plan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
 
 
-def _require(loaded: LoadedConfig, sheet: Sheet, found: Sequence[Column], reading: Reading, path: Path) -> None:
-    has, where = {c.target for c in found}, f"{path}:{sheet.header_line}"
+def _require(loaded: LoadedConfig, table: Table, reading: Reading) -> None:
     measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
-    missing = [name for name in measured if f"value:{name}" not in has]
-    if missing:
-        got = ", ".join(filter(None, sheet.header)) or "nothing"
-        raise UsageError(
-            f"{where}: no column is {', '.join(missing)} (columns: {got}); say which with "
-            f'--map "HEADER={missing[0]}", once for each'
-        )
-    says = any(c.target == "control_set" or c.target.startswith(("setpoint:", "controlled:")) for c in found)
+    table.require([f"value:{name}" for name in measured], 'say which with --map "HEADER={}", once for each')
+    says = any(t == "control_set" or t.startswith(("setpoint:", "controlled:")) for t in table.has)
     if reading.controlled is None and not says:
         first = loaded.problem.space.names[0]
         raise UsageError(
-            f'{where}: no column says what was controlled; map one of names with --map "HEADER=control_set" or of '
-            f'yes and no with --map "HEADER=controlled.{first}", or say it of all rows with --controlled a+b or nothing'
+            f'{table.head}: no column says what was controlled; map one of names with --map "HEADER=control_set" or '
+            f'of yes and no with --map "HEADER=controlled.{first}", or say it of all rows with --controlled a+b or '
+            "nothing"
         )
 
 
-def _decimals(path: Path, sheet: Sheet, found: Sequence[Column]) -> Decimals | None:
-    cells = []
-    for _, row in sheet.rows:
-        for column, cell in zip(found, row, strict=True):
-            if column.numeric and not is_empty(cell):
-                cells.append(re.sub(r"[^0-9.,+\-eE\s'’]", "", cell))
-    try:
-        return decimals_of(cells)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}; say which with --decimal comma or --decimal point") from error
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Rows:
-    """Reads rows, and collects what is wrong with them and which are left out."""
+    """Reads rows, and collects which are left out; what is wrong with them is collected by the table."""
 
     loaded: LoadedConfig
-    path: Path
-    columns: tuple[Column, ...]
-    decimals: Decimals | None
+    table: Table
     controlled: str | None
-    mistakes: list[Mistake] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
-    def row(self, line: int, cells: Sequence[str]) -> ManualRow | None:
+    def row(self, row: Row) -> ManualRow | None:
         """Return one row as a trial; None if it is left out, or does not hold."""
-        before, where = len(self.mistakes), f"{self.path}:{line}"
-        numbers, words = self._numbers(where, cells), self._words(cells)
-        members = self._members(where, cells, numbers)
-        if len(self.mistakes) > before:
+        numbers, before = row.numbers, len(self.table.mistakes)
+        if numbers.get("cost", 0.0) < 0:
+            self._add(row, "cost", "must not be negative")
+        members = self._members(row)
+        if not row.sound or len(self.table.mistakes) > before:
             return None
         variables, outcomes = self.loaded.problem.space.names, self.loaded.rig.outcome_names
         values = {n: v for n in variables if (v := numbers.get(f"value:{n}")) is not None}
@@ -357,55 +329,36 @@ class _Rows:
         cost = numbers.get("cost")
         missing = [n for n in variables if n not in values]
         if first is None and (cost is None or missing):
-            self.left_out.append(f"line {line}: has no {outcomes[0]}")
+            self.left_out.append(f"line {row.line}: has no {outcomes[0]}")
             return None
         if first is not None and (missing or None in further):
             missing += [n for n, y in zip(outcomes[1:], further, strict=True) if y is None]
-            self.left_out.append(f"line {line}: has no {', '.join(missing)}")
+            self.left_out.append(f"line {row.line}: has no {', '.join(missing)}")
             return None
-        date, operator, batch, note = (words.get(name, "") for name in SAID)
-        known = ByHand(date, operator, batch, note, amount=None if cost is None else _money(cost))
+        date, operator, batch, note = (" ".join(row.texts.get(name, "").split()) for name in SAID)
+        known = ByHand(iso_date(date), operator, batch, note, amount=None if cost is None else _money(cost))
         setpoints = {n: v for n in members if (v := numbers.get(f"setpoint:{n}")) is not None}
         beside = tuple(y for y in further if y is not None) if first is not None else ()
-        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=where)
+        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=row.where)
 
-    def _numbers(self, where: str, cells: Sequence[str]) -> dict[str, float]:
-        found = {}
-        for column, cell in zip(self.columns, cells, strict=True):
-            if not column.numeric:
-                continue
-            where_it_is = f'{where}: column "{column.header}"'
-            try:
-                value = column.number(cell, self.decimals)
-            except ValueError as error:
-                self.mistakes.append(Mistake(where_it_is, str(error)))
-                continue
-            if value is not None and value < 0 and column.target == "cost":
-                self.mistakes.append(Mistake(where_it_is, f'got "{cell}", must not be negative'))
-            if value is not None:
-                found[column.target] = value
-        return found
+    def _add(self, row: Row, target: str, must: str) -> None:
+        header = next((c.header for c in self.table.columns if c.target == target), target)
+        self.table.mistakes.append(Mistake(f"{row.where}: {header}", f'got "{row.texts[target]}", {must}'))
 
-    def _words(self, cells: Sequence[str]) -> dict[str, str]:
-        pairs = zip(self.columns, cells, strict=True)
-        words = {c.target: " ".join(cell.split()) for c, cell in pairs if c.target in SAID}
-        return {name: iso_date(text) if name == "date" else text for name, text in words.items()}
-
-    def _members(self, where: str, cells: Sequence[str], numbers: Mapping[str, float]) -> tuple[str, ...]:
+    def _members(self, row: Row) -> tuple[str, ...]:
         """Return what was controlled, in the configuration's order."""
-        told = {c.target: (c.header, cell) for c, cell in zip(self.columns, cells, strict=True) if c.target}
         if self.controlled is not None:
             return self._named("--controlled", self.controlled)
-        if "control_set" in told:
-            header, cell = told["control_set"]
-            return self._named(f'{where}: column "{header}"', cell)
+        if "control_set" in self.table.has:
+            header = next(c.header for c in self.table.columns if c.target == "control_set")
+            return self._named(f"{row.where}: {header}", row.texts.get("control_set", ""))
         members = []
         for name in self.loaded.problem.space.names:
-            header, cell = told.get(f"controlled:{name}", ("", ""))
-            if key(cell) in YES or (f"setpoint:{name}" in numbers and key(cell) not in NO):
+            cell = row.texts.get(f"controlled:{name}", "")
+            if key(cell) in YES or (f"setpoint:{name}" in row.numbers and key(cell) not in NO):
                 members.append(name)
-            elif not is_empty(cell) and key(cell) not in NO:
-                self.mistakes.append(Mistake(f'{where}: column "{header}"', f'got "{cell}", must be yes or no'))
+            elif cell and key(cell) not in NO:
+                self._add(row, f"controlled:{name}", "must be yes or no")
         return tuple(members)
 
     def _named(self, where: str, text: str) -> tuple[str, ...]:
@@ -420,14 +373,14 @@ class _Rows:
             if name is None:
                 known = ", ".join(names.values())
                 what = f'got "{part.strip()}", must be variables joined by +, or nothing; known: {known}'
-                self.mistakes.append(Mistake(where, what))
+                self.table.mistakes.append(Mistake(where, what))
             else:
                 found.append(name)
         return tuple(name for name in self.loaded.problem.space.names if name in found)
 
     def _mapped(self, part: str) -> str:
         """Return the variable whose column has this header."""
-        for column in self.columns:
+        for column in self.table.columns:
             if column.target.startswith("value:") and key(column.header).startswith(key(part)):
                 return column.target.removeprefix("value:")
         return ""
@@ -472,14 +425,14 @@ def record(
         for done in journal.read.people.imports().values():
             if done.digest == plan.digest and not again:
                 raise UsageError(
-                    f"{plan.path}: has been imported already, {done.utc[:16]} by {done.who} "
+                    f"{plan.table.path}: has been imported already, {done.utc[:16]} by {done.who} "
                     f"({counted(done.trials, 'trial')}); with --force it is imported once more"
                 )
         begin_by_hand(loaded, journal)
         first, who = len(journal.read.trials()) + 1, this_person()
         corrections = journal.read.people.last_correction()
         manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
-        source = Source(plan.path.name, plan.digest, *noise, who)
+        source = Source(plan.table.path.name, plan.digest, *noise, who)
         journal.ingest(manuals, loaded.rig.outcome_names, source)
         journal.beat(ended="import")
         spent = journal.read.campaign().spent
@@ -511,13 +464,13 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
 def to_json(loaded: LoadedConfig, plan: Plan) -> Mapping[str, Any]:
     """Return what would be imported, for programs."""
     return {
-        "file": str(plan.path),
-        "encoding": plan.sheet.encoding,
-        "separator": plan.sheet.separator,
-        "decimal": plan.decimals,
+        "file": str(plan.table.path),
+        "encoding": plan.table.sheet.encoding,
+        "separator": plan.table.sheet.separator,
+        "decimal": plan.table.decimals or "point",
         "columns": [
             {"header": c.header, "is": c.target.split(":")[-1] if c.target else None, "unit": c.unit or c.into}
-            for c in plan.columns
+            for c in plan.table.columns
         ],
         "trials": len(plan.rows),
         "control_sets": dict(_sets(loaded, plan)),
@@ -538,11 +491,14 @@ def _sets(loaded: LoadedConfig, plan: Plan) -> Counter[str]:
 
 def preview(loaded: LoadedConfig, plan: Plan) -> Sequence[str]:
     """Return what would be imported, line by line, for people."""
-    separator = {"\t": "tab"}.get(plan.sheet.separator, plan.sheet.separator)
-    lines = [f"{plan.path}: {plan.sheet.encoding}, columns separated by {separator}, decimal {plan.decimals}"]
-    _, first = plan.sheet.rows[0]
+    decimal = plan.table.decimals or "point"
+    separator = {"\t": "tab"}.get(plan.table.sheet.separator, plan.table.sheet.separator)
+    lines = [f"{plan.table.path}: {plan.table.sheet.encoding}, columns separated by {separator}, decimal {decimal}"]
+    _, first = plan.table.sheet.rows[0]
     table = [("column", "is", "first value", "becomes")]
-    table += [(c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.columns, first, strict=True)]
+    table += [
+        (c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.table.columns, first, strict=True)
+    ]
     for header, meaning, cell, number in table:
         lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
     sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
@@ -565,10 +521,9 @@ def _becomes(column: Column, cell: str, plan: Plan) -> str:
     if not column.numeric:
         return ""
     try:
-        value = column.number(cell, plan.decimals)
+        return "nothing" if is_empty(cell) else f"{plan.table.number(column, cell):g} {column.into}".rstrip()
     except ValueError:
         return ""
-    return "nothing" if value is None else f"{value:g} {column.into}".rstrip()
 
 
 def _short(text: str, width: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,17 +23,20 @@ from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import find_own_state, open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name
-from rigctl.console.columns import Names, key
 from rigctl.console.doubts import doubts
-from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, parsed, read_sheet
+from rigctl.console.table import Decimals, Names, read_table
 from rigctl.core.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.money import Micros, to_micros
 from rigctl.errors import ConfigError, Mistake, UsageError
 
-OTHERS: Final = ("trial", "unit", "why")
-_QUANTITY: Final = re.compile(r"(?P<number>[+-]?[\d.,]+(?:[\s'’]\d{3})*[\d.,]*(?:[eE][+-]?\d+)?)\s*(?P<unit>.*)")
+FAR: Final = 6.0
+"""Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
+FEWEST: Final = 8
+"""...once so many outcomes are known: fewer do not teach what to expect."""
+BESIDE: Final = ("trial", "unit", "why")
+"""Columns besides the outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Said:
     value: str = ""
     """Of the first outcome, with or without a unit."""
     further: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] | None = None
+    """Of a file: by outcome, in the outcomes' own units."""
     why: str = ""
     where: str = ""
     """File and line, for people."""
@@ -59,112 +63,38 @@ class Given:
     """Trials of which it says nothing yet."""
     unread: tuple[str, ...]
     """Headers of columns that are not read."""
+    mistakes: tuple[Mistake, ...] = ()
+    """What is wrong with single lines."""
 
 
 def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Given:
     """Read the columns trial, the first outcome's name, and perhaps unit, further outcomes, why.
 
     Raises:
-        UsageError: it is no table, or it is not clear which mark its numbers have before their fraction.
-        ConfigError: a column is missing, or rows do not hold; all of them.
+        UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
-    outcomes = loaded.rig.outcome_names
-    targets = _Targets(Names(loaded, {}), outcomes)
-    sheet = read_sheet(path, lambda header: bool(targets.of(header)[0]))
-    columns = [targets.of(header) for header in sheet.header]
-    names = [name for name, _ in columns]
-    head, got = f"{path}:{sheet.header_line}", ", ".join(sheet.header)
-    needed = ("trial", outcomes[0])
-    hint = "; name the columns in the first line"
-    mistakes = [Mistake(head, f"column {n} is missing, got {got}{hint}") for n in needed if n not in names]
-    mistakes += [Mistake(head, f"column {name} is there twice") for name in {*names} - {""} if names.count(name) > 1]
-    if mistakes:
-        raise ConfigError(mistakes)
-    as_point = _pointed(path, sheet, names, outcomes, decimals)
+    first, *more = loaded.rig.outcome_names
+    table = read_table(path, Names(loaded, beside=BESIDE), decimals=decimals)
+    table.require(("trial", f"value:{first}"), "name the columns in the first line")
     said: dict[int, Said] = {}
     empty = []
-    for line, row in sheet.rows:
-        where = f"{path}:{line}"
-        cells = {name: cell for name, cell in zip(names, row, strict=True) if name and not is_empty(cell)}
-        if "trial" not in cells or not cells["trial"].isdecimal():
-            got = cells.get("trial", "")
-            mistakes.append(Mistake(where, f'trial: got "{got}", must be a number of a trial'))
+    for row in table.rows():
+        number = row.texts.get("trial", "")
+        if not number.isdecimal():
+            table.mistakes.append(Mistake(row.where, f'trial: got "{number}", must be a number of a trial'))
             continue
-        number = int(cells["trial"])
-        if number in said or number in empty:
-            first = said[number].where if number in said else "a line without an outcome"
-            mistakes.append(Mistake(where, f"trial {number}: stands here twice, first in {first}"))
-            continue
-        if not any(name in cells for name in outcomes):
-            empty.append(number)
-            continue
-        values = {}
-        for (name, unit), cell in zip(columns, row, strict=True):
-            if name in outcomes and name in cells:
-                behind = cells.get("unit", "") if name == outcomes[0] else ""
-                try:
-                    amount, own = as_point(cell)
-                    values[name] = " ".join(filter(None, (amount, own or behind or unit)))
-                except ValueError as error:
-                    mistakes.append(Mistake(where, f"trial {number}: {name}: {error}"))
-        further = {name: values[name] for name in outcomes[1:] if name in values}
-        said[number] = Said(number, values.get(outcomes[0], ""), further, cells.get("why", ""), where)
-    if mistakes:
-        raise ConfigError(mistakes)
-    unread = tuple(header for header, name in zip(sheet.header, names, strict=True) if header and not name)
-    return Given(tuple(said.values()), tuple(empty), unread)
-
-
-@dataclass(frozen=True, slots=True)
-class _Targets:
-    """Knows what a header means."""
-
-    names: Names
-    outcomes: Sequence[str]
-
-    def of(self, header: str) -> tuple[str, str]:
-        """Return the column's name and the unit in its header; empty: it is not read."""
-        if key(header) in OTHERS:
-            return key(header), ""
-        target, unit = self.names.target(header)
-        name = target.removeprefix("value:")
-        return (name, unit) if name in self.outcomes else ("", "")
-
-
-def _pointed(
-    path: Path, sheet: Sheet, names: Sequence[str], outcomes: Sequence[str], given: Decimals | None
-) -> Callable[[str], tuple[str, str]]:
-    """Return what takes a quantity of this table apart, its number with a decimal point, and the unit beside it.
-
-    That raises `ValueError` where the number is unclear.
-    """
-    numbers = [
-        found["number"]
-        for _, row in sheet.rows
-        for name, cell in zip(names, row, strict=True)
-        if name in outcomes and (found := _QUANTITY.fullmatch(cell)) is not None
-    ]
-    try:
-        decimals = given or decimals_of(numbers)
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}; say which with --decimal comma or --decimal point") from error
-
-    def as_point(cell: str) -> tuple[str, str]:
-        found = _QUANTITY.fullmatch(cell)
-        if found is None:
-            return cell, ""
-        number = found["number"]
-        # where commas are between columns a point is what it seems
-        mark = decimals or ("point" if sheet.separator == "," and "," not in number else None)
-        return f"{parsed(number, mark)!r}", found["unit"]
-
-    return as_point
-
-
-FAR: Final = 6.0
-"""Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
-FEWEST: Final = 8
-"""...once so many outcomes are known: fewer do not teach what to expect."""
+        trial = int(number)
+        if trial in said or trial in empty:
+            before = said[trial].where if trial in said else "a line without an outcome"
+            table.mistakes.append(Mistake(row.where, f"trial {trial}: stands here twice, first in {before}"))
+        elif not any(f"value:{name}" in row.texts for name in (first, *more)):
+            empty.append(trial)
+        elif row.sound:
+            known = {name: row.numbers[f"value:{name}"] for name in (first, *more) if f"value:{name}" in row.numbers}
+            said[trial] = Said(trial, numbers=known, why=row.texts.get("why", ""), where=row.where)
+    of_use = {"trial", "unit", "why", *(f"value:{name}" for name in (first, *more))}
+    unread = tuple(c.header for c in table.columns if c.header and c.target not in of_use)
+    return Given(tuple(said.values()), tuple(empty), unread, tuple(table.mistakes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +198,7 @@ def record(
         loaded, reader, said = campaign.loaded, campaign.reader, asked.said
         if asked.source is not None:
             given = given_in(loaded, asked.source, asked.decimals)
-            said, so = _all_awaited(loaded, reader, given.said, force=force)
+            said, so = _all_awaited(loaded, reader, given, force=force)
             known += [{"trial": n, "outcome": f"trial {n}: is recorded so already"} for n in so]
             known += [{"trial": n, "outcome": f"trial {n}: nothing is said of it here yet"} for n in given.empty]
             if given.unread:
@@ -289,15 +219,15 @@ def record(
 
 
 def _all_awaited(
-    loaded: LoadedConfig, reader: Reader, said: Sequence[Said], *, force: bool
+    loaded: LoadedConfig, reader: Reader, given: Given, *, force: bool
 ) -> tuple[tuple[Said, ...], tuple[int, ...]]:
     """Return what a file says that is new, and the trials of which it says what is recorded already.
 
     Raises:
         ConfigError: what it says cannot be recorded; every line of it, and nothing was.
     """
-    new, so, mistakes = [], [], []
-    for one in said:
+    new, so, mistakes = [], [], list(given.mistakes)
+    for one in given.said:
         try:
             row, outcomes = reader.trial(one.trial), _numbers(loaded, one)
             if _is_so(loaded, row, outcomes):
@@ -334,6 +264,8 @@ def _numbers(loaded: LoadedConfig, said: Said) -> Mapping[str, float]:
     Raises:
         UsageError: it is no quantity that can be converted to that.
     """
+    if said.numbers is not None:
+        return said.numbers
     units, first = Units(loaded.currency), loaded.rig.outcome_name
     own = {first: loaded.outcome_unit, **{f.name: f.unit for f in loaded.problem.further}}
     found = {}

@@ -95,6 +95,7 @@ def ingest(
     operator: Annotated[str, typer.Option(help="Who did it.")] = "",
     batch: Annotated[str, typer.Option(help="Of what material.")] = "",
     note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = "",
+    decimal: Decimal = None,
     state: State = None,
     force: Force = False,
     json: AsJson = False,
@@ -110,7 +111,7 @@ def ingest(
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
-        rows = read_rows(loaded, Path(source))
+        rows = read_rows(loaded, Path(source), decimals_said(decimal))
     elif control_set is not None and cost is not None:
         said = ingesting.Said(control_set, cost, values, setpoints, outcome, known)
         rows = (ingesting.row_from_options(loaded, said),)

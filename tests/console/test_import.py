@@ -96,7 +96,7 @@ def test_however_a_spreadsheet_saves_it(dough, table, separator, decimal, encode
     for end in ("\n", "\r\n"):
         put(dough, encode(text(table, separator, end)))
         plan = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), ingest.Reading())
-        assert (plan.sheet.separator, plan.decimals, len(plan.rows)) == (separator, decimal, 5)
+        assert (plan.table.sheet.separator, plan.table.decimals, len(plan.rows)) == (separator, decimal, 5)
         assert [row.values["hydration"] for row in plan.rows] == [63.5, 70.0, 82.0, 66.0, 75.0]
         assert [row.known.amount for row in plan.rows] == [500_000, None, 750_000, 250_000, 1_234_500_000]
 

@@ -7,10 +7,10 @@ import pytest
 from tests.console.dough import TABLE, put, text
 
 BAD = {
-    "no number": (["63", "hot", "49", "0.5", "proof"], (), 'old.csv:2: column "proof": got "hot", must be a number'),
-    "below": (["63", "30", "<5", "0.5", "proof"], (), 'old.csv:2: column "rise": got "<5", must be a number'),
-    "negative cost": (["63", "30", "49", "-1", "proof"], (), 'column "cost": got "-1", must not be negative'),
-    "other unit": (["63 kg", "30", "49", "1", "proof"], (), 'column "hydration": got "63 kg", must be a number in %'),
+    "no number": (["63", "hot", "49", "0.5", "proof"], (), 'old.csv:2: proof: got "hot", must be a number'),
+    "below": (["63", "30", "<5", "0.5", "proof"], (), 'old.csv:2: rise: got "<5", must be a number'),
+    "negative cost": (["63", "30", "49", "-1", "proof"], (), 'cost: got "-1", must not be negative'),
+    "other unit": (["63 kg", "30", "49", "1", "proof"], (), 'hydration: got "63 kg", must be a number in %'),
     "unknown set": (["63", "30", "49", "1", "salt"], (), 'got "salt", must be variables joined by +, or nothing'),
     "either way": (["63", "30", "49", "1.234", "proof"], (), "which may be a thousand or a fraction; say --decimal"),
     "two marks": (["63.5", "30", "49", '"0,5"', "proof"], (), "say which with --decimal comma or --decimal point"),

@@ -194,7 +194,7 @@ def test_a_file_is_taken_whole_and_may_be_given_again(awaited):
     assert 'bad.csv:3: trial: got "x", must be a number of a trial' in told.err
     assert "bad.csv:4: trial 2: stands here twice" in told.err
     awaited.write("none.csv", "number,growth\n2,1\n")
-    assert "column trial is missing" in awaited.rigctl("outcome", "--from", "none.csv", code=2).err
+    assert "no column is trial" in awaited.rigctl("outcome", "--from", "none.csv", code=2).err
     second = awaited.rigctl("outcome", "2", "1.7", "--values", "taste=3", code=2).err
     assert "has its outcome already, 1.5" in second
     assert "`rigctl amend 2" in second
@@ -227,7 +227,7 @@ def test_of_a_file_that_does_not_hold_nothing_is_recorded(awaited):
     told = awaited.rigctl("outcome", "--from", "lab.csv", code=2).err
     assert "lab.csv:3: trial 1: has its outcome already, 1.5" in told
     assert "lab.csv:4: trial 9: not in this journal" in told
-    assert "lab.csv:5: trial 3: growth: " in told
+    assert 'lab.csv:5: growth: got "1 kg", must be a number in cm2/day' in told
     assert "lab.csv:6: trial 4: got growth, must be all that it awaits: growth, taste" in told
     assert trials() == before
 

@@ -72,7 +72,7 @@ def test_a_journal_is_read_by_the_names_of_its_outcomes(bench):
 def test_a_history_needs_every_outcome_or_none(two):
     """A missing column and a half-measured trial are told with file and line."""
     two.write("bad.csv", TRIALS.replace(",water", ",watr"))
-    assert "column water is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+    assert "no column is water" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
     two.write("bad.csv", TRIALS.replace("1.9,6.5", "1.9,"))
     assert "bad.csv:4: water: is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
     two.write("bad.csv", TRIALS.replace("1.9,6.5", ",6.5"))

@@ -107,16 +107,21 @@ def test_people_get_sentences(bench):
 
 BAD_CELLS = {
     "unknown set": ("6.0,3.3,ph,", "6.0,3.3,pH,", "trials.csv:2: control_set", "one of ph, ca, ph+ca; did you mean"),
-    "no number": ("6.0,3.3,ph,1.2", "six,3.3,ph,1.2", "trials.csv:2: ph", 'got "six", must be a finite number'),
-    "decimal comma": ("6.0,3.3,ph,1.2", '"6,5",3.3,ph,1.2', "trials.csv:2: ph", "write 6.5"),
-    "not finite": ("6.0,3.3,ph,1.2", "6.0,nan,ph,1.2", "trials.csv:2: ca", 'got "nan"'),
+    "no number": ("6.0,3.3,ph,1.2", "six,3.3,ph,1.2", "trials.csv:2: ph", 'got "six", must be a number'),
+    "two marks": (
+        "6.0,3.3,ph,1.2",
+        '"6,5",3.3,ph,1.2',
+        "trials.csv",
+        "say which with --decimal comma or --decimal point",
+    ),
+    "not finite": ("6.0,3.3,ph,1.2", "6.0,inf,ph,1.2", "trials.csv:2: ca", 'got "inf"'),
     "not measured": ("5.5,2.2,ca,0.7", "5.5,,ca,0.7", "trials.csv:3: ca", "is missing, but the trial has an outcome"),
     "no cost": ("0.7,0.3", "0.7,", "trials.csv:3: cost", "must be an amount"),
     "negative cost": ("0.7,0.3", "0.7,-0.3", "trials.csv:3: cost", "must not be negative"),
-    "columns": ("6.1,4.4,ca+ph,1.9,0.9", "6.1,4.4,ca+ph,1.9,0,9", "trials.csv:4", "got 6 columns, the header has 5"),
-    "missing column": ("control_set,growth", "set,growth", "trials.csv:1", "column control_set is missing"),
-    "no header": ("ph,ca,control_set,growth,cost\n", "", "trials.csv:1", "name the columns in line 1"),
-    "twice": ("ph,ca,control_set,", "ph,ca,ca,control_set,", "trials.csv:1", "column ca stands more than once"),
+    "columns": ("6.1,4.4,ca+ph,1.9,0.9", "6.1,4.4,ca+ph,1.9,0,9", "trials.csv:4", "got 6 columns, the header"),
+    "missing column": ("control_set,growth", "set,growth", "trials.csv:1", "no column is control_set"),
+    "no header": ("ph,ca,control_set,growth,cost\n", "", "trials.csv:1", "name the columns in the first line"),
+    "twice": ("ph,ca,control_set,", "ph,ca,ca,control_set,", "trials.csv:1", "columns 'ca' and 'ca' are both ca"),
 }
 
 

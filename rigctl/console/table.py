@@ -1,0 +1,513 @@
+"""Tables that people keep: whatever encoding, separator, way of writing numbers, names of columns and units.
+
+What cannot be told apart is never guessed: `1,234` alone may be a thousand or one and a bit.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from rigctl.config.findings import unknown
+from rigctl.config.load import LoadedConfig
+from rigctl.config.units import Units
+from rigctl.errors import Mistake, UsageError, reason
+from rigctl.plugins import did_you_mean
+
+Decimals = Literal["comma", "point"]
+
+SEPARATORS: Final = (";", "\t", ",", "|")
+MOST_ROWS = 100_000
+HEADER_WITHIN = 20
+"""Lines in which the header stands, below a title."""
+EMPTY: Final = frozenset({"", "-", "–", "—", "?", "na", "n/a", "#n/a", "#nv", "nan", "null", "none", "nil"})
+"""How people write that there is nothing; in small letters."""
+NOT_CSV: Final = (
+    (b"PK\x03\x04", "an .xlsx or .ods spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
+    (b"%PDF", "a PDF"),
+    (b"SQLite format 3", "a database; `rigctl suggest --history` reads a journal"),
+)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SPACES: Final = re.compile(r"[\s\u00a0\u202f\u2009'’]")
+_PLAIN: Final = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?")
+_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(([.,])\d{3})(\2\d{3})*(?!\2)([.,]\d+)?")
+SAID: Final = ("date", "operator", "batch", "note")
+"""What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
+IGNORED: Final = "-"
+DIGITS: Final = 12
+"""Of a converted number: 4.94 cm are 49.4 mm, not 49.400000000000006."""
+CURRENCIES: Final = {"€": "EUR", "$": "USD", "£": "GBP"}
+_UNIT: Final = re.compile(r"(?P<name>.*?)\s*(?:\[(?P<a>[^]]*)\]|\((?P<b>[^)]*)\)|/\s*(?P<c>\S+)|,\s*(?P<d>\S+))")
+_SUFFIXED: Final = re.compile(r"(?P<number>[^A-Za-z%€$£°µμ]*?)\s*(?P<unit>[A-Za-z%€$£°µμ].*)")
+
+
+# the file -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Holds a table as text."""
+
+    header: tuple[str, ...]
+    header_line: int
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Line of the file, and its cells, as many as the header has; without blank lines."""
+    encoding: str
+    separator: str
+
+
+def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None = None) -> Sheet:
+    """Read a table.
+
+    Args:
+        path: the file.
+        known: tells whether a header's text names something that is looked for; the header is the line with most.
+        separator: of columns; None: as it is found.
+
+    Raises:
+        UsageError: it is not there, no table of text, or has no header; says what to do.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {unread(path, error)}") from error
+    for magic, what in NOT_CSV:
+        if data.startswith(magic):
+            raise UsageError(f"{path}: is {what}, must be text; save it as CSV in your spreadsheet, and give that")
+    text, encoding = _decoded(data)
+    lines = text.split("\n", 1)
+    told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
+    found = separator or (told[1] if told else _separator(text))
+    try:
+        table = _table(text, found)
+    except csv.Error as error:
+        raise UsageError(f"{path}: {unread(path, error)}") from error
+    if told:
+        table = [(line, cells) for line, cells in table if line > 1]
+    return _sheet(path, table, known, encoding, found)
+
+
+def unread(path: Path, error: Exception) -> str:
+    """Say why a table cannot be read, and where it was looked for."""
+    if isinstance(error, IsADirectoryError):
+        return "is a folder, must be a table saved as CSV"
+    if isinstance(error, UnicodeDecodeError):
+        return 'is not in UTF-8, must be text; save it as "CSV UTF-8" in your spreadsheet'
+    if not isinstance(error, FileNotFoundError):
+        return f"cannot be read{'' if isinstance(error, OSError) else ' as CSV'}: {reason(error)}"
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"cannot be read: there is no folder {folder}"
+    tables = sorted(str(path.with_name(file.name)) for file in folder.glob("*.csv"))
+    near = did_you_mean(str(path), tables) or (f"; there are {', '.join(tables[:5])}" if tables else "")
+    return f"cannot be read: there is no such file in {folder}{near or '; save the table there as CSV'}"
+
+
+def _sheet(
+    path: Path, table: list[tuple[int, list[str]]], known: Callable[[str], bool], encoding: str, separator: str
+) -> Sheet:
+    if not table:
+        raise UsageError(f"{path}: is empty; must have a header and one row per trial")
+    counts = [sum(map(known, cells)) for _, cells in table[:HEADER_WITHIN]]
+    at = counts.index(max(counts))
+    line, cells = table[at]
+    header = tuple(cell.strip() for cell in cells)
+    while header and not header[-1]:
+        header = header[:-1]
+    rows = []
+    for number, row in table[at + 1 :]:
+        if any(cell.strip() for cell in row[len(header) :]):
+            raise UsageError(
+                f"{path}:{number}: got {len(row)} columns, the header in line {line} has {len(header)}; "
+                "a comma in a number may have been taken for a separator: quote it, or save with semicolons"
+            )
+        rows.append((number, tuple(cell.strip() for cell in (row + [""] * len(header))[: len(header)])))
+    if len(rows) > MOST_ROWS:
+        raise UsageError(f"{path}: has {len(rows)} rows, at most {MOST_ROWS} are taken")
+    return Sheet(header, line, tuple(rows), encoding, separator)
+
+
+def _table(text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """Return the lines that are not blank, with their numbers."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    table, line = [], 1
+    for cells in reader:
+        if any(cell.strip() for cell in cells):
+            table.append((line, cells))
+        line = reader.line_num + 1  # a cell may have several lines
+    return table
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    for bom, name in _BOMS:
+        if data.startswith(bom):
+            return data.decode(name, errors="replace"), "UTF-16" if name == "utf-16" else "UTF-8"
+    if data[1:2] == b"\0" or data[:1] == b"\0":  # text in Latin letters, without a mark at its head
+        return data.decode("utf-16-le" if data[1:2] == b"\0" else "utf-16-be", errors="replace"), "UTF-16"
+    try:
+        return data.decode("utf-8"), "UTF-8"
+    except UnicodeDecodeError:
+        pass
+    try:
+        return data.decode("cp1252"), "Windows-1252 (Latin-1)"
+    except UnicodeDecodeError:
+        return data.decode("latin-1"), "Latin-1"
+
+
+def _separator(text: str) -> str:
+    """Return what cuts most lines into the same number of columns, and into most."""
+    head = "\n".join(line for line in text.splitlines() if line.strip())[:20_000]
+
+    def worth(separator: str) -> tuple[float, int]:
+        try:
+            widths = [len(cells) for _, cells in _table(head, separator)][:50]
+        except csv.Error:
+            return 0.0, 0
+        usual = max(set(widths), key=lambda w: (widths.count(w), w), default=1)
+        return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
+
+    return max(SEPARATORS, key=worth)
+
+
+def is_empty(cell: str) -> bool:
+    """Tell whether a cell says that there is nothing."""
+    return cell.strip().casefold() in EMPTY
+
+
+def decimals_of(cells: Sequence[str]) -> Decimals | None:
+    """Return which mark these numbers have before their fraction; None where none of them says.
+
+    Raises:
+        ValueError: some say one, some the other.
+    """
+    found: dict[Decimals, str] = {}
+    for cell in cells:
+        mark = _mark(_SPACES.sub("", cell))
+        if mark is not None:
+            found.setdefault("comma" if mark == "," else "point", cell)
+    if len(found) > 1:
+        raise ValueError(f'"{found["comma"]}" has a decimal comma, "{found["point"]}" a decimal point')
+    return next(iter(found), None)
+
+
+def _mark(number: str) -> str | None:
+    """Return the decimal mark of one number, if it can be told from a thousands separator."""
+    marks = [c for c in number if c in ",."]
+    if not marks:
+        return None
+    if len(set(marks)) == 2:
+        return marks[-1] if marks.count(marks[-1]) == 1 else None
+    if len(marks) > 1 or (_GROUPED.fullmatch(number) and not number.lstrip("+-").startswith("0")):
+        return None  # 1.234.567, or 1.234
+    return marks[0] if _PLAIN.fullmatch(number) else None
+
+
+def parsed(cell: str, decimals: Decimals | None) -> float:
+    """Return a number as it is written, with thousands separators or without.
+
+    Raises:
+        ValueError: it is none, or may be read in two ways where `decimals` does not say which.
+    """
+    number = _SPACES.sub("", cell)
+    mark, other = (",", ".") if decimals == "comma" else (".", ",")
+    if decimals is None and _GROUPED.fullmatch(number) and _mark(number) is None and not number.count(".") > 1:
+        raise ValueError(f'got "{cell}", which may be a thousand or a fraction; say --decimal comma or --decimal point')
+    if other in number:
+        whole, _, fraction = number.partition(mark)
+        if not re.fullmatch(rf"[+-]?\d{{1,3}}(\{other}\d{{3}})+", whole) or other in fraction:
+            raise ValueError(f'got "{cell}", must be a number with a decimal {decimals or "point"}')
+        number = number.replace(other, "")
+    if not _PLAIN.fullmatch(number):
+        raise ValueError(f'got "{cell}", must be a number')
+    return float(number.replace(mark, "."))
+
+
+# its columns ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, and what it is."""
+
+    header: str
+    target: str
+    """`value:x`, `cost`, `control_set`, `setpoint:x`, `controlled:x`, `date`, ...; empty: not used."""
+    unit: str = ""
+    """As the header has it."""
+    into: str = ""
+    """The configuration's unit."""
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def numeric(self) -> bool:
+        return self.target == "cost" or self.target.startswith(("value:", "setpoint:"))
+
+    def scaled(self, value: float) -> float:
+        """Return a number of this column in the configuration's unit."""
+        if (self.scale, self.offset) == (1.0, 0.0):
+            return value
+        return float(f"{self.offset + self.scale * value:.{DIGITS}g}")
+
+
+def key(text: str) -> str:
+    """Return a name as it is compared: capitals, accents' ways of writing, underscores and spaces do not matter."""
+    return " ".join(re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", text)).casefold().split())
+
+
+def _unit(text: str) -> str:
+    """Return a unit as it is compared."""
+    return key(CURRENCIES.get(text, text)).replace("°", "deg").replace(" ", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Knows what headers may mean."""
+
+    loaded: LoadedConfig
+    maps: Mapping[str, str] = field(default_factory=dict)
+    """What the person says: header -> what it is."""
+    beside: Sequence[str] = ()
+    """Other headers that are read, each as what it says."""
+
+    def target(self, header: str) -> tuple[str, str]:
+        """Return what a header means, and the unit in it; empty: nothing that is known."""
+        found = _UNIT.fullmatch(header.strip())
+        name, unit = header.strip(), ""
+        if found is not None:
+            name, unit = found["name"], next((found[g] for g in "abcd" if found[g] is not None), "")
+        for given, meant in self.maps.items():
+            if key(given) in {key(header), key(name)}:
+                return ("" if meant == IGNORED else self._meant(meant)), (
+                    unit if key(given) != key(name) or unit else ""
+                )
+        for whole, its_unit in ((header.strip(), ""), (name, unit)):
+            target = self._by_name().get(key(whole))
+            if target is not None:
+                return target, its_unit
+        return "", ""
+
+    def known(self, header: str) -> bool:
+        return bool(self.target(header)[0])
+
+    def _meant(self, meant: str) -> str:
+        known = self._by_name()
+        target = known.get(key(meant))
+        if target is None:
+            names = [*self._measured(), "cost", "control_set", *SAID, *(f"setpoint.{n}" for n in self._variables())]
+            raise UsageError(f"--map: {unknown(meant, [*names, f'{IGNORED} (to ignore it)'], 'something to import: ')}")
+        return target
+
+    def _variables(self) -> Sequence[str]:
+        return self.loaded.problem.space.names
+
+    def _measured(self) -> Sequence[str]:
+        return (*self._variables(), *self.loaded.rig.outcome_names)
+
+    def _by_name(self) -> Mapping[str, str]:
+        """Return targets by the names they go by; what the configuration has comes before our own words."""
+        words = {name: name for name in self.beside}
+        words |= {"cost": "cost", "costs": "cost", "control set": "control_set", "controlled": "control_set"}
+        names = {**words, **{word: word for word in SAID}, **{f"hand.{word}": word for word in SAID}}
+        for n in self._variables():
+            names |= {key(form): f"setpoint:{n}" for form in (f"setpoint.{n}", f"{n} setpoint", f"{n} set", f"set {n}")}
+            names |= {
+                key(form): f"controlled:{n}" for form in (f"{n} controlled", f"controlled {n}", f"controlled.{n}")
+            }
+        return {key(name): target for name, target in names.items()} | {key(n): f"value:{n}" for n in self._measured()}
+
+    def unit_of(self, target: str) -> str:
+        """Return the configuration's unit of what a column is."""
+        kind, _, name = target.partition(":")
+        if kind == "cost":
+            return self.loaded.currency
+        if kind not in ("value", "setpoint"):
+            return ""
+        variables = {v.name: v.unit for v in self.loaded.problem.space.variables}
+        further = {f.name: f.unit for f in self.loaded.problem.further}
+        return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
+
+
+def columns_of(names: Names, header: Sequence[str], where: str) -> tuple[Column, ...]:
+    """Return what each column is.
+
+    Raises:
+        UsageError: what was mapped is not there, two columns are the same thing, or a unit does not convert.
+    """
+    for given in names.maps:
+        if key(given) not in {form for h in header for form in (key(h), key(_bare(h)))}:
+            raise UsageError(f"{where}: --map: no column {given!r}; columns: {', '.join(filter(None, header))}")
+    found = [_column(names, h, where) for h in header]
+    for number, column in enumerate(found):
+        twins = [c.header for c in found[:number] if c.target and c.target == column.target]
+        if twins:
+            raise UsageError(
+                f"{where}: columns {twins[0]!r} and {column.header!r} are both {column.target.split(':')[-1]}; "
+                f'remove one, or have `rigctl import` ignore it with --map "{column.header}={IGNORED}"'
+            )
+    return tuple(found)
+
+
+def _bare(header: str) -> str:
+    found = _UNIT.fullmatch(header.strip())
+    return header if found is None else found["name"]
+
+
+def _column(names: Names, header: str, where: str) -> Column:
+    target, unit = names.target(header)
+    into = names.unit_of(target) if target else ""
+    column = Column(header, target, unit, into)
+    if not unit or not column.numeric or _unit(unit) == _unit(into):
+        return column
+    if target == "cost":
+        if CURRENCIES.get(unit, unit).upper() != into:
+            raise UsageError(f'{where}: column "{header}": is in {unit}, must be in the rig\'s currency {into}')
+        return column
+    units, sort = Units(names.loaded.currency), f"a quantity in {into or 'no unit'}"
+    try:
+        nothing, one = (units.to(f"{n} {unit}", into or "1", sort) for n in (0, 1))
+    except ValueError as error:
+        raise UsageError(
+            f'{where}: column "{header}": {unit} does not convert to {into or "no unit"}, the unit in the configuration'
+        ) from error
+    return Column(header, target, unit, into, one - nothing, nothing)
+
+
+# the table ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: numbers in the configuration's units and texts, by what their columns are."""
+
+    line: int
+    where: str
+    """File and line, for people."""
+    numbers: Mapping[str, float]
+    texts: Mapping[str, str]
+    """All cells that are not empty, as they are written."""
+    sound: bool
+    """Whether all its numbers hold; if not, what is missing in it is no other mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Holds a table whose columns are known, and collects what is wrong with its cells."""
+
+    path: Path
+    sheet: Sheet
+    columns: tuple[Column, ...]
+    decimals: Decimals | None
+    loaded: LoadedConfig
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """Return where its header is, for people."""
+        return f"{self.path}:{self.sheet.header_line}"
+
+    @property
+    def has(self) -> Collection[str]:
+        """Return what its columns are."""
+        return {column.target for column in self.columns} - {""}
+
+    def require(self, targets: Sequence[str], remedy: str) -> None:
+        """Raise UsageError where a column that is needed is missing; `remedy` is given the first one's name."""
+        missing = [target.removeprefix("value:") for target in targets if target not in self.has]
+        if missing:
+            got = ", ".join(filter(None, self.sheet.header)) or "nothing"
+            what = f"no column is {', '.join(missing)} (columns: {got})"
+            raise UsageError(f"{self.head}: {what}; {remedy.format(missing[0])}")
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row; what does not hold is among the mistakes, and left out of it."""
+        for line, cells in self.sheet.rows:
+            where, before = f"{self.path}:{line}", len(self.mistakes)
+            numbers: dict[str, float] = {}
+            texts = {c.target: cell for c, cell in zip(self.columns, cells, strict=True) if not is_empty(cell)}
+            for column, cell in zip(self.columns, cells, strict=True):
+                if not column.numeric or is_empty(cell):
+                    continue
+                try:
+                    first = column.target == f"value:{self.loaded.rig.outcome_name}"
+                    numbers[column.target] = self.number(column, cell, texts.get("unit", "") if first else "")
+                except ValueError as error:
+                    self.mistakes.append(Mistake(f"{where}: {column.header}", str(error)))
+            yield Row(line, where, numbers, texts, sound=len(self.mistakes) == before)
+
+    def number(self, column: Column, cell: str, unit: str = "") -> float:
+        """Return a cell in the configuration's unit; `unit` is said beside it.
+
+        Raises:
+            ValueError: it is no number, or in a unit that does not convert.
+        """
+        number, own = _parted(cell)
+        said = own or unit
+        if said and _unit(said) == _unit(column.unit or column.into):
+            said = ""
+        must = f'got "{cell}", must be a number in {column.unit or column.into or "no unit"}'
+        if said and column.target == "cost":
+            raise ValueError(must)
+        value = parsed(number, self.decimals) if number else math.nan
+        if math.isnan(value):
+            raise ValueError(f'got "{cell}", must be a number')
+        if not said:
+            return column.scaled(value)
+        try:
+            return float(f"{Units(self.loaded.currency).to(f'{value!r} {said}', column.into or '1', must):.{DIGITS}g}")
+        except ValueError as error:
+            raise ValueError(must) from error
+
+
+def read_table(
+    path: Path,
+    names: Names,
+    *,
+    decimals: Decimals | None = None,
+    separator: str | None = None,
+    commas_part: bool = True,
+) -> Table:
+    """Read a table that a person keeps.
+
+    Args:
+        path: the file.
+        names: what its headers may mean.
+        decimals: the mark before fractions; None: as the numbers say.
+        separator: of columns; None: as it is found.
+        commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
+
+    Raises:
+        UsageError: it is no table, its columns are not clear, or its numbers contradict each other.
+    """
+    sheet = read_sheet(path, names.known, separator)
+    found = columns_of(names, sheet.header, f"{path}:{sheet.header_line}")
+    cells = [_parted(c)[0] for _, row in sheet.rows for column, c in zip(found, row, strict=True) if column.numeric]
+    try:
+        decimals = decimals or decimals_of([cell for cell in cells if not is_empty(cell)])
+    except ValueError as error:
+        remedy = "write all numbers in one way, or say which with --decimal comma or --decimal point"
+        raise UsageError(f"{path}: {error}; {remedy}") from error
+    if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
+        decimals = "point"
+    return Table(path, sheet, found, decimals, names.loaded)
+
+
+def _parted(cell: str) -> tuple[str, str]:
+    """Return the number of a cell, and the unit that stands behind it."""
+    found = _SUFFIXED.fullmatch(cell.strip())
+    if found is None or re.fullmatch(r"[eE][+-]?\d+", found["unit"]):
+        return cell, ""
+    return found["number"], found["unit"]
