@@ -20,6 +20,8 @@ Decode = Callable[[Any], Any]
 
 MONEY = ("amount", "budget")
 """Fields in whole micro-units; their columns end in `_micros`."""
+COLUMN = "column"
+"""Key of a field's metadata: the name of its column, where that is another one."""
 _ATOMS = (str, float, int, NoneType, bytes)
 
 
@@ -88,6 +90,12 @@ def row(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def column_name(field: dataclasses.Field[Any]) -> str:
+    """Return the name of the column that a field is stored in."""
+    name: str = field.metadata.get(COLUMN, f"{field.name}_micros" if field.name in MONEY else field.name)
+    return name
+
+
 def row_decoder(kind: type[T], columns: tuple[str, ...]) -> Callable[..., T]:
     """Return what makes a value of this type of a row with these columns, and of the fields it is given besides.
 
@@ -104,9 +112,9 @@ def row_decoder(kind: type[T], columns: tuple[str, ...]) -> Callable[..., T]:
 
 @cache
 def _wanted(kind: Any, columns: tuple[str, ...]) -> list[tuple[str, int, Decode | None]]:
-    names = [column.removesuffix("_micros") for column in columns]
     hints = get_type_hints(kind)
-    return [(name, names.index(name), _of_cell(hint)) for name, hint in hints.items() if name in names]
+    places = [(field.name, column_name(field)) for field in dataclasses.fields(kind)]
+    return [(name, columns.index(column), _of_cell(hints[name])) for name, column in places if column in columns]
 
 
 def _of_cell(kind: Any) -> Decode | None:

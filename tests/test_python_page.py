@@ -150,7 +150,7 @@ def test_importing_the_face_imports_nothing_else():
 
 def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
     """One that is kept: every column of its exported trials, in order; an unknown kind is refused."""
-    left = ROOT / "tests" / "fixtures" / "journal-9" / "finished"
+    left = ROOT / "tests" / "fixtures" / "journal-10" / "finished"
     (tmp_path / "journal.sqlite").write_bytes(lzma.decompress((left / "journal.sqlite.xz").read_bytes()))
     trials = rigctl.read(tmp_path)
     with (left / "trials.csv").open(encoding="utf-8", newline="") as stream:

@@ -19,9 +19,9 @@ from typing import Final
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
 from rigctl.campaign.instruments import SENSOR, judged_late
-from rigctl.campaign.journal.later import CAMPAIGN
+from rigctl.campaign.journal.beside import CAMPAIGN
+from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.patience import Patience, StopRequest
 from rigctl.campaign.protocols import CampaignRig

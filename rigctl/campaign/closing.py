@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.books import Awaiting
+from rigctl.campaign.journal.beside import Awaiting
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread

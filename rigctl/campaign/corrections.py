@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rigctl.campaign.instruments import astray
-from rigctl.campaign.journal.later import CAMPAIGN
+from rigctl.campaign.journal.beside import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, CampaignRow, TrialRow
 from rigctl.campaign.journal.writer import Journal

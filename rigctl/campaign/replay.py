@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
+from rigctl.campaign.journal.beside import DeciderRow
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import DeciderRow, TrialRow
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of

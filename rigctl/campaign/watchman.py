@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
+from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.journal.time import synchronised
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.civil import Civil, civil_now, civil_of

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.alarms import Alarms, AlarmState, pressing
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.alarms import Mark
-from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.people import Mark
+from rigctl.campaign.journal.reader import looking
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, Column, lines, print_json_line, table, wrapped
 from rigctl.errors import RigctlError, UsageError, counted

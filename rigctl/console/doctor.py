@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.journal import library
-from rigctl.campaign.journal.look import looking
-from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal import integrity
+from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here, open_to_others
 from rigctl.campaign.starts import bad
 from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
@@ -218,10 +217,10 @@ def _mib(size: float) -> str:
 
 
 def _sqlite(_: Machine, __: Subject) -> Iterator[Finding]:
-    release = ".".join(map(str, library.version()))
-    if not library.for_threads():
+    release = ".".join(map(str, integrity.sqlite_version()))
+    if not integrity.for_threads():
         yield Finding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
-    if library.reset_bug(library.version()):
+    if integrity.reset_bug(integrity.sqlite_version()):
         what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
         yield Finding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
     else:

@@ -16,8 +16,9 @@ from typing import Any
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.reader import set_of
-from rigctl.campaign.journal.rows import ByHand, Source, SuggestionRow
+from rigctl.campaign.journal.rows import ByHand, SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown

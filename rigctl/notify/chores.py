@@ -20,8 +20,7 @@ from rigctl.campaign import control
 from rigctl.campaign.alarms import AlarmState, pressing, worst
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.integrity import log_of
-from rigctl.campaign.journal.look import looking
-from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, UsageError, counted

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rigctl.campaign.events import CampaignEvent, RigSeen
-from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.reader import looking
 from rigctl.errors import ConfigError, Locked, RigctlError, UsageError, counted
 from rigctl.notify.setup import Setup, Shelved, line, told
 from rigctl.rig.protocols import Clock

@@ -21,8 +21,8 @@ from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import Condition, CourseRow, Glance, LastStart, MeterSum
+from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, TrialRow
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig

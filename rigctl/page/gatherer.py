@@ -26,7 +26,7 @@ import structlog
 
 from rigctl.campaign import control
 from rigctl.campaign.deciding import keep_to_one_thread
-from rigctl.campaign.journal.look import Stamp, file_number, looking, stamp
+from rigctl.campaign.journal.reader import Stamp, file_number, looking, stamp
 from rigctl.campaign.lock import campaign_here
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.campaign import Configured, configured

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from rigctl.campaign.alarms import AlarmState
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
-from rigctl.campaign.journal.summary import Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined
 from rigctl.core.advise import LITTLE

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rigctl.campaign.alarms import Alarms, AlarmState
-from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
+from rigctl.campaign.journal.people import Mark
 from rigctl.core.persistence import ReadBefore
 from rigctl.core.recommend import Recommendation
 

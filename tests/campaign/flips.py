@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.journal import Journal, Reader, open_reader
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
+from rigctl.campaign.journal.rows import TABLES
+from rigctl.campaign.journal.seals import has_table
 from rigctl.errors import JournalCorrupt
 from tests.campaign.records import SetClock, rows
 
@@ -40,7 +41,7 @@ def everything(reader: Reader) -> list[Any]:
     """Whatever can be asked of a journal, and what stands in the tables; as text, so that NaN equals NaN."""
     questions = (reader.campaign, reader.trials, reader.policy_state, reader.starts, reader.idle.rows)
     others = (reader.beside.pins, reader.beside.deciders)
-    tables = [tuple(map(tuple, rows(reader, table))) for table in SEALED_TABLES if has_table(reader._connection, table)]
+    tables = [tuple(map(tuple, rows(reader, table))) for table in TABLES if has_table(reader._connection, table)]
     return [repr(found) for found in (*tables, *(ask() for ask in (*questions, *others)))]
 
 

@@ -1,14 +1,11 @@
-"""Writes docs/journal.md from the journal's own tables: `python -m tests.campaign.journal_page`."""
+"""Writes docs/journal.md from the journal's declared tables: `python -m tests.campaign.journal_page`."""
 
 from __future__ import annotations
 
-import re
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
-from rigctl.campaign.journal.schema import VERSION, lay_out
+from rigctl.campaign.journal.rows import TABLES, VERSION
+from rigctl.campaign.journal.table import Column, Table
 
 PAGE = Path(__file__).parent.parent.parent / "docs/journal.md"
 HEAD = f"""# The journal's tables
@@ -19,44 +16,29 @@ better door. This is version {VERSION} (`PRAGMA user_version`). rigctl reads no 
 
 Money is whole micro-units of the rig's currency; `_s` is campaign seconds, `_utc` and `utc` are for people, `_ml`
 millilitres. NULL stands for NaN and for what is not known. Rows of {{kept}} never
-change.
+change. A last table, `seals`, holds a checksum of each of the others.
 """
 
 
 def page() -> str:
     """The whole page."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        lay_out(connection)
-        tables = connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
-        ).fetchall()
-        kept = [
-            n for (n,) in connection.execute("SELECT DISTINCT tbl_name FROM sqlite_master WHERE name LIKE 'keep_%'")
-        ]
-        parts = [section(connection, name, sql) for name, sql in tables]
-    return "\n".join([HEAD.replace("{kept}", ", ".join(f"`{name}`" for name in kept)), *parts])
+    kept = ", ".join(f"`{table.name}`" for table in TABLES.values() if table.kept)
+    return "\n".join([HEAD.replace("{kept}", kept), *map(section, TABLES.values())])
 
 
-def section(connection: sqlite3.Connection, table: str, sql: str) -> str:
+def section(table: Table) -> str:
     """One table: what it is, and its columns."""
-    said = dict(comments(sql))
-    lines = [f"## `{table}`", ""]
-    if "" in said:
-        lines += [f"{said[''][:1].upper()}{said[''][1:]}.", ""]
-    lines += ["| column | type | |", "|---|---|---|"]
-    for _, name, kind, not_null, _, key in connection.execute(f"PRAGMA table_info({table})"):
-        remarks = ["key"] if key else [] if not_null else ["may be NULL"]
-        lines.append(f"| `{name}` | {kind} | {'; '.join([*remarks, *([said[name]] if name in said else [])])} |")
-    return "\n".join([*lines, ""])
+    about = [f"{table.about[:1].upper()}{table.about[1:]}.", ""] if table.about else []
+    lines = [f"| `{one.name}` | {one.kind} | {remarks(table, one)} |" for one in table.columns.values()]
+    return "\n".join([f"## `{table.name}`", "", *about, "| column | type | |", "|---|---|---|", *lines, ""])
 
 
-def comments(sql: str) -> Iterator[tuple[str, str]]:
-    """The remarks of a table's definition by column; by the empty name that of the table itself."""
-    for line in sql.splitlines():
-        before, dashes, remark = line.partition("--")
-        if dashes:
-            found = re.match(r"\s*(\w+)", before)
-            yield ("" if "CREATE TABLE" in before or found is None else found[1], remark.strip().replace("|", "or"))
+def remarks(table: Table, column: Column) -> str:
+    """What is said of one column."""
+    names = table.references.get(column.name)
+    said = ["key" if column.name in table.key else "may be NULL" if column.nullable else ""]
+    said += ["JSON" if column.json else "", column.about, f"in `{names.name}`" if names else ""]
+    return "; ".join(filter(None, said)).replace("|", "or")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rigctl.campaign import control
 from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, void
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.books import Awaiting
+from rigctl.campaign.journal.beside import Awaiting
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.mending import mended
 from rigctl.campaign.journal.rows import Amendment

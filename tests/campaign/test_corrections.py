@@ -9,7 +9,8 @@ import pytest
 
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.people import Source
+from rigctl.campaign.journal.rows import Amendment, ByHand
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State

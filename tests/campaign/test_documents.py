@@ -17,8 +17,7 @@ import pytest
 import rigctl
 from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.journal.schema import JSON_COLUMNS
+from rigctl.campaign.journal.rows import TABLES, Amendment
 from rigctl.campaign.spec import NATURALS, identity_of
 from rigctl.config.load import load
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -52,8 +51,9 @@ async def test_every_document_is_known(stage):
             for column, value in dict(row).items()
             if isinstance(value, str) and value[:1] in ("{", "[")
         }
-    assert {column for _, column, _ in cells} == set(JSON_COLUMNS)
-    assert all(table == TABLE.get(column, "trials") for table, column, _ in cells if table != "suggestions")
+    declared = {(table.name, one.name) for table in TABLES.values() for one in table.columns.values() if one.json}
+    assert {(table, column) for table, column, _ in cells} <= declared
+    assert {column for _, column, _ in cells} == {column for _, column in declared}
     assert all(json.loads(text) is not None for _, _, text in cells)
 
 

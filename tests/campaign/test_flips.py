@@ -11,7 +11,7 @@ from rigctl.campaign.journal import Journal
 from tests.campaign.flips import held
 from tests.campaign.records import SetClock
 
-LEFT = Path(__file__).parent.parent / "fixtures/journal-9"
+LEFT = Path(__file__).parent.parent / "fixtures/journal-10"
 FLIPS = 160
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rigctl.campaign.journal import database
 from rigctl.campaign.journal.backup import back_up
 from rigctl.campaign.journal.database import connect, guarded, open_for_reading, open_for_writing
-from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.reader import looking
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.verifying import verified
 from rigctl.console.cli import app

@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.campaign.journal import Journal, JournalThread, open_reader
 from rigctl.campaign.journal.database import open_for_writing
-from rigctl.campaign.journal.schema import VERSION
+from rigctl.campaign.journal.rows import VERSION
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalCorrupt, JournalUnwritable, JournalVersion, UsageError

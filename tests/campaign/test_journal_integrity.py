@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading, open_for_writing, transaction
-from rigctl.campaign.journal.rows import Amendment, ByHand, Pin, Source
-from rigctl.campaign.journal.schema import SEALED_TABLES
+from rigctl.campaign.journal.people import Source
+from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, Pin
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
 from rigctl.core.policy import Proposal
@@ -35,7 +35,7 @@ def opened(directory):
 
 def told(connection):
     """Everything that the tables hold."""
-    return {t: connection.execute(f"SELECT * FROM {t} ORDER BY 1, 2").fetchall() for t in SEALED_TABLES}  # noqa: S608
+    return {t: connection.execute(f"SELECT * FROM {t} ORDER BY 1, 2").fetchall() for t in TABLES}  # noqa: S608
 
 
 def read(path):

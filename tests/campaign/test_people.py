@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment, Pin, Source
+from rigctl.campaign.journal.people import Source
+from rigctl.campaign.journal.rows import Amendment, Pin
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import UsageError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -15,7 +16,8 @@ import yaml
 from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
-from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.people import Source
+from rigctl.campaign.journal.rows import Amendment, ByHand
 from rigctl.campaign.journal.stored import Rows
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
@@ -95,18 +97,21 @@ def test_nothing_is_found_in_what_rigctl_wrote(sound):
     assert few <= {"trips", "pins", "suggestions", "calibrations", "looks", "awaited"}
 
 
-CASES = yaml.safe_load((Path(__file__).parent / "doctored.yaml").read_text(encoding="utf-8"))
+GOLDEN = Path(__file__).parent / "golden_violations.yaml"
+CASES = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['check']}: {case['told']}")
-def test_each_thing_that_cannot_be_is_found(sound, tmp_path, case):
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['check']} {number}")
+def test_each_thing_that_cannot_be_is_found(sound, tmp_path, number):
     """By the check that is there for it, which names table and row, and says what to do."""
-    path = shutil.copy(sound, tmp_path)
+    case, path = CASES[number], shutil.copy(sound, tmp_path)
     doctored(path, *case["sql"])
     check = next(c for c in CHECKS if c.__name__ == case["check"])
-    said = [line for line in found(path, check) if case["told"] in line]
-    assert said, found(path)
-    assert any(words in said[0] for words in ("restore a backup", "rigctl amend"))
+    said = found(path, check)
+    if os.environ.get("WRITE_GOLDEN"):
+        case["told"] = said
+        GOLDEN.write_text(yaml.safe_dump(CASES, sort_keys=False, width=110), encoding="utf-8")
+    assert said == case["told"] != []
 
 
 def test_every_check_can_fail():

@@ -76,7 +76,7 @@ def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
     assert (first["look.ph"], first["look.ca"], first["look_sd.ph"]) == (6.1, 3.3, 0.0)
     assert second["look.ph"] is None
     with open_reader(Path("state/bench")) as reader:
-        assert [r.count for r in reader.looks.rows(1)] == [1, 1]
+        assert [r.count for r in reader.looks(1)] == [1, 1]
     found = bench.rigctl("replay", "bench.yaml", "--json").json
     assert (found["trials"], found["agree"]) == (2, 2)
     bench.rigctl("export", "--out", "trials.csv")

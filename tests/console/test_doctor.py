@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.journal import library
+from rigctl.campaign.journal import integrity
 from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.campaign.starts import FILE_NAME
@@ -284,7 +284,7 @@ def test_the_journal_at_the_end_of_the_budget_is_foretold(made, tmp_path, loaded
 )  # fmt: skip
 def test_releases_of_sqlite_with_the_log_reset_bug(version, has_it):
     """From 3.7.0 on, but for the series it was mended in."""
-    assert library.reset_bug(version) is has_it
+    assert integrity.reset_bug(version) is has_it
 
 
 def test_sync_is_measured_and_judged(made, tmp_path):

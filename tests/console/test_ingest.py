@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.store import Statements
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0, ca=2", "--outcome", "1.1", "--cost", "0.25")
 

@@ -14,7 +14,7 @@ from rigctl.campaign import acts
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.books import Awaiting
+from rigctl.campaign.journal.beside import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
 from rigctl.console.outcomes import judged

@@ -22,7 +22,7 @@ from rigctl.rig.values import Measurement, SafeReport
 from tests.campaign.fakes import FakeClock, FakeRig, ThreadDecider, World, open_journal
 from tests.fixtures.make_release import RECORDS
 
-LEFT = Path(__file__).parent.parent / "fixtures" / "journal-9"
+LEFT = Path(__file__).parent.parent / "fixtures" / "journal-10"
 FINISHED, UNFINISHED = LEFT / "finished", LEFT / "unfinished"
 """A campaign that has ended, and one whose process was killed."""
 
@@ -100,7 +100,7 @@ class StandIn(FakeRig):
 async def resumed(state, spec, world):
     """Go on with the campaign on a rig that stands in for it."""
     with open_reader(state) as reader:
-        pins, last = reader.beside.pins(), max(e.trial for e in reader.events() if e.event == "ARM")
+        pins, last = reader.upkeep.pins(), max(e.trial for e in reader.events() if e.event == "ARM")
         stood = reader.meter_readings(last, "after") or reader.meter_readings(last, "before")
     found = {name: Identity(pin.model, serial=pin.serial) for name, pin in pins.items()}
 

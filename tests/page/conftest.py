@@ -15,7 +15,7 @@ from rigctl.page.facts import gather
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 
-RELEASE = Path(__file__).parent.parent / "fixtures" / "journal-9"
+RELEASE = Path(__file__).parent.parent / "fixtures" / "journal-10"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 

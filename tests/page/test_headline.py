@@ -11,7 +11,7 @@ import pytest
 from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.books import Awaiting
+from rigctl.campaign.journal.beside import Awaiting
 from rigctl.campaign.trial import Event, State
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History

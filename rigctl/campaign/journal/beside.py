@@ -1,16 +1,26 @@
-"""What is kept beside the trials: what none of them used, pinned instruments, who decided."""
+"""What is kept beside the trials: what none of them used, outcomes that come later, batches for production.
+
+Each call that writes returns only after the record is on disk.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
-from rigctl.campaign.journal.database import Questions, ask, fetch
-from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
-from rigctl.campaign.trial import UNDER_WAY
+from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.rows import Amendment, AwaitedRow, CorrectionRow, IdleRow
+from rigctl.campaign.journal.store import Book, Questions
+from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.trial import UNDER_WAY, Event, State
+from rigctl.codec import fields_of
 from rigctl.core.money import Micros
 
+CAMPAIGN: Final = "rigctl"
+"""Who gives up an outcome that nobody has said in time."""
 OPERATE: Final = "operate"
 """Verb of the act by which a process was told to run batches for production, no trials of the campaign."""
 OPERATED: Final = """EXISTS (
@@ -27,7 +37,7 @@ class IdleRows(Questions):
     """Lines beside the trials' ledger, counted in what was spent."""
 
     def rows(self) -> tuple[IdleRow, ...]:
-        return self._rows(IdleRow, "SELECT * FROM idle ORDER BY id")
+        return self._rows(IdleRow)
 
     def spent(self) -> Micros:
         """Return what was used beside the campaign's trials."""
@@ -45,14 +55,29 @@ class IdleRows(Questions):
             f"SELECT coalesce(sum(amount_micros) FILTER (WHERE NOT ({which})), 0) AS trials, "  # noqa: S608 - ours
             f"coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches FROM idle"
         )
-        (found,) = ask(self._connection, sql)
+        (found,) = self._ask(sql)
         return int(found["trials"]), int(found["batches"])
 
     def since_last_trial(self) -> tuple[IdleRow, ...]:
         """Return what has been booked since the last trial that was metered."""
-        sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
-        (last,) = self._connection.execute(sql).fetchone() or (0,)
-        return self._rows(IdleRow, "SELECT * FROM idle WHERE before_trial > ? ORDER BY id", last)
+        last = self._number("SELECT max(trial) FROM meter_readings WHERE phase = 'before'")
+        return self._rows(IdleRow, "WHERE before_trial > ?", last)
+
+
+class IdleBook(Book):
+    """What was used while no trial was under way."""
+
+    def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
+        """Book lines inside the transaction that commits the readings they were made from."""
+        for line in lines:
+            self._insert(IdleRow, {**fields_of(line), "before_trial": before_trial})
+
+    def book(self, lines: Sequence[IdleLine]) -> None:
+        """Book what was used up to now, before it is known what comes next."""
+        with transaction(self._connection):
+            # a proposal that a process left behind is the next trial: nothing of it has moved yet
+            left, following = "SELECT trial FROM trials WHERE state = 'PROPOSED'", "SELECT max(trial) + 1 FROM trials"
+            self.add(self._number(f"SELECT coalesce(({left}), ({following}), 1)"), lines)
 
 
 class AwaitedRows(Questions):
@@ -60,9 +85,75 @@ class AwaitedRows(Questions):
 
     def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
         """Return them by trial; of one, or of all."""
-        which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        sql = f"SELECT * FROM awaited {which} ORDER BY trial"  # noqa: S608 - our own words
-        return {row.trial: row for row in self._rows(AwaitedRow, sql, *of)}
+        return {row.trial: row for row in self._of_trial(AwaitedRow, trial, "trial")}
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """Says how the outcome of a trial comes whose rig part is over."""
+
+    how: Literal["hand", "sensor"]
+    in_s: float
+    """Rig seconds until it is read, or given up."""
+
+
+class AwaitedBook(Book):
+    """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
+
+    def add(self, trial: int, awaiting: Awaiting) -> None:
+        """Note what a trial waits for inside the transaction that charges it."""
+        due = self._time.wall() + timedelta(seconds=awaiting.in_s / self._time.clock.speedup)
+        when = {"due_s": self._time.now_s() + awaiting.in_s, "due_utc": due.isoformat(timespec="milliseconds")}
+        self._insert(AwaitedRow, {"trial": trial, "how": awaiting.how, **when})
+
+    def waiting(self, *, by_wall: bool = True) -> Mapping[int, float]:
+        """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then.
+
+        Args:
+            by_wall: whether the wall clock is asked as well, where a boot lies between.
+        """
+        still = {row["trial"] for row in self._ask("SELECT trial FROM trials WHERE state = 'AWAITING'")}
+        rows = self._rows(AwaitedRow)
+        return {row.trial: self._left_s(row, by_wall=by_wall) for row in rows if row.trial in still}
+
+    def _left_s(self, row: AwaitedRow, *, by_wall: bool) -> float:
+        """Return the rig seconds until it is due; by the wall clock, if that says less, where a boot lies between.
+
+        That may have been set right since the trial. So it is asked how long it is since the last sign of life of that
+        boot; since the trial only where there is none.
+        """
+        left_s = row.due_s - self._time.now_s()
+        if row.epoch == self._time.epoch or not by_wall:
+            return left_s
+        speedup, due_utc = self._time.clock.speedup, datetime.fromisoformat(row.due_utc)
+        sql = "SELECT seen_s, seen_utc FROM starts WHERE epoch = ? ORDER BY id DESC LIMIT 1"
+        for seen in self._ask(sql, row.epoch):
+            due_utc = datetime.fromisoformat(seen["seen_utc"]) + timedelta(
+                seconds=(row.due_s - seen["seen_s"]) / speedup
+            )
+        return min(left_s, (due_utc - self._time.wall()).total_seconds() * speedup)
+
+    def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
+        """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.
+
+        Args:
+            trial: its number.
+            outcomes: by name, own units.
+            who: says so: a person, a sensor, or the campaign that waits no longer.
+            why: for whoever reads it later.
+            act: what a person did; goes into the audit. Empty: nobody did anything.
+
+        Raises:
+            JournalError: the trial does not await its outcome.
+        """
+        event = Event.FAIL if all(value is None for value in outcomes.values()) else Event.RECORD
+        was, becomes = Amendment(outcomes=dict.fromkeys(outcomes)), Amendment(outcomes=outcomes)
+        with transaction(self._connection):
+            self._step(trial, State.AWAITING, event, why)
+            values = {"trial": trial, "kind": "amend", "was": was, "becomes": becomes, "who": who, "why": why}
+            self._insert(CorrectionRow, values)
+            if act:
+                self._act(act, who, f"trial {trial}", why, str(event))
 
 
 class Charged(Questions):
@@ -80,7 +171,7 @@ class Charged(Questions):
         sql = f"""SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more,
             coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches
             FROM ledger WHERE id > ?1"""  # noqa: S608 - our own words
-        (found,) = ask(self._connection, sql, self._last)
+        (found,) = self._ask(sql, self._last)
         trials, batches = self._sums
         more, of_batches = int(found["more"]), int(found["batches"])
         sums = trials + more - of_batches, batches + of_batches
@@ -89,8 +180,19 @@ class Charged(Questions):
         return sums
 
 
+@dataclass(frozen=True, slots=True)
+class DeciderRow:
+    """Which code decided a trial."""
+
+    trial: int
+    version: str
+    """Of rigctl."""
+    code: Mapping[str, str] | None = None
+    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
+
+
 class Beside(Questions):
-    """Questions to one open journal."""
+    """Batches for production, and who decided."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
@@ -98,23 +200,19 @@ class Beside(Questions):
         """The last event that was looked at for batches: none is ever changed, so each is looked at once."""
         self._told: dict[int, str] = {}
 
-    def pins(self) -> dict[str, Pin]:
-        """Return the pin that counts, by device."""
-        return {pin.device: pin for pin in self._rows(Pin, "SELECT * FROM pins ORDER BY id")}
-
     def deciders(self) -> dict[int, DeciderRow]:
         """Return which code decided each trial that was not done by hand, by its number."""
         sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
-        return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
+        return {row.trial: row for row in self._fetch(DeciderRow, sql)}
 
     def operations(self) -> dict[int, str]:
         """Return what the processes that began batches for production were told, by trial."""
-        told = ask(self._connection, "SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
+        told = self._ask("SELECT start, argument FROM acts WHERE verb = ?", OPERATE)
         if not told:
             return {}
         by_start = {row["start"]: row["argument"] for row in told}
         sql = "SELECT id, trial, start FROM events WHERE id > ? AND event IN ('LOOK', 'PROPOSE') ORDER BY id"
-        rows = ask(self._connection, sql, self._last)
+        rows = self._ask(sql, self._last)
         found = self._told | {row["trial"]: by_start[row["start"]] for row in rows if row["start"] in by_start}
         if rows and not self._connection.in_transaction:  # else it may never have been
             self._last, self._told = rows[-1]["id"], found
@@ -123,14 +221,14 @@ class Beside(Questions):
     def cancelled(self) -> int:
         """Return how many trials of the campaign, batches apart, were closed before anything moved."""
         sql = (
-            "SELECT count(*) AS cancelled FROM trials t WHERE state = 'ABANDONED' AND NOT EXISTS "  # noqa: S608 - ours
+            "SELECT count(*) FROM trials t WHERE state = 'ABANDONED' AND NOT EXISTS "  # noqa: S608 - ours
             "(SELECT 1 FROM events e WHERE e.trial = t.trial AND e.event IN ('LOOK', 'ARM')) "
             f"AND NOT {OPERATED.format(trial='t.trial')}"
         )
-        return int(ask(self._connection, sql)[0]["cancelled"])
+        return self._number(sql)
 
     def decider_of(self, suggestion: int) -> DeciderRow | None:
         """Return which code made a suggestion."""
         sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
-        rows = fetch(self._connection, DeciderRow, sql, suggestion)
+        rows = self._fetch(DeciderRow, sql, suggestion)
         return rows[0] if rows else None

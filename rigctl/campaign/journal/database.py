@@ -21,8 +21,8 @@ from rigctl.campaign.journal.integrity import (
     redefined,
 )
 from rigctl.campaign.journal.log import damaged_log
-from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, lay_out
-from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
+from rigctl.campaign.journal.rows import VERSION
+from rigctl.campaign.journal.seals import APPLICATION_ID, SealingConnection, lay_out, seal, sealing, unsealed, watch
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalUnwritable, JournalVersion, UsageError
 
@@ -328,17 +328,6 @@ def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: 
 def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
     """Return what makes values of this type of a query's rows."""
     return row_decoder(kind, tuple(column[0] for column in cursor.description))
-
-
-class Questions:
-    """Questions to one open journal."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def _rows(self, kind: type[T], sql: str, *of: object) -> tuple[T, ...]:
-        """Return what a query finds."""
-        return fetch(self._connection, kind, sql, *of)
 
 
 @contextmanager

@@ -6,9 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from rigctl.campaign.journal.database import ask, fetch, transaction
-from rigctl.campaign.journal.time import CampaignTime
+from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.past import CampaignTime
+from rigctl.campaign.journal.store import Book
 from rigctl.errors import JournalError
+from rigctl.rig.protocols import Unanswered
 from rigctl.rig.spec import DAY_S
 from rigctl.rig.values import OpenDose
 
@@ -26,12 +28,11 @@ _IN_TRIAL: Final = (
 )
 
 
-class DoseBook:
+class DoseBook(Book):
     """The doses of one open journal. Each call returns only after the record is on disk."""
 
     def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        self._connection = connection
-        self._time = time
+        super().__init__(connection, time)
         self._dearest: dict[str, tuple[int, float]] = {}
         """By pump: the last dose of trials that are over, and the most that one of these has dispensed."""
 
@@ -92,8 +93,7 @@ class DoseBook:
         A trial that is over dispenses nothing more, so each is summed up once.
         """
         over, most_ml = self._dearest.get(actuator, (0, 0.0))
-        rows = ask(
-            self._connection,
+        rows = self._ask(
             "SELECT trial, sum(coalesce(dispensed_ml, volume_ml)) AS ml, max(id) AS last, "
             "max(state IN ('INTENT', 'SENT')) AS open FROM doses "
             "WHERE id > ? AND +actuator = ? AND trial IS NOT NULL GROUP BY trial ORDER BY trial",
@@ -109,7 +109,7 @@ class DoseBook:
         """Return the rig time from which so much more fits the pumps' cap of any such span; now, if it does already."""
         now_s = self._time.now_s()
         sql = "SELECT at_s, coalesce(dispensed_ml, volume_ml) AS ml FROM doses WHERE actuator = ? AND at_s >= ?"
-        found = (dose for pump in pumps for dose in ask(self._connection, sql, pump, now_s - span_s))
+        found = (dose for pump in pumps for dose in self._ask(sql, pump, now_s - span_s))
         doses = sorted(found, key=lambda dose: dose["at_s"])
         booked_ml, free_s = sum(d["ml"] for d in doses), now_s
         for dose in doses:
@@ -121,7 +121,41 @@ class DoseBook:
     def open(self) -> tuple[OpenDose, ...]:
         """Return the doses whose end is not known, in order."""
         sql = "SELECT *, id AS dose, state = 'SENT' AS sent FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"
-        return fetch(self._connection, OpenDose, sql)
+        return self._fetch(OpenDose, sql)
+
+
+class AnswerBook(Book):
+    """Whether doses did anything: evidence over the whole campaign, until a person has looked (fault 63)."""
+
+    def keep(self, actuator: str, probe: str, moved: float, expected: float, *, answered: bool) -> None:
+        """Record what this pump's last dose did.
+
+        Raises:
+            JournalError: it has no settled dose, or the last one has its answer already.
+        """
+        with transaction(self._connection):
+            changed = self._connection.execute(
+                "INSERT INTO answers (dose, probe, moved, expected, answered) "
+                "SELECT id, ?, ?, ?, ? FROM doses WHERE id = "
+                "(SELECT id FROM doses WHERE +actuator = ? ORDER BY id DESC LIMIT 1) "  # from the end, not all of them
+                "AND state IN ('DONE', 'UNKNOWN') AND id NOT IN (SELECT dose FROM answers)",
+                (probe, moved, expected, answered, actuator),
+            ).rowcount
+            if changed != 1:
+                raise JournalError(f"{actuator}: no settled dose waits for an answer of {probe}")
+
+    def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        """Return the doses since the last one that was answered; those forgiven do not count."""
+        (row,) = self._ask(
+            "SELECT count(*) AS doses, count(DISTINCT trial) AS trials FROM answers "
+            "CROSS JOIN doses ON doses.id = dose "  # from the last answer on, not by pump
+            "WHERE +actuator = ?1 AND probe = ?2 AND NOT forgiven AND dose > coalesce((SELECT dose FROM answers "
+            "CROSS JOIN doses ON doses.id = dose WHERE +actuator = ?1 AND probe = ?2 AND answered "
+            "ORDER BY dose DESC LIMIT 1), 0)",
+            actuator,
+            probe,
+        )
+        return Unanswered(row["doses"], row["trials"])
 
 
 def _exactly_one(changed: int, dose: int, what: str) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rigctl.campaign.journal.database import Questions, ask, fetch
-from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, TripRow
+from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, PhaseRow, StartRow, TripRow
+from rigctl.campaign.journal.store import Questions
 from rigctl.campaign.trial import State
 from rigctl.codec import parsed
 from rigctl.core.money import Micros
@@ -19,7 +19,7 @@ from rigctl.core.money import Micros
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
 _MEASURED = "SELECT trial, outcome, name, value FROM measurements"
 _ALARMS = """
-    SELECT alarms.*, id AS alarm, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
+    SELECT alarms.*, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
         coalesce(a.note, '') AS acknowledgement
     FROM alarms LEFT JOIN (SELECT alarm, who, utc, note FROM acknowledgements) a ON a.alarm = id"""
 _SUMS = """
@@ -71,27 +71,6 @@ class MeterSum:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseRow:
-    """A change of the campaign's own state."""
-
-    phase: str
-    why: str
-    utc: str
-
-
-@dataclass(frozen=True, slots=True)
-class LastStart:
-    """The last process that ran the campaign."""
-
-    utc: str
-    seen_utc: str
-    ended: str | None
-    version: str
-    safe: bool | None
-    """As `StartRow.safe`."""
-
-
-@dataclass(frozen=True, slots=True)
 class Condition:
     """What a campaign as a whole was last noted to do."""
 
@@ -99,13 +78,12 @@ class Condition:
     """None before the first."""
     trip: TripRow | None
     """That is latched."""
-    start: LastStart | None
+    start: StartRow | None
     """The last that ran the campaign; None before the first."""
 
 
 BY_HAND: Final = ("suggest", "ingest", "import")
 """Verbs that write to the journal for a moment, each a start of its own that ends with its name, and run nothing."""
-_RUNS: Final = "SELECT * FROM starts WHERE coalesce(ended, '') NOT IN (?, ?, ?) ORDER BY id DESC LIMIT 1"
 
 
 class Glance(Questions):
@@ -113,12 +91,12 @@ class Glance(Questions):
 
     def last_event(self) -> int:
         """Return the number of the last event; a trial never changes without one."""
-        return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM events")[0]["last"])
+        return self._number("SELECT max(id) FROM events")
 
     def last_decided(self) -> int | None:
         """Return the last trial that the policy chose."""
         sql = "SELECT max(trial) AS last FROM trials WHERE origin = 'policy'"
-        last = ask(self._connection, sql)[0]["last"]
+        last = self._ask(sql)[0]["last"]
         return None if last is None else int(last)
 
     def trials(self, since: int = 0) -> tuple[CourseRow, ...]:
@@ -151,11 +129,11 @@ class Glance(Questions):
 
     def meters(self, since: int = 0) -> tuple[MeterSum, ...]:
         """Return what each meter has cost in trials since this line of the ledger; no line is ever changed."""
-        return fetch(self._connection, MeterSum, _SUMS.format(table="ledger", about="estimated"), since)
+        return self._fetch(MeterSum, _SUMS.format(table="ledger", about="estimated"), since)
 
     def idle_meters(self) -> tuple[MeterSum, ...]:
         """Return what each meter has cost beside the trials."""
-        return self._rows(MeterSum, _SUMS.format(table="idle", about="0"), 0)
+        return self._fetch(MeterSum, _SUMS.format(table="idle", about="0"), 0)
 
     def least_cost(self) -> Micros | None:
         """Return what a trial with an outcome has cost at least whatever it controlled: time, and what is fixed."""
@@ -164,27 +142,25 @@ class Glance(Questions):
             "(SELECT sum(iif(l.kind IN ('time', 'fixed'), l.amount_micros, 0)) AS least FROM ledger l "
             "JOIN trials t USING (trial) WHERE t.state = 'RECORDED' GROUP BY trial)"
         )
-        least = ask(self._connection, sql)[0]["least"]
+        least = self._ask(sql)[0]["least"]
         return least or None
 
     def events(self, last: int, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return the last so many steps, of one trial or of all, the newest first."""
-        sql = "SELECT * FROM events WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?"
-        return fetch(self._connection, EventRow, sql, trial, last)
+        return self._rows(EventRow, "WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?", trial, last)
 
     def alarms(self, last: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
         """Return the last so many alarms (None: all), of one trial or of all, the newest first."""
         which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
-        return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
+        return self._fetch(AlarmRow, f"{_ALARMS} {which}", trial, last)
 
     def acts(self, last: int) -> tuple[ActRow, ...]:
         """Return the last so many acts of people, the newest first."""
-        return self._rows(ActRow, "SELECT *, id AS act FROM acts ORDER BY id DESC LIMIT ?", last)
+        return self._rows(ActRow, "ORDER BY id DESC LIMIT ?", last)
 
     def doses(self, last: int, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return the last so many doses, of one trial or of all, the newest first."""
-        sql = "SELECT *, id AS dose FROM doses WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
-        return fetch(self._connection, DoseRow, sql, trial, last)
+        return self._rows(DoseRow, "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2", trial, last)
 
     def dosed_ml(self, since_s: float) -> Mapping[str, float]:
         """Return what each pump has given since then (campaign seconds), mL; an open dose counts in full."""
@@ -192,13 +168,82 @@ class Glance(Questions):
             "SELECT actuator, sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
             "WHERE at_s >= ? GROUP BY actuator ORDER BY actuator"
         )
-        return {row["actuator"]: row["ml"] for row in ask(self._connection, sql, since_s)}
+        return {row["actuator"]: row["ml"] for row in self._ask(sql, since_s)}
 
     def condition(self) -> Condition:
         """Return what the campaign as a whole was last noted to do."""
-        newest, trips = "SELECT * FROM phases ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
+        runs = "WHERE coalesce(ended, '') NOT IN (?, ?, ?) ORDER BY id DESC LIMIT 1"
         return Condition(
-            next(iter(self._rows(PhaseRow, newest)), None),
-            next(iter(fetch(self._connection, TripRow, trips)), None),
-            next(iter(fetch(self._connection, LastStart, _RUNS, *BY_HAND)), None),
+            next(iter(self._rows(PhaseRow, "ORDER BY id DESC LIMIT 1")), None),
+            next(iter(self._rows(TripRow, "WHERE reset_utc IS NULL")), None),
+            next(iter(self._rows(StartRow, runs, *BY_HAND)), None),
         )
+
+
+# In sums --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SetSum:
+    """What one control set was given, and what came of it."""
+
+    control_set: tuple[str, ...]
+    trials: int
+    recorded: int
+    """Of them gave an outcome."""
+    amount: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A trial that gave no outcome, and why."""
+
+    trial: int
+    state: str
+    utc: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of rigctl that has run the campaign."""
+
+    version: str
+    starts: int
+    utc: str
+    """Of the first start."""
+
+
+class Summary(Questions):
+    """What a report says of a campaign as a whole, in sums: cheap after 20,000 trials."""
+
+    def sets(self) -> tuple[SetSum, ...]:
+        """Return what each control set was given, the dearest first."""
+        return self._fetch(
+            SetSum,
+            "SELECT control_set, count(*) AS trials, sum(state = 'RECORDED') AS recorded, "
+            "coalesce(sum(l.amount), 0) AS amount_micros FROM trials t LEFT JOIN "
+            "(SELECT trial, sum(amount_micros) AS amount FROM ledger GROUP BY trial) l ON l.trial = t.trial "
+            "GROUP BY control_set ORDER BY amount_micros DESC, control_set",
+        )
+
+    def alarm_count(self) -> int:
+        return self._number("SELECT count(*) FROM alarms")
+
+    def faults(self, most: int) -> tuple[Fault, ...]:
+        """Return the last trials that were charged and gave no outcome, in order."""
+        sql = (
+            "SELECT * FROM (SELECT t.trial, t.state, e.utc, e.detail AS because FROM trials t JOIN events e ON e.id = "
+            "(SELECT max(id) FROM events WHERE trial = t.trial) WHERE t.state IN ('FAILED', 'ABANDONED', 'LOST') "
+            "ORDER BY t.trial DESC LIMIT ?) ORDER BY trial"
+        )
+        return self._fetch(Fault, sql, most)
+
+    def states(self) -> dict[str, int]:
+        """Return how many trials are in each state."""
+        rows = self._ask("SELECT state, count(*) AS n FROM trials GROUP BY state ORDER BY n DESC")
+        return {row["state"]: row["n"] for row in rows}
+
+    def versions(self) -> tuple[Version, ...]:
+        sql = "SELECT version, count(*) AS starts, min(utc) AS utc FROM starts GROUP BY version ORDER BY min(id)"
+        return self._fetch(Version, sql)

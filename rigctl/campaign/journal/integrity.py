@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from rigctl.campaign.journal.schema import APPLICATION_ID, VERSION, has_table, lay_out
-from rigctl.campaign.journal.seals import VERSION_SEAL, broken_seal
+from rigctl.campaign.journal.rows import VERSION
+from rigctl.campaign.journal.seals import APPLICATION_ID, VERSION_SEAL, broken_seal, has_table, lay_out
 
 MAGIC: Final = b"SQLite format 3\x00"
 _FORMATS: Final = (b"\x01\x01", b"\x02\x02")
@@ -124,3 +124,26 @@ def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:
         return False
     closed = connection.execute("SELECT closed FROM starts ORDER BY id DESC LIMIT 1").fetchone()
     return closed is not None and not closed[0] and not log_of(path).exists()
+
+
+# The library ----------------------------------------------------------------------------------------------------------
+
+WAL_RESET_FIXED: Final = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
+"""Releases from which on their series are rid of https://sqlite.org/wal.html#walresetbug."""
+
+
+def sqlite_version() -> tuple[int, ...]:
+    """Return the version that this Python uses."""
+    return sqlite3.sqlite_version_info
+
+
+def for_threads() -> bool:
+    """Tell whether it may be used from more than one thread."""
+    return sqlite3.threadsafety > 0
+
+
+def reset_bug(version: tuple[int, ...]) -> bool:
+    """Tell whether a write may be lost when two connections write and one resets the log."""
+    if version < (3, 7, 0) or version >= max(WAL_RESET_FIXED):
+        return False
+    return not any(version[:2] == fixed[:2] and version >= fixed for fixed in WAL_RESET_FIXED)

@@ -6,19 +6,15 @@ and row. None of them may find anything in a journal that only rigctl has writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, isfinite
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from rigctl.campaign.journal.database import ask
-from rigctl.campaign.journal.invariants_beside import is_decided, looks, people, phases
-from rigctl.campaign.journal.later import awaited, over
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.journal.schema import JSON_COLUMNS, SEALED_TABLES
+from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.journal.stored import (
     AMEND,
     LOOK,
@@ -35,7 +31,6 @@ from rigctl.campaign.journal.stored import (
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.codec import parsed, typed
 from rigctl.core.money import to_micros
-from rigctl.core.policy import Proposal
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 
@@ -72,27 +67,36 @@ def _all_of(check: Check, rows: Rows) -> Iterator[Violation]:
 
 def references(rows: Rows) -> Iterator[Violation]:
     """Find rows that name another one that is not there."""
-    for table in SEALED_TABLES:
-        for key in ask(rows.connection, f"PRAGMA foreign_key_list({table})"):
-            there = {row[key["to"]] for row in rows[key["table"]]}
-            for row in rows[table]:
-                if row[key["from"]] is not None and row[key["from"]] not in there:
-                    yield violation(row, table, f"names {key['table']} {row[key['from']]}, which is not there")
+    for table in TABLES.values():
+        for column, named in table.references.items():
+            there = {row[named.key[0]] for row in rows[named.name]}
+            for row in rows[table.name]:
+                if row[column] is not None and row[column] not in there:
+                    yield violation(row, table.name, f"names {named.name} {row[column]}, which is not there")
 
 
 def documents(rows: Rows) -> Iterator[Violation]:
     """Find JSON that does not read as what it is."""
-    kinds = {"proposal": Proposal, "was": Amendment, "becomes": Amendment, "control_set": tuple[str, ...]}
-    for table in SEALED_TABLES:
-        columns = [name for name in JSON_COLUMNS if rows[table] and name in rows[table][0].keys()]  # noqa: SIM118
-        for row in rows[table]:
-            for name in columns:
-                if row[name] is None:
-                    continue
+    for table in TABLES.values():
+        for column in (one for one in table.columns.values() if one.json):
+            for row in (one for one in rows[table.name] if one[column.name] is not None):
                 try:
-                    typed(kinds.get(name, dict[str, Any]), parsed(row[name]))
+                    typed(column.hint, parsed(row[column.name]))
                 except (ValueError, TypeError, KeyError, AttributeError, RigctlError) as error:
-                    yield violation(row, table, f"{name} does not read: {type(error).__name__}: {error}")
+                    told = f"{column.name} does not read: {type(error).__name__}: {error}"
+                    yield violation(row, table.name, told)
+
+
+def audit(rows: Rows) -> Iterator[Violation]:
+    """Find what people did that stands in no audit."""
+    by = {(row["argument"], row["who"]) for row in rows["acts"]}
+    for table in TABLES.values():
+        for row in rows[table.name] if table.act else ():
+            if table.name == "corrections" and rows.came.get(row["trial"], (0, {}))[0] == row["id"]:
+                continue  # nobody has corrected it: it came, see `awaited`
+            verb, argument = table.audited_as(dict(row)) or ("", "")
+            if (verb, argument) not in rows.acts and (verb or (argument, row["who"]) not in by):
+                yield violation(row, table.name, f"the audit has no act of {row['who']} on {argument}")
 
 
 # Trials and their steps -----------------------------------------------------------------------------------------------
@@ -143,18 +147,11 @@ def order(rows: Rows) -> Iterator[Violation]:
 
 def evidence(rows: Rows) -> Iterator[Violation]:
     """Find what only a later step of its trial could have written, and steps without what they write."""
-    needs: tuple[tuple[str, str, tuple[Event, ...]], ...] = (
-        ("states", "", (Event.RUN,)),
-        ("measurements", "", (Event.MEASURE, *_BY_HAND)),
-        ("meter_readings", "before", _BEGUN),
-        ("meter_readings", "after", _BEGUN),
-        ("looks", "", (Event.LOOK, *_BY_HAND)),
-    )
-    for table, phase, events in needs:
-        for trial, found in rows.by_trial(table).items():
-            here = [row for row in found if not phase or row["phase"] == phase]
-            if here and not any(event in rows.said(trial) for event in events):
-                yield violation(here[0], table, f"trial {trial} never came to {' or '.join(events)}")
+    for declared in (one for one in TABLES.values() if one.written_by):
+        for trial, found in rows.by_trial(declared.name).items():
+            if not any(event in rows.said(trial) for event in declared.written_by):
+                steps = " or ".join(declared.written_by)
+                yield violation(found[0], declared.name, f"trial {trial} never came to {steps}")
     outcomes = [name for name in (rows.identity.get("outcome.name"),) if name]
     needed = {*rows.identity.get("variables.names", ()), *outcomes}
     measured = rows.by_trial("measurements")
@@ -163,11 +160,25 @@ def evidence(rows: Rows) -> Iterator[Violation]:
         if not needed <= usable:
             missing = ", ".join(sorted(needed - usable))
             yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
-    for row in rows["measurements"]:
-        if not 0 <= row["severity"] <= Severity.INVALID or (
-            row["value"] is None and row["severity"] < Severity.INVALID
-        ):
-            yield violation(row, "measurements", f"has the value {row['value']} at severity {row['severity']}")
+    for table in ("measurements", "looks"):
+        for row in rows[table]:
+            lacking, valid = row["value"] is None, row["severity"] < Severity.INVALID
+            kept = table == "measurements" or lacking  # of a look, nothing is kept that is not valid
+            if not 0 <= row["severity"] <= Severity.INVALID or (lacking if valid else not kept):
+                yield violation(row, table, f"has the value {row['value']} at severity {row['severity']}")
+
+
+def looks(rows: Rows) -> Iterator[Violation]:
+    """Find trials decided by a look of which nothing is kept, and such as have a decision before they were decided."""
+    read = rows.by_trial("looks")
+    for row in rows["trials"]:
+        said = rows.said(row["trial"])
+        if not is_decided(rows, row["trial"]) and (row["proposal"] is not None or row["policy_state"] is not None):
+            yield violation(row, "trials", "has a decision, but no step says that it was decided")
+        if {Event.LOOK, Event.PROPOSE} <= said.keys() and row["trial"] not in read:
+            yield Violation(
+                "looks", f"trial {row['trial']}", "was decided after a look, but nothing says what was read"
+            )
 
 
 def chosen(rows: Rows) -> Iterator[Violation]:
@@ -276,7 +287,7 @@ def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
 
 def sums(rows: Rows) -> Iterator[Violation]:
     """Find corrections that do not go on from what was charged, and files that brought other trials than they say."""
-    costs: dict[int, int | None] = {row["trial"]: row["amount_micros"] for row in rows["by_hand"] if row["import"]}
+    costs: dict[int, int | None] = {row["trial"]: row["amount_micros"] for row in rows["by_hand"] if row["imported"]}
     for line in rows["ledger"]:
         costs[line["trial"]] = (costs.get(line["trial"]) or 0) + line["amount_micros"]
     for row in rows["corrections"]:
@@ -288,7 +299,7 @@ def sums(rows: Rows) -> Iterator[Violation]:
             yield violation(row, "corrections", f"says the cost was {was.get('amount')}, but it was {before}", AMEND)
         costs[row["trial"]] = becomes["amount"]
     for row in rows["imports"]:
-        brought = sum(known["import"] == row["id"] for known in rows["by_hand"])
+        brought = sum(known["imported"] == row["id"] for known in rows["by_hand"])
         if brought != row["trials"]:
             yield violation(row, "imports", f"brought {row['trials']} trials, but {brought} are there")
     last = rows["trials"][-1]["trial"] if rows["trials"] else 0
@@ -357,7 +368,65 @@ def caps(rows: Rows) -> Iterator[Violation]:
                 sums.add(row)
 
 
+# The campaign itself, what comes later, and people --------------------------------------------------------------------
+
+
+def phases(rows: Rows) -> Iterator[Violation]:
+    """Find phases that cannot follow each other: ENDED is the last that a process says.
+
+    Its first one need not be RUNNING: that was not kept if the disk was full.
+    """
+    for before, row in pairwise([None, *rows["phases"]]):
+        if row is None:
+            continue
+        if before is not None and before["start"] == row["start"] and before["phase"] == "ENDED":
+            yield violation(row, "phases", f"{row['phase']} follows ENDED in the same process")
+        if before is not None and (before["start"] or 0) > (row["start"] or 0):
+            yield violation(row, "phases", f"process {row['start']} speaks after {before['start']}")
+        if (row["until_s"] is not None) != (row["phase"] == "WAITING"):
+            yield violation(row, "phases", f"{row['phase']} until {row['until_s']} s cannot be")
+
+
+def corrections(rows: Rows) -> Iterator[Violation]:
+    """Find corrections of trials that are not over."""
+    for row in rows["corrections"]:
+        events = rows.events.get(row["trial"], ())
+        state = known_state(events[-1]["state"]) if events else None
+        if state is not None and not state.final:
+            yield violation(row, "corrections", f"trial {row['trial']} is corrected, but it is {state}")
+
+
+def awaited(rows: Rows) -> Iterator[Violation]:
+    """Find trials that await what has come, have an outcome that nobody gave, or wait without a note of it."""
+    noted = {row["trial"] for row in rows["awaited"]}
+    for trial in rows.events:
+        if Event.AWAIT in rows.said(trial) and trial not in noted:
+            yield Violation("awaited", f"trial {trial}", "awaits its outcome, but nothing says until when")
+    for row in rows["awaited"]:
+        trial, events = row["trial"], rows.events.get(row["trial"], ())
+        said, state = rows.said(trial), events[-1]["state"] if events else ""
+        if Event.AWAIT not in said:
+            yield violation(row, "awaited", f"trial {trial} never came to {Event.AWAIT}")
+        if state == State.AWAITING and trial in rows.came:
+            yield violation(row, "awaited", f"trial {trial} awaits its outcome, but it has come")
+        if state in (State.RECORDED, State.FAILED) and trial not in rows.came:
+            yield violation(row, "awaited", f"trial {trial} is {state}, but nothing says what came")
+        if Event.RECORD in said and row["how"] == "hand" and ("outcome", f"trial {trial}") not in rows.acts:
+            yield violation(row, "awaited", f"trial {trial} has its outcome from a person, but no act says so")
+
+
+def over(events: Sequence[Row]) -> Row:
+    """Return the event of a trial from which on another one may begin."""
+    return next((e for e in events if e["state"] == State.AWAITING), events[-1])
+
+
+def is_decided(rows: Rows, trial: int) -> bool:
+    """Tell whether a trial was decided, by a policy or a person: one that looked may have ended before."""
+    said = rows.said(trial)
+    return Event.LOOK not in said or Event.PROPOSE in said
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     *(references, documents, steps, order, evidence, looks, chosen, decisions),
-    *(budget, ledger, sums, doses, caps, phases, people, awaited),
+    *(budget, ledger, sums, doses, caps, phases, audit, corrections, awaited),
 )

@@ -8,12 +8,15 @@ Whatever was put in says so in its note.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from math import isfinite
+from operator import itemgetter
 from typing import Any, Final
 
-from rigctl.campaign.journal import later
+from rigctl.campaign.journal.beside import CAMPAIGN
+from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.journal.stored import identity_of
 from rigctl.campaign.ledger import UNITS
@@ -21,6 +24,7 @@ from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import parsed, to_json
 from rigctl.core.money import Micros
 from rigctl.errors import RigctlError
+from rigctl.rig.protocols import Severity
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -36,6 +40,7 @@ _ENDS: Final = {
     State.LOST: Event.LOSE,
 }
 _MOST_DOSES: Final = 10_000
+_LONG_AGO_S: Final = -1e9
 _FIRST: Final = ("RUNNING", "ENDED")
 """Phases that a process can begin with, as far as the journal tells."""
 
@@ -58,22 +63,22 @@ class Mending:
     @classmethod
     def of(cls, found: Salvaged) -> Mending:
         tables = {name: table.dicts() for name, table in found.tables.items()}
-        certain = all(found.tables[name].vouched for name in ("starts", "trials", "events") if name in found.tables)
+        certain = all(found.tables[name].vouched for name in ("starts", "trials", "events"))
         return cls(tables, certain and found.whole)
 
     def by_trial(self, table: str) -> dict[int, Rows]:
         rows: dict[int, Rows] = {}
-        for row in self.tables.get(table, ()):
+        for row in self.tables[table]:
             if row["trial"] is not None:
                 rows.setdefault(row["trial"], []).append(row)
         return rows
 
-    def there(self, table: str, key: str = "id") -> set[int]:
-        return {row[key] for row in self.tables.get(table, ())}
+    def there(self, table: str) -> set[int]:
+        """Return the keys of its rows."""
+        return {row[TABLES[table].key[0]] for row in self.tables[table]}
 
     def keep(self, table: str, rows: Iterable[Row]) -> None:
-        if table in self.tables:
-            self.tables[table] = list(rows)
+        self.tables[table] = list(rows)
 
 
 def mended(found: Salvaged, without: Iterable[tuple[str, tuple[Any, ...]]] = ()) -> Mending:
@@ -110,12 +115,22 @@ def _starts(mending: Mending) -> None:
             latest = row["at_s"]
             kept.append(row)
     mending.tables["starts"] = kept
-    if kept and "closed" in kept[-1]:
+    if kept:
         kept[-1] |= {"ended": kept[-1]["ended"] or NOTE, "safe": 0, "closed": 1}
-    there = mending.there("starts")
-    for table in ("events", "phases", "acts", "suggestions"):
-        for row in mending.tables.get(table, ()):
-            row["start"] = row["start"] if row["start"] in there else None
+    _references(mending, ["starts"])
+
+
+def _references(mending: Mending, named: Iterable[str]) -> None:
+    """Let no row name one of these tables' rows that is not there: it goes, unless it may name none."""
+    for table in TABLES.values():
+        for column in (c for c, there in table.references.items() if there.name in named):
+            there = mending.there(table.references[column].name)
+            lost = [row for row in mending.tables[table.name] if row[column] not in there]
+            if table.columns[column].nullable:
+                for row in lost:
+                    row[column] = None
+            else:
+                mending.keep(table.name, (row for row in mending.tables[table.name] if row not in lost))
 
 
 # Trials ---------------------------------------------------------------------------------------------------------------
@@ -127,7 +142,7 @@ def _trials(mending: Mending) -> None:
     named = [r["trial"] for t in naming for r in mending.tables.get(t, ())]
     last = max([*known, *named], default=0)
     events, measured, looks = (mending.by_trial(table) for table in ("events", "measurements", "looks"))
-    came, late = later.came_of(mending.tables.get("corrections", ())), mending.there("awaited", "trial")
+    came, late = _came_of(mending.tables["corrections"]), mending.there("awaited")
     rows, steps = Rows(), Rows()
     for number in range(1, last + 1):
         said = {row["event"]: row for row in events.get(number, ())}
@@ -143,7 +158,7 @@ def _trials(mending: Mending) -> None:
             may_be_open = mending.sure and number == last
             path = [Event.LOOK] if number in looks or Event.LOOK in said or row["state"] == State.LOOKING else []
             if waits and (enough or number in came):  # else no outcome can be taken for it any more
-                path += [*_CHAIN, Event.AWAIT, *later.ends(came.get(number), enough=enough)]
+                path += [*_CHAIN, Event.AWAIT, *_ends(came.get(number), enough=enough)]
             elif not path or row["proposal"] is not None:
                 path += _path(row, said, enough=enough, may_be_open=may_be_open)
             elif not may_be_open or row["state"] != State.LOOKING:  # it ended before it was decided
@@ -151,7 +166,7 @@ def _trials(mending: Mending) -> None:
             mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
-    mending.tables["trials"], mending.tables["events"] = rows, later.in_time(steps)
+    mending.tables["trials"], mending.tables["events"] = rows, _in_time(steps)
     latest_s = 0.0
     for number, step in enumerate(mending.tables["events"], start=1):
         latest_s = step["at_s"] = max(step["at_s"], latest_s)
@@ -162,7 +177,7 @@ def _placeholder(mending: Mending, number: int) -> Row:
     """Return a trial of which nothing is known: done somehow, without an outcome."""
     campaign = mending.tables["campaign"][0] if mending.tables["campaign"] else {}
     labels = mending.identity.get("control_sets") or [""]
-    row = {
+    return {
         "trial": number,
         "state": "",
         "control_set": to_json(labels[0].split("+")),
@@ -174,8 +189,8 @@ def _placeholder(mending: Mending, number: int) -> Row:
         "history_length": number - 1,
         "budget_micros": campaign.get("budget_micros", 0),
         "note": f"{NOTE}: what was decided and done is lost",
+        "corrections": 0,
     }
-    return row | ({"corrections": 0} if "acts" in mending.tables else {})
 
 
 def _enough(mending: Mending, measured: Iterable[Row], came: set[str]) -> bool:
@@ -224,14 +239,64 @@ def _step(number: int, event: Event, path: list[Event], said: Mapping[str, Row],
 def _evidence(mending: Mending) -> None:
     """Keep of what was read and measured only what the steps that are left can have written."""
     said = {n: {row["event"] for row in rows} for n, rows in mending.by_trial("events").items()}
-    for table, events in (
-        ("states", {Event.RUN}),
-        ("measurements", {Event.MEASURE, Event.INGEST, Event.INGEST_FAILED}),
-        ("meter_readings", _BEGUN),
-        ("looks", {Event.LOOK, Event.INGEST, Event.INGEST_FAILED}),
-    ):
-        mending.keep(table, [row for row in mending.tables.get(table, ()) if said.get(row["trial"], set()) & events])
-    mending.keep("looks", later.read(mending.tables, mending.identity.get("variables.names", ()), NOTE))
+    for table in (one for one in TABLES.values() if one.written_by):
+        rows = mending.tables[table.name]
+        mending.keep(table.name, (r for r in rows if not said.get(r["trial"], set()).isdisjoint(table.written_by)))
+    mending.keep("looks", _looks(mending.tables, mending.identity.get("variables.names", ())))
+
+
+# Outcomes that come later ---------------------------------------------------------------------------------------------
+
+
+def _came_of(corrections: Iterable[Mapping[str, Any]]) -> dict[int, set[str]]:
+    """Return the outcomes that came later and can be read, by trial; of one that was given up, none."""
+    found: dict[int, set[str]] = {}
+    for row in corrections:
+        try:
+            outcomes = dict(parsed(row["becomes"])).get("outcomes") or {}
+        except (ValueError, TypeError, RigctlError):
+            continue  # such a row is left out in the next round
+        if row["kind"] == "amend" and outcomes:
+            found.setdefault(row["trial"], {name for name, value in outcomes.items() if value is not None})
+    return found
+
+
+def _ends(came: set[str] | None, *, enough: bool) -> list[Event]:
+    """Return how a trial ended that awaited its outcome; if nothing says what came (None), it awaits it still."""
+    return [] if came is None else [Event.RECORD if came and enough else Event.FAIL]
+
+
+def _in_time(steps: Iterable[Row]) -> Rows:
+    """Return the steps of trials, one after the other, with what came later where it came."""
+    waited: set[int] = set()
+    rest: Rows = []
+    ends: Rows = []
+    for step in steps:
+        (ends if step["trial"] in waited else rest).append(step)
+        if step["event"] == Event.AWAIT:
+            waited.add(step["trial"])
+    return list(merge(rest, sorted(ends, key=itemgetter("at_s")), key=itemgetter("at_s")))
+
+
+def _noted(rows: Iterable[Row], events: Iterable[Mapping[str, Any]]) -> Rows:
+    """Return who waits until when; one of which that is lost was due so long ago that no sensor is read for it."""
+    known = {row["trial"]: row for row in rows}
+    waits = {row["trial"]: row for row in events if row["event"] == Event.AWAIT}
+    return [
+        known.get(n, {"trial": n, "how": "hand", "due_s": _LONG_AGO_S, "due_utc": row["utc"], "epoch": ""})
+        for n, row in sorted(waits.items())
+    ]
+
+
+def _looks(tables: Mapping[str, Rows], variables: Sequence[str]) -> Rows:
+    """Return the rows of looks, with such as say that nothing was read where a decision's are lost."""
+    kept, steps = list(tables["looks"]), tables["events"]
+    decided, there = {s["trial"] for s in steps if s["event"] == Event.PROPOSE}, {row["trial"] for row in kept}
+    nothing = {"value": None, "spread": None, "count": 0, "invalid": 0, "severity": int(Severity.INVALID)}
+    for step in (s for s in steps if s["event"] == Event.LOOK and s["trial"] in decided - there):
+        about = {**nothing, "detail": f"{NOTE}: its record is lost", "utc": step["utc"], "at_s": step["at_s"]}
+        kept += [{"trial": step["trial"], "name": name, **about} for name in variables]
+    return kept
 
 
 # Money ----------------------------------------------------------------------------------------------------------------
@@ -243,7 +308,7 @@ def _ledger(mending: Mending) -> None:
     totals = [sum(line["amount_micros"] for line in found) for found in lines.values()]
     means["manual"] = means.get("manual") or (-(-sum(totals) // len(totals)) if totals else 0)
     said = {n: {row["event"] for row in rows} for n, rows in mending.by_trial("events").items()}
-    imported = {row["trial"] for row in mending.tables.get("by_hand", ()) if row["import"] is not None}
+    imported = {row["trial"] for row in mending.tables["by_hand"] if row["imported"] is not None}
     for row in mending.tables["trials"]:
         number, here = row["trial"], {line["meter"]: line for line in lines.get(row["trial"], ())}
         if not State(row["state"]).charged or number in imported:
@@ -262,7 +327,7 @@ def _ledger(mending: Mending) -> None:
             last = line["id"] = last + 1
     mending.tables["ledger"] = kept
     following = len(mending.tables["trials"]) + 1
-    for row in mending.tables.get("idle", ()):
+    for row in mending.tables["idle"]:
         row["before_trial"] = min(max(row["before_trial"], 1), following)
 
 
@@ -312,8 +377,7 @@ def _doses(mending: Mending) -> None:
         if row["trial"] is not None and not begun_s <= row["at_s"] <= ended_s:
             row |= {"note": f"{row['note']}; {NOTE}: of trial {row['trial']}".lstrip("; "), "trial": None}
     mending.tables["doses"] = kept
-    settled = mending.there("doses")
-    mending.keep("answers", [row for row in mending.tables.get("answers", ()) if row["dose"] in settled])
+    _references(mending, ["doses"])
 
 
 def _in_full(mending: Mending, row: Row) -> Row:
@@ -327,7 +391,7 @@ def _in_full(mending: Mending, row: Row) -> Row:
 
 def _phases(mending: Mending) -> None:
     kept: Rows = []
-    for row in mending.tables.get("phases", ()):
+    for row in mending.tables["phases"]:
         before = kept[-1] if kept else None
         if before is None or before["start"] != row["start"]:
             after, goes_on = before is None or (row["start"] or 0) > (before["start"] or 0), row["phase"] in _FIRST
@@ -339,39 +403,42 @@ def _phases(mending: Mending) -> None:
 
 
 def _people(mending: Mending) -> None:
-    if "acts" not in mending.tables:
-        return
     tables = mending.tables
-    alarms, suggestions = mending.there("alarms"), mending.there("suggestions")
-    mending.keep("acknowledgements", [row for row in tables["acknowledgements"] if row["alarm"] in alarms])
+    _references(mending, ["alarms", "suggestions"])
     ended = {row["trial"] for row in tables["trials"] if row["state"] in _ENDS}
     mending.keep("corrections", [row for row in tables["corrections"] if row["trial"] in ended])
-    mending.keep("awaited", later.noted(tables.get("awaited", ()), tables["events"]))
-    acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
-    told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
-    told += [(verb, f"trial {row['trial']}", row) for verb, row in later.owed(tables)]
-    audited = {(row["argument"], row["who"]) for row in tables["acts"]}
-    for row in tables.get("upkeep", ()):
-        argument = " ".join(filter(None, (row["device"], row["part"])))
-        told += [] if (argument, row["who"]) in audited else [(row["kind"], argument, row)]
-    last = max(mending.there("acts"), default=0)
-    for verb, argument, row in told:
-        if (verb, argument) not in acts:
-            last += 1
-            said = {"id": last, "verb": verb, "argument": argument, "who": row["who"], "why": "", "outcome": NOTE}
-            said |= {"alarm": row.get("alarm"), "seconds": None, "utc": row["utc"], "at_s": row["at_s"], "start": None}
-            tables["acts"].append(said)
-    for row in tables["by_hand"]:
-        row["suggestion"] = row["suggestion"] if row["suggestion"] in suggestions else None
+    mending.keep("awaited", _noted(tables["awaited"], tables["events"]))
+    _audit(mending)
     _imports(mending)
     _corrections(mending)
+
+
+def _audit(mending: Mending) -> None:
+    """Put into the audit the acts that rows come with and that are lost."""
+    acts = mending.tables["acts"]
+    known, by = {(row["verb"], row["argument"]) for row in acts}, {(row["argument"], row["who"]) for row in acts}
+    how = {row["trial"]: row["how"] for row in mending.tables["awaited"]}
+    last = max(mending.there("acts"), default=0)
+    for table in TABLES.values():
+        for row in mending.tables[table.name] if table.act else ():
+            verb, argument = table.audited_as(row) or ("", "")
+            if table.name == "corrections" and _came_of([row]) and (late := how.pop(row["trial"], None)):
+                if late != "hand" or row["who"] == CAMPAIGN:
+                    continue  # a sensor, or nobody, said what came
+                verb = "outcome"
+            if (verb, argument) in known or (not verb and (argument, row["who"]) in by):
+                continue
+            last += 1
+            said = {"id": last, "verb": verb or row["kind"], "argument": argument, "who": row["who"], "why": ""}
+            when = {"alarm": row.get("alarm"), "seconds": None, "utc": row["utc"], "at_s": row["at_s"], "start": None}
+            acts.append({**said, "outcome": NOTE, **when})
 
 
 def _imports(mending: Mending) -> None:
     brought: dict[int, list[Row]] = {}
     for row in mending.tables["by_hand"]:
-        if row["import"] is not None:
-            brought.setdefault(row["import"], []).append(row)
+        if row["imported"] is not None:
+            brought.setdefault(row["imported"], []).append(row)
     known = {row["id"]: row for row in mending.tables["imports"]}
     lost = {"source": NOTE, "digest": "", "noise_sd": None, "noise_factor": 1.0, "who": "", "utc": "", "at_s": 0.0}
     numbers = sorted({*known, *brought})

@@ -1,17 +1,16 @@
-"""What people did: acts, acknowledged alarms, trials they carried out, corrections. None of it is erased."""
+"""What people did: acts, alarms they minded, trials they carried out, corrections. None of it is erased."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from rigctl.campaign.alarms import shelved_words
+from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.database import Questions, ask, fetch, transaction
-from rigctl.campaign.journal.inserts import Book
+from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
+    AcknowledgementRow,
     ActRow,
     Amendment,
     AwaitedRow,
@@ -19,28 +18,47 @@ from rigctl.campaign.journal.rows import (
     CorrectionRow,
     ImportRow,
     Kind,
-    Source,
     SuggestionRow,
     TrialRow,
 )
+from rigctl.campaign.journal.store import Book, Questions
+from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.trial import State
-from rigctl.codec import fields_of, row
+from rigctl.codec import fields_of
 from rigctl.core.money import Micros
 from rigctl.errors import JournalError, UsageError
 
 _ALL: Final = 2**62
 Shelving = Literal["shelve", "unshelve"]
+_MINDED: Final = """
+    SELECT a.verb, coalesce(a.seconds, 0.0) AS seconds, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
+    FROM acts a JOIN alarms r ON r.id = a.alarm WHERE a.id > ? ORDER BY a.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of trials from before the campaign."""
+
+    name: str
+    digest: str
+    """SHA-256 of its bytes."""
+    noise_sd: float | None
+    """Of its outcomes, own units; None: as the model learns it."""
+    noise_factor: float
+    """Its outcomes' noise sd over that of the campaign's own."""
+    who: str
+    """Imports it."""
 
 
 class PeopleBook(Book):
-    """Writes it. Each call returns only after the record is on disk."""
+    """What people do. Each call returns only after the record is on disk."""
 
     def act(
         self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "", **about: float | None
     ) -> int:
         """Record what a person did, or tried to do, and what came of it; return its number."""
         with transaction(self._connection):
-            return self._do.add_act(verb, who, argument, why, outcome, **about)
+            return self._act(verb, who, argument, why, outcome, **about)
 
     def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
         """Record that a person has seen an alarm, and that they said so.
@@ -50,10 +68,10 @@ class PeopleBook(Book):
         """
         AlarmRows(self._connection).key(alarm)
         with transaction(self._connection):
-            for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
-                raise UsageError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
-            self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._time.stamp()})
-            self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged", alarm=alarm)
+            for first in self._rows(AcknowledgementRow, "WHERE alarm = ?", alarm):
+                raise UsageError(f"alarm {alarm}: {first.who} has acknowledged it already, {first.utc}")
+            self._insert(AcknowledgementRow, {"alarm": alarm, "who": who, "note": note})
+            self._act("ack", who, f"alarm {alarm}", note, "acknowledged", alarm=alarm)
 
     def mind_alarm(
         self, verb: Literal["shelve", "unshelve"], alarm: int, who: str, why: str, seconds: float = 0.0
@@ -72,15 +90,13 @@ class PeopleBook(Book):
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
-        values = fields_of(decision)
-        del values["traceback"]
-        cells = row(values)
+        cells = table_of(SuggestionRow).cells(fields_of(decision))
         with transaction(self._connection):
             sql = "SELECT * FROM suggestions WHERE trial = ? ORDER BY id DESC LIMIT 1"
-            for last in ask(self._connection, sql, decision.trial):
+            for last in self._ask(sql, decision.trial):
                 if all(last[column] == cell for column, cell in cells.items()):
                     return int(last["id"])
-            return self._do.insert("suggestions", {**values, **self._time.stamp(), "start": self._do.last_start()})
+            return self._insert(SuggestionRow, fields_of(decision))
 
     def correct(self, trial: int, kind: Kind, was: Amendment, becomes: Amendment, *, who: str, why: str) -> int:
         """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
@@ -89,45 +105,39 @@ class PeopleBook(Book):
             JournalError: there is no such trial, or it is under way.
         """
         with transaction(self._connection):
-            if not ask(self._connection, "SELECT 1 FROM events WHERE trial = ?", trial):
+            if not self._ask("SELECT 1 FROM events WHERE trial = ?", trial):
                 raise JournalError(f"trial {trial}: not in this journal")
             values = {"trial": trial, "kind": kind, "was": was, "becomes": becomes, "who": who, "why": why}
-            number = self._do.insert("corrections", {**values, **self._time.stamp()})
-            self._do.add_act(kind, who, f"trial {trial}", why, f"correction {number}")
+            number = self._insert(CorrectionRow, values)
+            self._act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
     def add_import(self, source: Source, trials: int) -> int:
         """Note a file inside the transaction that records its trials; return its number."""
         values = fields_of(source)
-        return self._do.insert(
-            "imports", {"source": values.pop("name"), **values, "trials": trials, **self._time.stamp()}
-        )
+        return self._insert(ImportRow, {"source": values.pop("name"), **values, "trials": trials})
 
     def add_by_hand(self, trial: int, known: ByHand) -> None:
         """Note what is known besides of a trial inside the transaction that records it."""
-        values = fields_of(known)
-        self._do.insert("by_hand", {"trial": trial, "import": values.pop("imported"), **values})
+        self._insert(ByHand, {"trial": trial, **fields_of(known)})
 
 
 class PeopleRows(Questions):
-    """Answers what is asked about it."""
+    """Answers what is asked about people."""
 
     def acts(self) -> tuple[ActRow, ...]:
         """Return the audit, in order."""
-        return self._rows(ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
+        return self._rows(ActRow)
 
     def paused_since(self, trial: int) -> ActRow | None:
         """Return the last pause that somebody asked for after this trial was decided."""
-        sql = (
-            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
-            "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
-        )
-        return next(iter(self._rows(ActRow, sql, trial)), None)
+        decided = "(SELECT min(at_s) FROM events WHERE trial = ?)"
+        which = f"WHERE verb = 'pause' AND at_s >= {decided} ORDER BY id DESC LIMIT 1"
+        return next(iter(self._rows(ActRow, which, trial)), None)
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
-        sql = "SELECT *, id AS suggestion FROM suggestions ORDER BY id"
-        return {found.suggestion: found for found in self._rows(SuggestionRow, sql)}
+        return {found.suggestion: found for found in self._rows(SuggestionRow)}
 
     def suggestion_for(self, trial: int) -> SuggestionRow | None:
         """Return the last one that was made for this trial."""
@@ -136,25 +146,22 @@ class PeopleRows(Questions):
 
     def imports(self) -> Mapping[int, ImportRow]:
         """Return the files of trials from before the campaign, by their number."""
-        rows = self._rows(ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
-        return {found.imported: found for found in rows}
+        return {found.imported: found for found in self._rows(ImportRow)}
 
     def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
         """Return what is known besides of trials that a person did (of one, or of all), by trial."""
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        sql = f"SELECT *, import AS imported FROM by_hand {which} ORDER BY trial"  # noqa: S608 - our own words
-        numbers = [cells["trial"] for cells in ask(self._connection, sql, *of)]
-        return dict(zip(numbers, fetch(self._connection, ByHand, sql, *of), strict=True))
+        numbers = [row["trial"] for row in self._ask(f"SELECT trial FROM by_hand {which} ORDER BY trial", *of)]  # noqa: S608 - ours
+        return dict(zip(numbers, self._rows(ByHand, which, *of), strict=True))
 
     def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
         """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
         which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
-        sql = f"SELECT *, id AS correction FROM corrections WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
-        return self._rows(CorrectionRow, sql, _ALL if last is None else last, *of)
+        return self._rows(CorrectionRow, f"WHERE id <= ? {which}", _ALL if last is None else last, *of)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""
-        return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM corrections")[0]["last"])
+        return self._number("SELECT max(id) FROM corrections")
 
     def adjustment(self) -> Micros:
         """Return by how much amended costs exceed what the ledger says."""
@@ -171,6 +178,46 @@ class PeopleRows(Questions):
             if c.trial not in imported:
                 found[c.trial] = found.get(c.trial, 0) + (c.becomes.amount or 0) - (c.was.amount or 0)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says up to where the journal has been read: the last rows of three tables."""
+
+    alarm: int = 0
+    act: int = 0
+    start: int = 0
+
+
+class AlarmRows(Questions):
+    """Reads what alarms are made of (`rigctl.campaign.alarms`)."""
+
+    def last(self) -> Mark:
+        """Return the last rows that there are."""
+        sql = "SELECT {} AS alarm, {} AS act, {} AS start"
+        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", "acts", "starts"))  # noqa: S608 - ours
+        return self._fetch(Mark, sql.format(*tables))[0]
+
+    def events(self, after: Mark | None = None) -> tuple[AlarmEvent, ...]:
+        """Return all that came after; None: everything."""
+        after = after or Mark()
+        begun = self._fetch(Begun, "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id", after.start)
+        raised = self._fetch(Raised, "SELECT *, id AS alarm FROM alarms WHERE id > ? ORDER BY id", after.alarm)
+        return (*begun, *raised, *self._fetch(Minded, _MINDED, after.act))
+
+    def key(self, alarm: int) -> AlarmKey:
+        """Return kind and source of what was raised under this number.
+
+        Raises:
+            UsageError: there is no such alarm.
+        """
+        for found in self._ask("SELECT kind, source FROM alarms WHERE id = ?", alarm):
+            return found["kind"], found["source"]
+        raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
+
+    def now_s(self) -> float:
+        """Return the campaign time that the journal was last alive at."""
+        return float(self._ask("SELECT coalesce(max(seen_s), 0.0) AS now FROM starts")[0]["now"])
 
 
 def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:

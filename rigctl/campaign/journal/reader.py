@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import takewhile
-from math import isfinite
+from math import isfinite, nan, sqrt
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from rigctl.campaign.decision import look_of
-from rigctl.campaign.journal.alarms import AlarmRows
+from rigctl.campaign.decision import Looked, look_of
 from rigctl.campaign.journal.beside import OPERATED, AwaitedRows, Beside, Charged, IdleRows
-from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
-from rigctl.campaign.journal.glance import Glance
-from rigctl.campaign.journal.looks import LookRows
-from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
+from rigctl.campaign.journal.database import decoder, guarded, open_for_reading, recovery_advice, snapshot
+from rigctl.campaign.journal.glance import Glance, Summary
+from rigctl.campaign.journal.instruments import UpkeepRows
+from rigctl.campaign.journal.integrity import log_of
+from rigctl.campaign.journal.people import AlarmRows, PeopleRows, by_trial, corrected
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -28,14 +28,15 @@ from rigctl.campaign.journal.rows import (
     EventRow,
     ImportRow,
     LedgerRow,
+    LookRow,
     MeasurementRow,
+    MeterRow,
     Phase,
     StartRow,
     TrialRow,
 )
 from rigctl.campaign.journal.seals import unsealed
-from rigctl.campaign.journal.summary import Summary
-from rigctl.campaign.journal.upkeep import UpkeepRows
+from rigctl.campaign.journal.store import Questions
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
@@ -43,10 +44,13 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.values import Measurement
 
 T = TypeVar("T")
 
 FILE_NAME = "journal.sqlite"
+Stamp = tuple[tuple[int, int, int], ...]
+"""Of the journal's file and its log: inode, size, time of the last change; no entry for one that has nothing in it."""
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
 _UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
@@ -68,13 +72,13 @@ _BESIDE_THE_OUTCOME = """
 """Variables (outcome = 0) and further outcomes (from 2 on)."""
 
 
-_DOSES_OF_TRIAL = """
-    WITH RECURSIVE pumps (pump) AS (
-        SELECT min(actuator) FROM doses
-        UNION ALL SELECT (SELECT min(actuator) FROM doses WHERE actuator > pump) FROM pumps WHERE pump IS NOT NULL)
-    SELECT *, id AS dose FROM doses WHERE actuator IN (SELECT pump FROM pumps)
+_OF_TRIAL = """WHERE actuator IN (
+        WITH RECURSIVE pumps (pump) AS (
+            SELECT min(actuator) FROM doses
+            UNION ALL SELECT (SELECT min(actuator) FROM doses WHERE actuator > pump) FROM pumps WHERE pump IS NOT NULL)
+        SELECT pump FROM pumps)
     AND at_s >= (SELECT min(at_s) FROM events WHERE trial = ?1) AND trial = ?1 ORDER BY id"""
-"""By pump and time, of which there is an index: no dose is older than its trial."""
+"""Doses by pump and time, of which there is an index: no dose is older than its trial."""
 
 
 @contextmanager
@@ -96,6 +100,42 @@ def open_reader(path: Path) -> Iterator[Reader]:
         connection.close()
 
 
+@contextmanager
+def looking(directory: Path) -> Iterator[Reader]:
+    """Give the journal as it is at one instant, whoever writes meanwhile: for who looks again and again.
+
+    It is not checked as a whole, which takes seconds after 20,000 trials; whoever runs the campaign has done that.
+    Between two looks nothing is open, so that the campaign's own end still merges the log into the file.
+
+    Raises:
+        UsageError: there is none.
+        JournalError: it cannot be read.
+    """
+    path = directory / FILE_NAME
+    with closing(open_for_reading(path, whole=False)) as connection, guarded(path), snapshot(connection):
+        yield Reader(connection)
+
+
+def stamp(directory: Path) -> Stamp:
+    """Return what is another value once somebody has written into the journal, or put another in its place."""
+    path = directory / FILE_NAME
+    return tuple(found for file in (path, log_of(path)) for found in _stamp(file))
+
+
+def file_number(seen: Stamp) -> int:
+    """Return which file the journal is, 0 where there is none: another one is another campaign's."""
+    return seen[0][0] if seen else 0
+
+
+def _stamp(file: Path) -> Stamp:
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    # an empty log says nothing; whoever reads makes one
+    return ((found.st_ino, found.st_size, found.st_mtime_ns),) if found.st_size else ()
+
+
 def check_readable(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `JournalCorrupt` if something in it is not what we write: for what no checksum vouches for."""
     reader = Reader(connection)
@@ -103,7 +143,7 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
     try:
         for question in (*questions, reader.starts, reader.policy_state):
             question()
-        if ask(connection, "SELECT 1 FROM campaign"):
+        if connection.execute("SELECT 1 FROM campaign").fetchone():
             reader.campaign()
         counting = (m.value for m in reader.measurements() if m.severity < Severity.INVALID and m.value is not None)
         endless = not all(map(isfinite, counting))
@@ -175,15 +215,15 @@ def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
     return tuple(row.further[name] for name in wanted)
 
 
-class Reader:
+class Reader(Questions):
     """Typed questions to one open journal; answers are frozen."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = self._connection = connection
+        super().__init__(connection)
+        self.connection = connection
         self.beside = Beside(connection)
         self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
-        self.looks = LookRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
@@ -197,8 +237,7 @@ class Reader:
         Raises:
             UsageError: no campaign has been started in it.
         """
-        rows = fetch(
-            self._connection,
+        rows = self._fetch(
             CampaignRow,
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
@@ -215,7 +254,7 @@ class Reader:
 
         They are as corrected up to the correction of this number, which a decision knew; None: up to the last one.
         """
-        return self._corrected(_trials(self._connection, "ORDER BY trial", None), corrections)
+        return self._corrected(self._trials("ORDER BY trial", None), corrections)
 
     def trial(self, number: int) -> TrialRow:
         """Return one trial.
@@ -223,28 +262,27 @@ class Reader:
         Raises:
             UsageError: there is none with that number.
         """
-        rows = _trials(self._connection, "WHERE t.trial = ?", number, number)
+        rows = self._trials("WHERE t.trial = ?", number, number)
         if not rows:
             raise UsageError(f"trial {number}: not in this journal")
         return self._corrected(rows, only=number)[0]
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
-        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_UNDER_WAY}")  # noqa: S608 - our own states
+        rows = self._ask(f"SELECT trial FROM trials WHERE state IN {_UNDER_WAY}")  # noqa: S608 - our own states
         return self.trial(rows[0]["trial"]) if rows else None
 
     def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
         """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
-        known = self._corrected(_trials(self._connection, "ORDER BY trial", None, decisions=False), last)
+        known = self._corrected(self._trials("ORDER BY trial", None, decisions=False), last)
         rows = (row for row in known if row.state.charged)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
         """Return the policy's memory after its last decision (before trial `before`); None if it has made none."""
-        rows = ask(
-            self._connection,
+        rows = self._ask(
             "SELECT policy_state FROM trials WHERE policy_state IS NOT NULL AND trial < ? ORDER BY trial DESC LIMIT 1",
             _ALL_TRIALS if before is None else before,
         )
@@ -252,36 +290,36 @@ class Reader:
 
     def events(self, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return every step of one trial or of all, in order."""
-        return _of_trial(self._connection, EventRow, "SELECT * FROM events", "id", trial)
+        return self._of_trial(EventRow, trial)
 
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
         """Return what was measured in one trial or in all."""
-        sql = "SELECT *, outcome AS is_outcome FROM measurements"
-        return _of_trial(self._connection, MeasurementRow, sql, "trial, name", trial)
+        return self._of_trial(MeasurementRow, trial, "trial, name")
+
+    def looks(self, trial: int | None = None) -> tuple[LookRow, ...]:
+        """Return what was read before one trial was decided, or before all, by trial and name."""
+        return self._of_trial(LookRow, trial, "trial, name")
 
     def meter_readings(self, trial: int, phase: Phase) -> dict[str, Reading]:
         """Return the counters before or after a trial, by meter name; their times are campaign time."""
-        which = "FROM meter_readings WHERE trial = ? AND phase = ? ORDER BY meter"
-        names = [r["meter"] for r in ask(self._connection, f"SELECT meter {which}", trial, phase)]
-        readings = fetch(self._connection, Reading, f"SELECT *, at_s AS time_s {which}", trial, phase)
-        return dict(zip(names, readings, strict=True))
+        rows = self._rows(MeterRow, "WHERE trial = ? AND phase = ?", trial, phase)
+        value = {row.meter: nan if row.value is None else row.value for row in rows}
+        return {row.meter: Reading(value[row.meter], row.unit, row.time_s, row.severity, row.detail) for row in rows}
 
     def ledger(self, trial: int | None = None) -> tuple[LedgerRow, ...]:
         """Return every ledger line of one trial or of all, in order."""
-        return _of_trial(self._connection, LedgerRow, "SELECT * FROM ledger", "trial, id", trial)
+        return self._of_trial(LedgerRow, trial, "trial, id")
 
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return every dose of one trial or of all, in order."""
-        if trial is None:
-            return fetch(self._connection, DoseRow, "SELECT *, id AS dose FROM doses ORDER BY id")
-        return fetch(self._connection, DoseRow, _DOSES_OF_TRIAL, trial)
+        return self._rows(DoseRow) if trial is None else self._rows(DoseRow, _OF_TRIAL, trial)
 
     def alarms(self) -> tuple[AlarmRow, ...]:
         return self.glance.alarms(None)[::-1]
 
     def starts(self) -> tuple[StartRow, ...]:
         """Return every process that ran the campaign, in order."""
-        return fetch(self._connection, StartRow, "SELECT *, id AS start FROM starts ORDER BY id")
+        return self._rows(StartRow)
 
     def _corrected(
         self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
@@ -296,6 +334,35 @@ class Reader:
             for row in rows
         )
 
+    def _trials(
+        self, which: str, number: int | None, *parameters: object, decisions: bool = True
+    ) -> tuple[TrialRow, ...]:
+        """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
+        measured: dict[int, dict[str, float]] = {}
+        further: dict[int, dict[str, float]] = {}
+        looks: dict[int, dict[str, Looked]] = {}
+        one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
+        for trial, name, value, outcome in self._connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
+            (further if outcome else measured).setdefault(trial, {})[name] = value
+        for look in self.looks(number):
+            looks.setdefault(look.trial, {})[look.name] = looked(look)
+        cursor = self._connection.execute(f"{_TRIALS} {which}", parameters)
+        decode = decoder(TrialRow, cursor)
+        left_out = () if decisions else ("proposal", "policy_state")
+        kept = [column[0] not in left_out for column in cursor.description]
+        rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
+        return tuple(
+            decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
+            for n, r in rows.items()
+        )
+
+
+def looked(row: LookRow | Measurement) -> Looked:
+    """Return a window of samples as decisions take it: its value, and the standard deviation of the window's mean."""
+    if row.severity >= Severity.INVALID or row.value is None:
+        return Looked(None)
+    return Looked(row.value, (row.spread or 0.0) / sqrt(max(row.count, 1)))
+
 
 def spent_and_operated(reader: Reader) -> tuple[Micros, Micros]:
     """Return what the campaign has spent, and what its batches for production have cost; as amended."""
@@ -303,31 +370,3 @@ def spent_and_operated(reader: Reader) -> tuple[Micros, Micros]:
     own = sum(amount for trial, amount in amended.items() if trial not in batches)
     charged, idle = reader.charged.sums(), reader.idle.spent_and_operated()
     return charged[0] + idle[0] + own, charged[1] + idle[1] + sum(amended.values()) - own
-
-
-def _of_trial(connection: sqlite3.Connection, kind: type[T], sql: str, order: str, trial: int | None) -> tuple[T, ...]:
-    """Return the rows of one trial, by its index, or of all."""
-    if trial is None:
-        return fetch(connection, kind, f"{sql} ORDER BY {order}")
-    return fetch(connection, kind, f"{sql} WHERE trial = ? ORDER BY {order}", trial)
-
-
-def _trials(
-    connection: sqlite3.Connection, which: str, number: int | None, *parameters: object, decisions: bool = True
-) -> tuple[TrialRow, ...]:
-    """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
-    measured: dict[int, dict[str, float]] = {}
-    further: dict[int, dict[str, float]] = {}
-    one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
-    for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
-        (further if outcome else measured).setdefault(trial, {})[name] = value
-    looks = LookRows(connection).by_trial(number)
-    cursor = connection.execute(f"{_TRIALS} {which}", parameters)
-    decode = decoder(TrialRow, cursor)
-    left_out = () if decisions else ("proposal", "policy_state")
-    kept = [column[0] not in left_out for column in cursor.description]
-    rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
-    return tuple(
-        decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
-        for n, r in rows.items()
-    )

@@ -1,18 +1,28 @@
-"""What the journal gives back, as frozen values."""
+"""The journal's rows: each kind is declared once, as a table (see `table`); and what is read of several together.
+
+Money is whole micro-units, floats are SQLite's 8-byte reals (exact both ways), NaN is NULL, times are campaign seconds
+(rig time made continuous across boots, see `past`) beside UTC for people. Whoever changes anything here raises VERSION:
+a file of another version is refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.table import Column, Table, column, table, table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.money import Micros
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark
+
+VERSION: Final = 10
+"""The only version that this rigctl reads and writes."""
 
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
@@ -21,29 +31,354 @@ CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
 """The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, until a
 person says so, or until a certain time; over."""
 
+Kind = Literal["void", "restore", "amend"]
+"""Of a correction: the trial is left out of what the policy learns from; is taken in again; has something changed."""
 
-@dataclass(frozen=True, slots=True)
+UpkeepKind = Literal["out", "in", "refilled", "replaced", "calibrated"]
+"""What a person has done to a device: taken it out of service, put it back; filled its bottle; replaced a part of it;
+calibrated it."""
+
+_BEGUN: Final = (Event.LOOK, Event.ARM)
+_BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
+_AT_S: Final = Column("at_s", "REAL", float)
+_EPOCH: Final = "as in starts"
+
+
+@table("campaign", key=("id",), without=("spent", "config_text", "operated", "batches"), kw_only=True)
 class CampaignRow:
     """The campaign this journal is about."""
 
+    id: int = column(check="id = 1", default=1)
     rig: str
+    policy: str
+    policy_options: Mapping[str, Any]
     seed: int
     currency: str
     budget: Micros
-    spent: Micros
-    """Sum of all ledger and idle lines, as amended; but for what is `operated`."""
     outcome: str
     """Name of the first."""
-    identity: Mapping[str, str]
-    config_text: str
+    identity: Mapping[str, str] = column("what must not change, dotted key -> JSON")
+    created_utc: str
+    spent: Micros = 0
+    """Sum of all ledger and idle lines, as amended; but for what is `operated`."""
+    config_text: str = ""
     """As last started; empty before the first start."""
     operated: Micros = 0
     batches: int = 0
     """The same sum of batches for production, no part of `spent`; and how many of these have begun."""
 
 
-Kind = Literal["void", "restore", "amend"]
-"""Of a correction: the trial is left out of what the policy learns from; is taken in again; has something changed."""
+@table("starts", "one per process that opened the campaign to run it", kw_only=True)
+class StartRow:
+    """One process that ran the campaign."""
+
+    start: int = column(name="id")
+    utc: str
+    at_s: float
+    epoch: str = column("boot and clock factor; the offset holds within one epoch")
+    offset_s: float = column("campaign seconds = rig seconds + offset")
+    pid: int
+    version: str
+    config: str
+    budget: Micros
+    seen_utc: str = column("heartbeat")
+    seen_s: float
+    """Last heartbeat."""
+    ended: str | None = column("why; NULL while it runs, or if it died", default=None)
+    safe: bool | None = column("1: it ended with everything safe and settled; NULL if it had no rig", default=None)
+    closed: bool = column("1: the file was closed in good order", default=False)
+    code: Mapping[str, str] | None = column("which code decides in this process", default=None)
+
+
+_START: Final = Column("start", "INTEGER", int, "of the process that wrote it", StartRow, nullable=True)
+
+
+@table(
+    "trials",
+    key=("trial",),
+    without=("looks", "traceback"),
+    remarks={
+        "control_set": "names",
+        "setpoints": "name -> engineering units",
+        "proposal": "NULL when done by hand",
+        "policy_state": "after the decision; NULL when no policy took part",
+        "history_length": "charged trials the decision knew",
+        "budget_micros": "budget the decision knew",
+        "corrections": "the last one that the decision knew; 0: none",
+        "unavailable": "control sets that could not be chosen, and why",
+    },
+    # at most one trial is under way; one that only awaits its outcome is not
+    indexes=(
+        "CREATE UNIQUE INDEX trials_open ON trials ((1)) "
+        "WHERE state IN ('LOOKING', 'PROPOSED', 'ARMED', 'RUNNING', 'MEASURED')",
+    ),
+    kw_only=True,
+)
+class TrialRecord(Decision):
+    """A decision as it was made, and how far its trial has come."""
+
+    trial: int = column(check="trial > 0")
+    state: State
+
+
+@table(
+    "events",
+    beside=(_START,),
+    indexes=("CREATE INDEX events_trial ON events (trial)",),
+)
+class EventRow:
+    """One step of a trial."""
+
+    trial: int = column(names=TrialRecord)
+    event: Event
+    state: State = column("after the event")
+    utc: str
+    at_s: float
+    detail: str
+
+
+@table(
+    "states",
+    "what the actuators said once the setpoints were imposed",
+    key=("trial", "variable"),
+    written_by=(Event.RUN,),
+)
+class StateRow:
+    """What an actuator said."""
+
+    trial: int = column(names=TrialRecord)
+    variable: str
+    controlled: bool
+    setpoint: float | None
+
+
+@table("measurements", key=("trial", "name"), written_by=(Event.MEASURE, *_BY_HAND))
+class MeasurementRow:
+    """One reduced window of samples; value and spread are None when INVALID."""
+
+    trial: int = column(names=TrialRecord)
+    name: str
+    is_outcome: bool = column("0: a variable; 1, 2, ...: the outcomes, in order", name="outcome")
+    value: float | None
+    spread: float | None
+    count: int
+    invalid: int
+    severity: Severity
+    detail: str
+
+
+@table("meter_readings", key=("trial", "meter", "phase"), written_by=_BEGUN)
+class MeterRow:
+    """What a meter said before or after a trial; None: it could not be read."""
+
+    trial: int = column(names=TrialRecord)
+    meter: str
+    phase: Phase
+    value: float | None
+    unit: str
+    time_s: float = column(name="at_s")
+    severity: Severity
+    detail: str
+
+
+@table("ledger", unique=("trial", "meter"), kw_only=True)
+class LedgerRow(LedgerLine):
+    """A line of a trial's cost, and which trial that was; nothing is charged twice."""
+
+    trial: int = column(names=TrialRecord)
+
+
+@table("doses", indexes=("CREATE INDEX doses_actuator ON doses (actuator, at_s)",))
+class DoseRow:
+    """One dose."""
+
+    dose: int = column(name="id")
+    trial: int | None = column(names=TrialRecord)
+    actuator: str
+    volume_ml: float
+    """Intended."""
+    total_before_ml: float
+    state: Literal["INTENT", "SENT", "DONE", "UNKNOWN"]
+    dispensed_ml: float | None = column("NULL while open")
+    """None while open; the full volume when UNKNOWN."""
+    utc: str
+    at_s: float = column("of the intent")
+    settled_s: float | None
+    note: str
+
+
+@table("alarms", without=("acknowledged", "acknowledged_utc", "acknowledgement"))
+class AlarmRow:
+    """One alarm, and who has acknowledged it."""
+
+    trial: int | None = column(names=TrialRecord)
+    severity: Severity
+    source: str
+    message: str
+    utc: str
+    at_s: float
+    detail: str = column("a traceback", default="")
+    """For whoever mends it: a traceback."""
+    kind: str = column("with source: which alarm it is", default="")
+    """Its identity, together with `source`."""
+    state: AlarmMark = "once"
+    action: Action | Literal[""] = column("what the watch did", default="")
+    """What the watch did because of it."""
+    alarm: int = column(name="id", default=0)
+    """Its number, by which it is acknowledged."""
+    acknowledged: str = ""
+    """By whom; empty: by nobody yet."""
+    acknowledged_utc: str = ""
+    acknowledgement: str = ""
+    """What that person noted."""
+
+
+@table(
+    "trips",
+    beside=(_AT_S, Column("reset_utc", "TEXT", str, "by a person; NULL while it is latched", nullable=True)),
+    # at most one trip is latched
+    indexes=("CREATE UNIQUE INDEX trips_latched ON trips ((1)) WHERE reset_utc IS NULL",),
+)
+class TripRow:
+    """A trip; one that nobody has reset yet is latched."""
+
+    reason: str
+    utc: str
+
+
+@table("phases", "the campaign's own states", beside=(_AT_S, _START))
+class PhaseRow:
+    """A change of the campaign's own state."""
+
+    phase: CampaignPhase
+    why: str
+    until_s: float | None = column("campaign seconds, where it is known how long")
+    utc: str
+
+
+@table("pins", "which instrument stands where; the last row of a device counts")
+class Pin:
+    """By what an instrument is known; two pins are equal if they are of the same one."""
+
+    device: str
+    model: str
+    serial: str
+    place: str = column("stable name of the port, where the instrument has no number of its own")
+    utc: str = column(default="", compare=False)
+    accepted: bool = column("1: by a person; 0: as first found", default=False, compare=False)
+    who: str = column("that person", default="", compare=False)
+
+    def __str__(self) -> str:
+        if self.serial:
+            return f"{self.model} {self.serial}"
+        return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
+
+
+@table("idle", "what was used while no trial was under way", beside=(_AT_S,), kw_only=True)
+class IdleRow(IdleLine):
+    """A line of what no trial used, and when it was booked."""
+
+    before_trial: int = column("the trial that came after it")
+    """The trial that came after it, or that it interrupted."""
+    utc: str
+
+
+@table("answers", "what a dose did to the reading that judges it", key=("dose",))
+class AnswerRow:
+    """What a dose did."""
+
+    dose: int = column(names=DoseRow)
+    probe: str
+    moved: float = column("change of the reading, sensor's unit")
+    expected: float
+    answered: bool
+    forgiven: bool = column("1: a person has found the cause since", default=False)
+
+
+@table(
+    "acts",
+    "audit: what people have done to the campaign",
+    beside=(
+        Column("alarm", "INTEGER", int, "the alarm it was done to; NULL if it was none", nullable=True),
+        Column("seconds", "REAL", float, "for which that alarm is shelved", nullable=True),
+        _START,
+    ),
+    kept=True,
+    kw_only=True,
+)
+class ActRow:
+    """What a person has done to the campaign, or tried to."""
+
+    act: int = column(name="id")
+    verb: str = column("pause, resume, void, amend, ack, finish, safe, ..., wrong token")
+    argument: str = column("what it was done to, e.g. trial 12")
+    who: str
+    why: str
+    outcome: str = column("what came of it, in words")
+    utc: str
+    at_s: float
+
+
+@table("acknowledgements", "a person has seen the alarm", key=("alarm",), kept=True, act=("ack", "alarm {alarm}"))
+class AcknowledgementRow:
+    """Who has seen an alarm."""
+
+    alarm: int = column(names=AlarmRow)
+    who: str
+    note: str
+    utc: str
+    at_s: float
+
+
+@table(
+    "suggestions",
+    "decisions handed to a person; columns as in trials",
+    without=("traceback",),
+    remarks={"looks": "what a person read before asking, name -> engineering units"},
+    beside=(_AT_S, _START),
+    kw_only=True,
+)
+class SuggestionRow(Decision):
+    """A decision that was handed to a person."""
+
+    trial: int = column("the number it was made for; the last one made for it counts")
+    suggestion: int = column(name="id")
+    utc: str
+
+
+@table("imports", "files of trials from before the campaign", kept=True, beside=(_AT_S,))
+class ImportRow:
+    """A file of trials from before the campaign."""
+
+    imported: int = column(name="id")
+    source: str = column("the file's name")
+    digest: str = column("SHA-256 of its bytes")
+    trials: int
+    noise_sd: float | None = column("of its outcomes, own units; NULL: as the model learns it")
+    noise_factor: float = column("its outcomes' noise sd over that of the campaign's own")
+    who: str
+    utc: str
+
+
+@table(
+    "by_hand",
+    "what is known besides of a trial that a person did",
+    key=("trial",),
+    beside=(Column("trial", "INTEGER", int, names=TrialRecord),),
+)
+class ByHand:
+    """What is known besides of a trial that a person did."""
+
+    date: str = column("of the trial, as the person wrote it; empty: not said", default="")
+    operator: str = ""
+    batch: str = ""
+    note: str = ""
+    who: str = column("who recorded it", default="")
+    suggestion: int | None = column(names=SuggestionRow, default=None)
+    """Which it followed, or departed from; None: none had been asked for."""
+    departed: str = column("in what it was not as suggested, in words; empty: as suggested", default="")
+    imported: int | None = column("it is from before the campaign, and was not charged", names=ImportRow, default=None)
+    amount: Micros | None = column("what an imported trial cost then: evidence, never charged", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,52 +394,109 @@ class Amendment:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@table(
+    "corrections",
+    "nothing is erased: the last void or restore and the last value count",
+    beside=(_AT_S,),
+    kept=True,
+    indexes=("CREATE INDEX corrections_trial ON corrections (trial)",),
+    act=("{kind}", "trial {trial}"),
+)
 class CorrectionRow:
     """One correction: nothing is erased, so it stands beside the trial's own record."""
 
-    correction: int
-    trial: int
+    correction: int = column(name="id")
+    trial: int = column(names=TrialRecord)
     kind: Kind
-    was: Amendment
-    becomes: Amendment
+    was: Amendment = column("what is amended, as it was before")
+    becomes: Amendment = column("the same from now on")
     who: str
     why: str
     utc: str
 
 
-@dataclass(frozen=True, slots=True)
-class ByHand:
-    """What is known besides of a trial that a person did."""
+@table(
+    "upkeep",
+    "what people have done to the instruments; audit: acts",
+    kept=True,
+    indexes=("CREATE INDEX upkeep_device ON upkeep (device, kind)",),
+    act=("", "{device} {part}"),
+)
+class UpkeepRow:
+    """What a person has done to a device."""
 
-    date: str = ""
-    """As the person wrote it; empty: not said."""
-    operator: str = ""
-    batch: str = ""
-    note: str = ""
-    who: str = ""
-    """Who recorded it."""
-    suggestion: int | None = None
-    """Which it followed, or departed from; None: none had been asked for."""
-    departed: str = ""
-    """In what it was not as suggested, in words; empty if it was."""
-    imported: int | None = None
-    """The import it came with: it is from before the campaign, and was not charged."""
-    amount: Micros | None = None
-    """What an imported trial cost then; None: not known, or it was not imported."""
+    device: str
+    kind: UpkeepKind
+    part: str = column("what was replaced, e.g. tubing")
+    volume_ml: float | None = column("refilled: what is in the bottle now; NULL: as configured")
+    age_s: float = column("how long ago that was when it was said")
+    why: str
+    who: str
+    utc: str
+    at_s: float
+    epoch: str = column(_EPOCH)
 
 
-@dataclass(frozen=True, slots=True)
+@table(
+    "calibrations",
+    "what instruments say of their calibration, as read at starts and daily",
+    beside=(Column("changed", "INTEGER", bool, "1: not as it was read the last time"),),
+    kept=True,
+)
+class CalibrationRow:
+    """What a device said of its calibration."""
+
+    device: str
+    points: int | None = column("of how many points it is; 0: none; NULL: it does not say")
+    slopes: tuple[float, ...] = column("percent of an ideal probe's, as the instrument lists them")
+    detail: str = column("its own words")
+    utc: str
+    at_s: float
+    epoch: str = column(_EPOCH)
+
+
+@table(
+    "looks",
+    "what the variables read before the trial was decided",
+    key=("trial", "name"),
+    written_by=(Event.LOOK, *_BY_HAND),
+)
+class LookRow:
+    """What one variable read before its trial was decided; value and spread are None when INVALID."""
+
+    trial: int = column(names=TrialRecord)
+    name: str
+    value: float | None
+    spread: float | None
+    count: int
+    invalid: int
+    severity: Severity
+    detail: str
+    utc: str
+    at_s: float
+
+
+@table("awaited", "trials whose rig part is over, and whose outcome comes later", key=("trial",))
 class AwaitedRow:
     """A trial whose outcome comes, or came, after the rig had done its part."""
 
-    trial: int
-    how: Literal["hand", "sensor"]
-    """Who gives it: a person, or a sensor that is read when it is due."""
-    due_s: float
-    """Campaign time at which it is read, or given up if nobody has said it."""
+    trial: int = column(names=TrialRecord)
+    how: Literal["hand", "sensor"] = column("a person says it, or it is read then")
+    due_s: float = column("when it is read, or given up")
     due_utc: str
-    epoch: str
+    epoch: str = column(_EPOCH)
+
+
+_KINDS: Final = (
+    *(CampaignRow, StartRow, TrialRecord, EventRow, StateRow, MeasurementRow, MeterRow, LedgerRow, DoseRow, AlarmRow),
+    *(TripRow, PhaseRow, Pin, IdleRow, AnswerRow, ActRow, AcknowledgementRow, SuggestionRow, ImportRow, ByHand),
+    *(CorrectionRow, UpkeepRow, CalibrationRow, LookRow, AwaitedRow),
+)
+TABLES: Final[Mapping[str, Table]] = MappingProxyType({one.name: one for one in map(table_of, _KINDS)})
+"""Every table that holds something, by name, each after those that it names."""
+
+
+# Read of several tables -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,258 +542,3 @@ class TrialRow(Decision):
     def imported(self) -> bool:
         """Tell whether it is from before the campaign."""
         return self.by_hand is not None and self.by_hand.imported is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionRow(Decision):
-    """A decision that was handed to a person."""
-
-    suggestion: int
-    utc: str
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file of trials from before the campaign."""
-
-    name: str
-    digest: str
-    """SHA-256 of its bytes."""
-    noise_sd: float | None
-    """Of its outcomes, own units; None: as the model learns it."""
-    noise_factor: float
-    """Its outcomes' noise sd over that of the campaign's own."""
-    who: str
-    """Imports it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRow:
-    """A file of trials from before the campaign."""
-
-    imported: int
-    source: str
-    """The file's name."""
-    digest: str
-    """SHA-256 of its bytes."""
-    trials: int
-    noise_sd: float | None
-    """Of its outcomes, own units; None: as the model learns it."""
-    noise_factor: float
-    """Its outcomes' noise sd over that of the campaign's own."""
-    who: str
-    utc: str
-
-
-@dataclass(frozen=True, slots=True)
-class ActRow:
-    """What a person has done to the campaign, or tried to."""
-
-    act: int
-    verb: str
-    argument: str
-    """What it was done to."""
-    who: str
-    why: str
-    outcome: str
-    """What came of it."""
-    utc: str
-    at_s: float
-
-
-UpkeepKind = Literal["out", "in", "refilled", "replaced", "calibrated"]
-"""What a person has done to a device: taken it out of service, put it back; filled its bottle; replaced a part of it;
-calibrated it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpkeepRow:
-    """What a person has done to a device."""
-
-    device: str
-    kind: UpkeepKind
-    part: str
-    """What was replaced; else empty."""
-    volume_ml: float | None
-    """In the bottle after it was filled; None: as configured."""
-    age_s: float
-    """How long ago that was when it was said, rig seconds."""
-    why: str
-    who: str
-    utc: str
-    at_s: float
-    epoch: str
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationRow:
-    """What a device said of its calibration."""
-
-    device: str
-    points: int | None
-    slopes: tuple[float, ...]
-    detail: str
-    utc: str
-    at_s: float
-    epoch: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeciderRow:
-    """Which code decided a trial."""
-
-    trial: int
-    version: str
-    """Of rigctl."""
-    code: Mapping[str, str] | None = None
-    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One step of a trial."""
-
-    trial: int
-    event: Event
-    state: State
-    utc: str
-    at_s: float
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementRow:
-    """One reduced window of samples; value and spread are None when INVALID."""
-
-    trial: int
-    name: str
-    is_outcome: bool
-    value: float | None
-    spread: float | None
-    count: int
-    invalid: int
-    severity: Severity
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class LookRow:
-    """What one variable read before its trial was decided; value and spread are None when INVALID."""
-
-    trial: int
-    name: str
-    value: float | None
-    spread: float | None
-    count: int
-    invalid: int
-    severity: Severity
-    detail: str
-    utc: str
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRow(LedgerLine):
-    """A line of a trial's cost, and which trial that was."""
-
-    trial: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleRow(IdleLine):
-    """A line of what no trial used, and when it was booked."""
-
-    before_trial: int
-    """The trial that came after it, or that it interrupted."""
-    utc: str
-
-
-@dataclass(frozen=True, slots=True)
-class DoseRow:
-    """One dose."""
-
-    dose: int
-    trial: int | None
-    actuator: str
-    volume_ml: float
-    """Intended."""
-    total_before_ml: float
-    state: Literal["INTENT", "SENT", "DONE", "UNKNOWN"]
-    dispensed_ml: float | None
-    """None while open; the full volume when UNKNOWN."""
-    utc: str
-    at_s: float
-    """Of the intent."""
-    settled_s: float | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmRow:
-    """One alarm."""
-
-    trial: int | None
-    severity: Severity
-    source: str
-    message: str
-    utc: str
-    at_s: float
-    detail: str = ""
-    """For whoever mends it: a traceback."""
-    kind: str = ""
-    """Its identity, together with `source`; empty in a journal of version 7 or before."""
-    state: AlarmMark = "once"
-    action: Action | Literal[""] = ""
-    """What the watch did because of it."""
-    alarm: int = 0
-    """Its number, by which it is acknowledged."""
-    acknowledged: str = ""
-    """By whom; empty: by nobody yet."""
-    acknowledged_utc: str = ""
-    acknowledgement: str = ""
-    """What that person noted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """By what an instrument is known; two pins are equal if they are of the same one."""
-
-    device: str
-    model: str
-    serial: str
-    place: str
-    """Stable name of its port, where it has no number of its own and the port has such a name."""
-    utc: str = field(default="", compare=False)
-    accepted: bool = field(default=False, compare=False)
-    """By a person; False: as it was first found."""
-    who: str = field(default="", compare=False)
-    """That person."""
-
-    def __str__(self) -> str:
-        if self.serial:
-            return f"{self.model} {self.serial}"
-        return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
-
-
-@dataclass(frozen=True, slots=True)
-class TripRow:
-    """A trip that nobody has reset yet."""
-
-    reason: str
-    utc: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartRow:
-    """One process that ran the campaign."""
-
-    start: int
-    utc: str
-    at_s: float
-    version: str
-    seen_s: float
-    """Last heartbeat."""
-    ended: str | None
-    """Why; None while it runs, or if it died."""
-    safe: bool | None
-    """Whether it ended with everything safe and settled; None if it died, or never had the rig."""

@@ -20,8 +20,9 @@ from zlib import crc32
 
 from rigctl.campaign.journal.database import connect
 from rigctl.campaign.journal.integrity import MAGIC, log_of
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table, lay_out
-from rigctl.campaign.journal.seals import Sums, located, sums_of
+from rigctl.campaign.journal.rows import TABLES
+from rigctl.campaign.journal.seals import Sums, has_table, lay_out, located, sums_of
+from rigctl.campaign.journal.table import Column
 from rigctl.errors import JournalCorrupt
 
 _TROUBLE: Final = (sqlite3.Error, MemoryError, OverflowError, UnicodeDecodeError)
@@ -38,23 +39,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column, as the schema has it."""
-
-    name: str
-    kind: str
-    needed: bool
-    in_key: bool
-
-    def fits(self, cell: Any) -> bool:
-        if cell is None:
-            return not self.needed
-        kinds = {"INTEGER": int, "REAL": (int, float), "TEXT": str}
-        return isinstance(cell, kinds[self.kind])  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
+class SalvagedTable:
     """What was read of one table."""
 
     columns: tuple[Column, ...]
@@ -76,7 +61,7 @@ class Table:
 class Salvaged:
     """What was read of a journal."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, SalvagedTable]
     whole: bool
     """Whether it was closed in good order: nothing can be missing that would not show."""
 
@@ -157,20 +142,11 @@ def _put_in_schema(copy: Path) -> None:
 def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged:
     connection.execute("SELECT name FROM sqlite_master").fetchall()  # raises where it cannot be read
     seals = _seals(connection)
-    tables = {}
-    with closing(sqlite3.connect(":memory:")) as ideal:
-        lay_out(ideal)
-        for table in SEALED_TABLES:
-            tables[table] = _table(connection, table, _columns(ideal, table), seals.get(table))
+    tables = {name: _table(connection, name, seals.get(name)) for name in TABLES}
     if not any(table.rows for table in tables.values()):
         raise JournalCorrupt(_hopeless(path, "no row of it can be read"))
     last = max(((row["id"], row["closed"]) for row in tables["starts"].dicts()), default=(0, 0))
     return Salvaged(tables, had_log or bool(last[1]))
-
-
-def _columns(ideal: sqlite3.Connection, table: str) -> tuple[Column, ...]:
-    rows = ideal.execute(f"PRAGMA table_info({table})").fetchall()
-    return tuple(Column(name, kind, bool(needed) or bool(key), bool(key)) for _, name, kind, needed, _, key in rows)
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums]:
@@ -186,32 +162,32 @@ def _seals(connection: sqlite3.Connection) -> dict[str, Sums]:
 # One table ------------------------------------------------------------------------------------------------------------
 
 
-def _table(connection: sqlite3.Connection, table: str, columns: tuple[Column, ...], seal: Sums | None) -> Table:
+def _table(connection: sqlite3.Connection, table: str, seal: Sums | None) -> SalvagedTable:
+    columns, keys = tuple(TABLES[table].columns.values()), len(TABLES[table].key)
     rows: dict[Key, Cells] = {}
     skipped: list[int] = []
-    keys = [number for number, column in enumerate(columns) if column.in_key]
     odd = 0
     for cells in _cells(connection, table, columns, skipped):
         if all(column.fits(cell) for column, cell in zip(columns, cells, strict=True)):
-            rows[tuple(cells[number] for number in keys)] = cells
+            rows[cells[:keys]] = cells
         else:
             odd += 1
     odd = max(odd, len(skipped))
     gaps = _gaps(rows) if columns[0].name == "id" and table != "campaign" else 0
     if seal is None:
-        return Table(columns, rows, vouched=False, lost=max(odd, gaps))
+        return SalvagedTable(columns, rows, vouched=False, lost=max(odd, gaps))
     found = sums_of(rows.values())
     if found == seal:
-        return Table(columns, rows, vouched=True, lost=0)
+        return SalvagedTable(columns, rows, vouched=True, lost=0)
     key, off = located(seal, found), seal[0] - found[0]
     wrong = [k for k in rows if k[0] == key]
     for k in wrong:  # of a table with several rows of one trial, any of them may be the one
         if (good := _one_bit_off(rows[k], crc32(repr(rows[k]).encode()) + off)) is not None:
-            return Table(columns, {**rows, k: good}, vouched=True, lost=0, mended=(k,))
+            return SalvagedTable(columns, {**rows, k: good}, vouched=True, lost=0, mended=(k,))
     # without its campaign a journal is none: rather one that nothing vouches for
     dropped = wrong if len(wrong) == 1 and table != "campaign" else []
     kept = {k: cells for k, cells in rows.items() if k not in dropped}
-    return Table(columns, kept, vouched=False, lost=max(odd, gaps, len(rows) - len(kept), 1))
+    return SalvagedTable(columns, kept, vouched=False, lost=max(odd, gaps, len(rows) - len(kept), 1))
 
 
 def _gaps(rows: Mapping[Key, Cells]) -> int:

@@ -18,8 +18,15 @@ from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
-from rigctl.campaign.journal.schema import SEALED_TABLES, VERSION
+from rigctl.campaign.journal.rows import TABLES, VERSION
 
+APPLICATION_ID: Final = 0x52494743
+"""`RIGC`, in the file's header."""
+SEALS: Final = """CREATE TABLE seals (  -- checksums, see seals.py
+    name TEXT PRIMARY KEY,  -- of the table, or user_version
+    digest INTEGER,  -- NULL: changed by another program since
+    place INTEGER  -- the same sum, each row's share times its key
+) WITHOUT ROWID"""
 VERSION_SEAL: Final = "user_version"
 """The journal's version, which stands in the file's header too."""
 _FIELD: Final = 2**61 - 1
@@ -39,6 +46,20 @@ class SealingConnection(sqlite3.Connection):
     """By table: what this transaction has changed of its seal. None: not watching (yet)."""
 
 
+def lay_out(connection: sqlite3.Connection) -> None:
+    """Make the tables of a journal in an empty file."""
+    connection.execute(SEALS)
+    for table in TABLES.values():
+        for statement in table.definition():
+            connection.execute(statement)
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Tell whether there is such a table; in a damaged file it may be gone, or a view in its place."""
+    rows = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ? AND sql LIKE 'CREATE TABLE%'", (name,))
+    return rows.fetchone() is not None
+
+
 def watch(connection: SealingConnection) -> None:
     """Count every change of a row towards its table's seal from now on."""
     changes: dict[str, Sums] = {}
@@ -50,11 +71,10 @@ def watch(connection: SealingConnection) -> None:
 
     connection.create_function("count_towards_seal", -1, count)
     connection.execute("PRAGMA temp_store = MEMORY")
-    for table in SEALED_TABLES:
-        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    for table, declared in TABLES.items():
         for event, rows in _CHANGES.items():
             counted = " ".join(
-                f"SELECT count_towards_seal('{table}', {sign}, {', '.join(f'{row}.{c}' for c in columns)});"
+                f"SELECT count_towards_seal('{table}', {sign}, {', '.join(f'{row}.{c}' for c in declared.columns)});"
                 for row, sign in rows
             )
             connection.execute(
@@ -82,7 +102,7 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
 
 def seal(connection: sqlite3.Connection) -> None:
     sealed = {name for name, sums in _seals(connection).items() if sums is not None}
-    made = {VERSION_SEAL: (VERSION, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
+    made = {VERSION_SEAL: (VERSION, 0)} | {t: _sums(connection, t) for t in TABLES if t not in sealed}
     rows = [(name, *sums) for name, sums in made.items()]
     connection.executemany("INSERT OR REPLACE INTO seals (name, digest, place) VALUES (?, ?, ?)", rows)
 
@@ -90,7 +110,7 @@ def seal(connection: sqlite3.Connection) -> None:
 def unsealed(connection: sqlite3.Connection) -> bool:
     """Tell whether a table has no seal: it is new, or another program has changed or recovered it."""
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
-    return bool(sealed <= len(SEALED_TABLES))
+    return bool(sealed <= len(TABLES))
 
 
 def void_seals(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -103,12 +123,14 @@ def broken_seal(connection: sqlite3.Connection) -> str:
     seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
         return ""
-    if set(seals) != {VERSION_SEAL, *SEALED_TABLES}:
+    if set(seals) != {VERSION_SEAL, *TABLES}:
         return "the list of its checksums is not complete"
-    for table in SEALED_TABLES:
+    for table in TABLES:
         sealed, found = seals[table], _sums(connection, table)
         if sealed is not None and sealed != found:
-            return f"the checksum of its table {table} does not hold{_where(connection, table, sealed, found)}"
+            key = located(sealed, found)
+            where = "" if key is None else f": look at {TABLES[table].key[0]} {key}"
+            return f"the checksum of its table {table} does not hold{where}"
     return ""
 
 
@@ -117,12 +139,6 @@ def located(sealed: Sums, found: Sums) -> int | None:
     off, weighted = ((was - now) % _FIELD for was, now in zip(sealed, found, strict=True))
     key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
     return key if key < _LARGEST_KEY else None
-
-
-def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
-    key = located(sealed, found)
-    (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
-    return "" if key is None else f": look at {column} {key}"
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.database import ask
+from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
@@ -38,7 +39,7 @@ class Violation:
     what: str
     remedy: str = RESTORE
     key: tuple[Any, ...] = ()
-    """The row's first columns; nothing for a table as a whole."""
+    """The row's key; nothing for a table as a whole."""
 
     def __str__(self) -> str:
         where = f"{self.table}, {self.row}" if self.row else self.table
@@ -60,6 +61,11 @@ class Rows:
         if table not in self._read:
             self._read[table] = tuple(ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2"))  # noqa: S608 - ours
         return self._read[table]
+
+    @cached_property
+    def acts(self) -> frozenset[tuple[str, str]]:
+        """Verb and argument of every act in the audit."""
+        return frozenset((row["verb"], row["argument"]) for row in self["acts"])
 
     def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:
         rows = sorted((r for r in self[table] if r["trial"] is not None), key=lambda r: r["trial"])
@@ -93,7 +99,7 @@ class Rows:
 
     @cached_property
     def imported(self) -> frozenset[int]:
-        return frozenset(row["trial"] for row in self["by_hand"] if row["import"] is not None)
+        return frozenset(row["trial"] for row in self["by_hand"] if row["imported"] is not None)
 
     @cached_property
     def came(self) -> Mapping[int, tuple[int, Mapping[str, float | None]]]:
@@ -154,12 +160,10 @@ def identity_of(campaign: Sequence[Row | dict[str, Any]]) -> Mapping[str, Any]:
 
 
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
-    keys = row.keys()
-    trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
-    beside = (
-        f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings", "looks") else ""
-    )
-    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
+    declared = TABLES[table]
+    names = " ".join(str(row[column]) for column in declared.key)
+    trial = f", trial {row['trial']}" if "trial" in {*declared.columns} - {*declared.key} and row["trial"] else ""
+    return Violation(table, f"{declared.key[0]} {names}{trial}", what, remedy, tuple(row[: len(declared.key)]))
 
 
 def known_state(name: str) -> State | None:

@@ -14,7 +14,7 @@ from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lo
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.schema import SEALED_TABLES
+from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.journal.seals import void_seals
 from rigctl.campaign.journal.stored import RESTORE, Caps, Violation
 from rigctl.core.money import Micros
@@ -109,7 +109,7 @@ def held(connection: sqlite3.Connection) -> Held:
     def one(sql: str) -> int:
         return int(ask(connection, sql)[0][0])
 
-    rows = {table: one(f"SELECT count(*) FROM {table}") for table in SEALED_TABLES}  # noqa: S608 - our own names
+    rows = {table: one(f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 - our own names
     spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in ("ledger", "idle"))  # noqa: S608 - ours
     return Held(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
 

@@ -13,24 +13,38 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.books import AnswerBook, AwaitedBook, Awaiting, IdleBook, PinBook, TripBook
-from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
-from rigctl.campaign.journal.doses import DoseBook
-from rigctl.campaign.journal.inserts import Statements
-from rigctl.campaign.journal.looks import LookBook, by_hand
-from rigctl.campaign.journal.past import Past, SummedCosts
-from rigctl.campaign.journal.people import PeopleBook
+from rigctl.campaign.decision import Decision, Looked
+from rigctl.campaign.journal.beside import AwaitedBook, Awaiting, IdleBook
+from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
+from rigctl.campaign.journal.doses import AnswerBook, DoseBook
+from rigctl.campaign.journal.instruments import PinBook, TripBook, UpkeepBook
+from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
+from rigctl.campaign.journal.people import PeopleBook, Source
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
-from rigctl.campaign.journal.rows import ByHand, CampaignPhase, Source
-from rigctl.campaign.journal.time import Wall, continued, utc_now
-from rigctl.campaign.journal.upkeep import UpkeepBook
+from rigctl.campaign.journal.rows import (
+    AlarmRow,
+    ByHand,
+    CampaignPhase,
+    CampaignRow,
+    LedgerRow,
+    LookRow,
+    MeasurementRow,
+    MeterRow,
+    Phase,
+    PhaseRow,
+    StartRow,
+    StateRow,
+    TrialRecord,
+)
+from rigctl.campaign.journal.store import Book
+from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
-from rigctl.campaign.trial import Event, State, advance
+from rigctl.campaign.trial import UNDER_WAY, Event, State, advance
 from rigctl.codec import fields_of
 from rigctl.core.money import Micros
+from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading
 from rigctl.rig.values import Alarm, Measurement
@@ -53,7 +67,85 @@ class ManualTrial:
     """What is known besides, if anything is."""
 
 
-class Journal:
+class TrialBook(Book):
+    """The statements that a trial's transactions are made of."""
+
+    def _add_trial(self, decision: Decision, event: Event, detail: str = "") -> None:
+        """Insert a trial and its first step.
+
+        Raises:
+            JournalError: its number is not the next one.
+        """
+        last, state = self._number("SELECT max(trial) FROM trials"), advance(None, event)
+        if decision.trial != last + 1:
+            raise JournalError(f"trial {decision.trial}: the next is {last + 1}; was it decided on an old history?")
+        self._insert(TrialRecord, {**fields_of(decision), "state": state})
+        self._note(decision.trial, event, state, detail)
+
+    def _decide(self, decision: Decision) -> None:
+        """Fill in what a trial was begun without; its state is another step's to change."""
+        cells = table_of(TrialRecord).cells(fields_of(decision))
+        assigned = ", ".join(f"{column} = ?" for column in cells)
+        sql = f"UPDATE trials SET {assigned} WHERE trial = ?"  # noqa: S608 - our own columns
+        self._connection.execute(sql, (*cells.values(), decision.trial))
+
+    def _nobody_under_way(self) -> None:
+        """Raise `JournalError` if a trial is."""
+        sql = f"SELECT trial, state FROM trials WHERE state IN {tuple(map(str, UNDER_WAY))}"  # noqa: S608 - our states
+        for trial, state in self._connection.execute(sql):
+            raise JournalError(f"trial {trial} is under way ({state}); close it first")
+
+    def _add_measurements(self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str]) -> None:
+        """Insert one row per sensor; NaN becomes NULL. An outcome's rank is 0 for variables, then 1, 2, ..."""
+        ranks = {name: rank for rank, name in enumerate(outcomes, start=1)}
+        for name, measured in measurements.items():
+            which = {"trial": trial, "name": name, "is_outcome": ranks.get(name, 0)}
+            self._insert(MeasurementRow, {**which, **fields_of(measured)})
+
+    def _add_readings(self, trial: int, phase: Phase, readings: Mapping[str, Reading]) -> None:
+        for meter, reading in readings.items():
+            which = {"trial": trial, "meter": meter, "phase": phase}
+            when = {"time_s": reading.time_s + self._time.offset_s}
+            self._insert(MeterRow, {**which, **fields_of(reading), **when})
+
+    def _add_looks(self, trial: int, found: Mapping[str, Measurement]) -> None:
+        """Insert what each variable read before the decision; NaN becomes NULL."""
+        for name, measured in found.items():
+            self._insert(LookRow, {"trial": trial, "name": name, **fields_of(measured)})
+
+    def _add_lines(self, trial: int, lines: Sequence[LedgerLine]) -> None:
+        for line in lines:
+            self._insert(LedgerRow, {"trial": trial, **fields_of(line)})
+
+
+class LookBook(TrialBook):
+    """Trials that begin with a look. Each call returns only after the record is on disk."""
+
+    def begin(self, undecided: Decision, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
+        """Commit that a trial begins with a look, and the meters' readings; the rig may be prepared from here on.
+
+        Raises:
+            JournalError: another trial is under way, or the number is not the next one.
+        """
+        with transaction(self._connection):
+            self._nobody_under_way()
+            self._add_trial(undecided, Event.LOOK)
+            self._add_readings(undecided.trial, "before", before)
+            IdleBook(self._connection, self._time).add(undecided.trial, idle)
+
+    def keep(self, trial: int, found: Mapping[str, Measurement]) -> None:
+        """Commit what the variables read, all of them at once.
+
+        Raises:
+            JournalError: the trial is not looking.
+        """
+        with transaction(self._connection):
+            if not self._ask("SELECT 1 FROM trials WHERE trial = ? AND state = ?", trial, State.LOOKING):
+                raise JournalError(f"trial {trial}: is not looking, so nothing can be kept of it")
+            self._add_looks(trial, found)
+
+
+class Journal(TrialBook):
     """One campaign's journal, open for writing. Synchronous, and to be used from one thread at a time.
 
     Args:
@@ -68,26 +160,26 @@ class Journal:
 
     def __init__(self, directory: Path, clock: Clock, boot: str, wall: Wall = utc_now) -> None:
         self.path = directory / FILE_NAME
-        self._connection = open_for_writing(self.path, lambda found: check_readable(found, self.path))
+        connection = open_for_writing(self.path, lambda found: check_readable(found, self.path))
         try:
-            self.time = continued(self._connection, clock, boot, wall)
+            self.time = continued(connection, clock, boot, wall)
         except BaseException:
-            close_in_good_order(self._connection, self.path)
+            close_in_good_order(connection, self.path)
             raise
+        super().__init__(connection, self.time)
         self.read = Reader(self._connection)
         self.past = Past(self._connection, self.time)
         self.doses = DoseBook(self._connection, self.time)
         self.trips = TripBook(self._connection, self.time)
         self.pins = PinBook(self._connection, self.time)
-        self.answers = AnswerBook(self._connection)
+        self.answers = AnswerBook(self._connection, self.time)
         self.idle = IdleBook(self._connection, self.time)
         self.awaited = AwaitedBook(self._connection, self.time)
         self.looks = LookBook(self._connection, self.time)
         self.people = PeopleBook(self._connection, self.time)
         self.upkeep = UpkeepBook(self._connection, self.time)
-        self._do = Statements(self._connection, self.time)
         self._costs = SummedCosts()
-        self._start: int | None = None
+        self._begun: int | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -109,7 +201,7 @@ class Journal:
             UsageError: the journal's campaign was run with another configuration; names what changed.
         """
         now, budget = self.time.utc(), spec.problem.budget
-        if ask(self._connection, "SELECT 1 FROM campaign"):
+        if self._ask("SELECT 1 FROM campaign"):
             was = self.read.campaign()
             check_resumable(was.identity, spec, was.budget)
         campaign = {
@@ -125,9 +217,6 @@ class Journal:
             "created_utc": now,
         }
         start = {
-            "utc": now,
-            "at_s": self.time.now_s(),
-            "epoch": self.time.epoch,
             "offset_s": self.time.offset_s,
             "pid": os.getpid(),
             "version": version,
@@ -139,8 +228,8 @@ class Journal:
         }
         with self._change():
             raised = "(id) DO UPDATE SET budget_micros = excluded.budget_micros"
-            self._do.insert("campaign", campaign, on_conflict=raised)
-            self._start = self._do.insert("starts", start)
+            self._insert(CampaignRow, campaign, on_conflict=raised)
+            self._begun = self._insert(StartRow, start)
         with guarded(self.path):
             # The file itself now says that it is in use: should its log be lost, that will show (fault 79).
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -150,18 +239,13 @@ class Journal:
         with self._change():
             self._connection.execute(
                 "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ?, safe = ? WHERE id = ?",
-                (self.time.utc(), self.time.now_s(), ended, safe, self._start),
+                (self.time.utc(), self.time.now_s(), ended, safe, self._begun),
             )
 
     def alarm(self, alarm: Alarm) -> None:
         trial = self.read.open_trial()
-        values = {
-            "trial": None if trial is None else trial.trial,
-            **fields_of(alarm),
-            **self.time.stamp(),
-        }
         with self._change():
-            self._do.insert("alarms", values)
+            self._insert(AlarmRow, {"trial": None if trial is None else trial.trial, **fields_of(alarm)})
 
     def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None) -> None:
         """Keep a change of the campaign's own state.
@@ -172,16 +256,10 @@ class Journal:
             until_s: rig time, where it is known how long it lasts.
             since_s: campaign time from which on it was so, where it could not be kept then.
         """
-        values = {
-            "phase": phase,
-            "why": why,
-            "until_s": None if until_s is None else until_s + self.time.offset_s,
-            "utc": self.time.utc(),
-            "at_s": self.time.now_s() if since_s is None else since_s,
-            "start": self._start,
-        }
+        until = None if until_s is None else until_s + self.time.offset_s
+        since = {} if since_s is None else {"at_s": since_s}
         with self._change():
-            self._do.insert("phases", values)
+            self._insert(PhaseRow, {"phase": phase, "why": why, "until_s": until, **since})
 
     def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
         """Record in the audit what a person did, or tried to do, and what came of it; return the act's number."""
@@ -199,12 +277,11 @@ class Journal:
         with self._change():
             looking = self.read.open_trial()
             if looking is not None and (looking.trial, looking.state) == (decision.trial, State.LOOKING):
-                self._do.decide(decision)
-                self._do.step(decision.trial, State.LOOKING, Event.PROPOSE, decision.note)
+                self._decide(decision)
+                self._step(decision.trial, State.LOOKING, Event.PROPOSE, decision.note)
                 return
-            self._do.nobody_under_way()
-            self._do.add_trial(decision, advance(None, Event.PROPOSE))
-            self._do.note(decision.trial, Event.PROPOSE, State.PROPOSED, decision.note)
+            self._nobody_under_way()
+            self._add_trial(decision, Event.PROPOSE, decision.note)
 
     def arm(self, trial: int, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
         """Commit the meters' readings, and what was used before them; actuators may move from here on.
@@ -212,25 +289,25 @@ class Journal:
         A trial that has looked has had its readings taken before that: then there are none.
         """
         with self._change():
-            self._do.step(trial, State.PROPOSED, Event.ARM)
-            self._do.add_readings(trial, "before", before)
+            self._step(trial, State.PROPOSED, Event.ARM)
+            self._add_readings(trial, "before", before)
             self.idle.add(trial, idle)
 
     def run(self, trial: int, states: Mapping[str, ActuatorState]) -> None:
         """Commit what the actuators read back; the wait begins."""
         with self._change():
-            self._do.step(trial, State.ARMED, Event.RUN)
+            self._step(trial, State.ARMED, Event.RUN)
             for variable, state in states.items():
-                self._do.insert("states", {"trial": trial, "variable": variable, **fields_of(state)})
+                self._insert(StateRow, {"trial": trial, "variable": variable, **fields_of(state)})
 
     def measure(
         self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str], after: Mapping[str, Reading]
     ) -> None:
         """Commit everything the trial's record and cost are made from; `outcomes` are the outcomes' names, in order."""
         with self._change():
-            self._do.step(trial, State.RUNNING, Event.MEASURE)
-            self._do.add_measurements(trial, measurements, outcomes)
-            self._do.add_readings(trial, "after", after)
+            self._step(trial, State.RUNNING, Event.MEASURE)
+            self._add_measurements(trial, measurements, outcomes)
+            self._add_readings(trial, "after", after)
 
     def finish(
         self,
@@ -257,9 +334,9 @@ class Journal:
             awaiting: with AWAIT, what it waits for.
         """
         with self._change():
-            self._do.step(trial, expected, event, detail)
-            self._do.add_readings(trial, "after", after or {})
-            self._do.add_lines(trial, lines)
+            self._step(trial, expected, event, detail)
+            self._add_readings(trial, "after", after or {})
+            self._add_lines(trial, lines)
             self.idle.add(trial, idle)
             if awaiting is not None:
                 self.awaited.add(trial, awaiting)
@@ -277,16 +354,15 @@ class Journal:
                 if manual.outcome is not None:
                     values[outcomes[0]] = manual.outcome
                 event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
-                self._do.add_trial(decision, advance(None, event))
-                self._do.note(decision.trial, event, advance(None, event), decision.note)
+                self._add_trial(decision, event, decision.note)
                 measured = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
-                self._do.add_measurements(decision.trial, measured, outcomes)
-                self._do.add_looks(decision.trial, by_hand(decision.looks))
+                self._add_measurements(decision.trial, measured, outcomes)
+                self._add_looks(decision.trial, _read_by_hand(decision.looks))
                 if manual.known is not None:
                     self.people.add_by_hand(decision.trial, replace(manual.known, imported=imported))
                 if source is None:
                     line = LedgerLine("manual", "manual", None, "trial", manual.cost)
-                    self._do.add_lines(decision.trial, [line])
+                    self._add_lines(decision.trial, [line])
 
     def costs(self) -> PastCosts:
         """Return what whole trials have cost, meter by meter, estimates left out; no line is ever changed.
@@ -295,3 +371,8 @@ class Journal:
         """
         self._costs.take_in(self._connection)
         return self._costs.sums
+
+
+def _read_by_hand(looks: Mapping[str, Looked]) -> Mapping[str, Measurement]:
+    """Return what a person has read as measurements of one sample each."""
+    return {name: Measurement(look.value, look.sd, 1) for name, look in looks.items() if look.value is not None}

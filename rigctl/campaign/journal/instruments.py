@@ -1,17 +1,63 @@
-"""What people have done to the instruments, and what these say of their calibration."""
+"""The instruments: which stands where, what people have done to them, what they say of their calibration; the trip.
+
+Each call that writes returns only after the record is on disk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from rigctl.campaign.journal.database import Questions, ask, transaction
-from rigctl.campaign.journal.inserts import Book
-from rigctl.campaign.journal.rows import CalibrationRow, UpkeepKind, UpkeepRow
+from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.rows import CalibrationRow, Pin, TripRow, UpkeepKind, UpkeepRow
+from rigctl.campaign.journal.store import Book, Questions
+from rigctl.codec import fields_of
 from rigctl.rig.abilities import Calibration
 
 
+class PinBook(Book):
+    """Which instrument stands where: a row is never changed, the last one of a device counts."""
+
+    def keep(self, pins: Iterable[Pin], accepted_by: str = "") -> None:
+        """Pin instruments; `accepted_by` names the person who said so."""
+        said = {"utc": self._time.utc(), "accepted": bool(accepted_by), "who": accepted_by}
+        with transaction(self._connection):
+            for pin in pins:
+                self._insert(Pin, {**fields_of(pin), **said})
+                if accepted_by:
+                    self._act("accept-device", accepted_by, pin.device, outcome=f"{pin} is expected there")
+
+
+class TripBook(Book):
+    """The trip's latch: what tripped stays tripped, also for the next process, until a person resets it."""
+
+    def latch(self, reason: str) -> None:
+        """Record a trip; while one is latched, the first reason stays."""
+        with transaction(self._connection):
+            self._connection.execute(
+                "INSERT INTO trips (reason, utc, at_s) SELECT ?, ?, ? "
+                "WHERE NOT EXISTS (SELECT 1 FROM trips WHERE reset_utc IS NULL)",
+                (reason, self._time.utc(), self._time.now_s()),
+            )
+
+    def latched(self) -> TripRow | None:
+        return next(iter(self._rows(TripRow, "WHERE reset_utc IS NULL")), None)
+
+    def reset(self, who: str = "") -> TripRow | None:
+        """Let go of the latch, and record when and by whom; returns what it was, None if nothing was latched.
+
+        Doses without an answer are forgiven: whoever has found the cause has looked at pumps and probes too.
+        """
+        was = self.latched()
+        with transaction(self._connection):
+            self._connection.execute("UPDATE trips SET reset_utc = ? WHERE reset_utc IS NULL", (self._time.utc(),))
+            if was is not None:
+                self._act("reset-trip", who, outcome=f"what had tripped: {was.reason}")
+                self._connection.execute("UPDATE answers SET forgiven = 1 WHERE NOT answered AND NOT forgiven")
+        return was
+
+
 class UpkeepBook(Book):
-    """Writes it. Each call returns only after the record is on disk."""
+    """What is done to instruments, and what they say."""
 
     def keep(
         self,
@@ -29,8 +75,8 @@ class UpkeepBook(Book):
         """Record what a person has done to a device, and the act in the audit; `age_s`: how long ago that was."""
         values = {"device": device, "kind": kind, "part": part, "volume_ml": volume_ml, "age_s": age_s}
         with transaction(self._connection):
-            self._do.insert("upkeep", {**values, "why": why, "who": who, **self._now()})
-            self._do.add_act(verb, who, " ".join(filter(None, (device, part))), why, outcome)
+            self._insert(UpkeepRow, {**values, "why": why, "who": who})
+            self._act(verb, who, " ".join(filter(None, (device, part))), why, outcome)
 
     def read(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> tuple[str, ...]:
         """Record what devices say of their calibration; return those that say something else than the last time.
@@ -45,19 +91,20 @@ class UpkeepBook(Book):
                 if other:
                     changed.append(device)
                 values = {"device": device, "points": said.points, "slopes": said.slopes, "detail": said.detail}
-                self._do.insert("calibrations", {**values, "changed": other, **self._now()})
+                self._insert(CalibrationRow, {**values, "changed": other})
         return tuple(changed)
-
-    def _now(self) -> Mapping[str, object]:
-        return {**self._time.stamp(), "epoch": self._time.epoch}
 
 
 class UpkeepRows(Questions):
-    """Answers what is asked about it."""
+    """Answers what is asked about the instruments."""
+
+    def pins(self) -> dict[str, Pin]:
+        """Return the pin that counts, by device."""
+        return {pin.device: pin for pin in self._rows(Pin)}
 
     def rows(self) -> tuple[UpkeepRow, ...]:
         """Return what people have done, in order."""
-        return self._rows(UpkeepRow, "SELECT * FROM upkeep ORDER BY id")
+        return self._rows(UpkeepRow)
 
     def calibrations(self) -> Mapping[str, CalibrationRow]:
         """Return what each device last said of its calibration, by name."""
@@ -69,8 +116,7 @@ class UpkeepRows(Questions):
 
     def dosed_ml(self, pump: str, since_s: float = 0.0) -> tuple[float, int]:
         """Return the volume of a pump's doses since a campaign time, open ones in full, and how many they are."""
-        (row,) = ask(
-            self._connection,
+        (row,) = self._ask(
             "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) AS ml, count(*) AS doses FROM doses "
             "WHERE actuator = ? AND at_s >= ?",
             pump,
@@ -80,8 +126,7 @@ class UpkeepRows(Questions):
 
     def dearest_trial_ml(self, pump: str) -> float:
         """Return the most that one of the last trials has dispensed with this pump."""
-        (row,) = ask(
-            self._connection,
+        (row,) = self._ask(
             "SELECT coalesce(max(ml), 0.0) AS ml FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
             "WHERE actuator = ? AND trial > (SELECT max(trial) - 20 FROM trials) GROUP BY trial)",
             pump,
@@ -93,8 +138,7 @@ class UpkeepRows(Questions):
 
         In order, by trial, as it was measured at the time. Only the last `most` such trials are looked at.
         """
-        rows = ask(
-            self._connection,
+        rows = self._ask(
             "SELECT s.trial, abs(m.value - s.setpoint) AS off, "
             "(SELECT max(at_s) FROM events WHERE trial = s.trial AND event = 'RUN') AS at_s FROM states s "
             "JOIN measurements m ON m.trial = s.trial AND m.name = s.variable WHERE s.variable = ? AND s.controlled "
@@ -105,5 +149,5 @@ class UpkeepRows(Questions):
         return tuple((r["trial"], r["off"]) for r in reversed(rows) if r["at_s"] is None or r["at_s"] > since_s)
 
     def _by_device(self, which: str) -> Mapping[str, CalibrationRow]:
-        sql = f"SELECT * FROM calibrations WHERE id IN (SELECT {which} FROM calibrations GROUP BY device)"  # noqa: S608 - our own words
-        return {row.device: row for row in self._rows(CalibrationRow, sql)}
+        found = self._rows(CalibrationRow, f"WHERE id IN (SELECT {which} FROM calibrations GROUP BY device)")  # noqa: S608 - ours
+        return {row.device: row for row in found}
