@@ -66,14 +66,14 @@ def test_of_a_journal_that_is_whole_nothing_is_lost(sound, tmp_path):  # noqa: F
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=() if n % 4 == 0 else pytest.mark.slow) for n, case in enumerate(CASES)],
-    ids=lambda case: f"{case['check']}: {case['told']}",
+    ids=lambda case: case["check"],
 )
 def test_whatever_cannot_be_is_made_to_hold_or_left_out(sound, tmp_path, case):  # noqa: F811
     """Each row that no rigctl would write: what comes of it holds, and a campaign without its row is told."""
     path = copied(sound, tmp_path)
     doctored(path, *case["sql"])
-    if case["told"].startswith("campaign: is missing"):
-        assert "campaign: is missing" in str(recover_journal(path, tmp_path / "new", "Ada", AT).left[0])
+    if case["sql"] == ["DELETE FROM campaign"]:
+        assert recover_journal(path, tmp_path / "new", "Ada", AT).left[0].table == "campaign"
         return
     loss = recovered(path, tmp_path / "new")
     assert told(loss) != ["nothing is lost"]

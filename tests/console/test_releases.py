@@ -69,7 +69,6 @@ def test_what_was_decided_is_replayed(bench, tmp_path):
     found = bench.rigctl("replay", "--state", str(unpacked(FINISHED, tmp_path / "state")), "--json").json
     assert found["differing"] == []
     assert found["trials"] == found["agree"] == 12
-    assert sum(len(other["trials"]) for other in found["other_code"]) == 12
 
 
 class StandIn(FakeRig):
@@ -139,7 +138,7 @@ async def test_a_campaign_is_gone_on_with(bench, tmp_path, left):
     ("old", "new", "said"),
     [
         ("seed: 11", "seed: 12", "seed: was 11, is 12"),
-        ("mean: 6.3", "mean: 6.2", "variables.ph.marginal.loc: was "),
+        ("mean: 5.85", "mean: 6.2", "variables.ph.marginal.loc: was "),
         ("natural:\n      learned:\n        at_least: 4", "natural: uniform", "variables.k.marginal.kind: was "),
     ],
 )

@@ -109,7 +109,7 @@ class Glance(Questions):
         costs = {trial: (cost, bool(about)) for trial, cost, about in self._connection.execute(sql, (since,))}
         sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
         times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
-        imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
+        imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE imported IS NOT NULL")}
         sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608 - ours
         return tuple(
             CourseRow(
