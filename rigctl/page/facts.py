@@ -21,9 +21,9 @@ from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import Condition, CourseRow, Glance, LastStart, MeterSum
+from rigctl.campaign.journal.glance import Condition, CourseRow, Glance, MeterSum
 from rigctl.campaign.journal.people import Mark
-from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, TrialRow
+from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
@@ -362,7 +362,7 @@ def phase_now(
     return _without_answer(start, now, alive)
 
 
-def _without_answer(start: LastStart, now: datetime, alive: bool | None) -> Phase:
+def _without_answer(start: StartRow, now: datetime, alive: bool | None) -> Phase:
     silent_s = (now - datetime.fromisoformat(start.seen_utc)).total_seconds()
     if not alive and (alive is False or silent_s > SILENT_S):
         return Phase("not running", "the process ended without saying why", start.seen_utc, abnormal=True)
