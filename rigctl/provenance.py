@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -15,7 +16,8 @@ DECIDES = ("core", "campaign/decide.py")
 """Parts of rigctl that a decision depends on."""
 
 
-def digest(parts: Iterable[str]) -> str:
+@cache  # of what this process has loaded; sources that are exchanged meanwhile do not decide in it
+def digest(parts: tuple[str, ...]) -> str:
     """Return eight hexadecimal digits that change with the sources of these parts of rigctl."""
     found, package = hashlib.sha256(), resources.files("rigctl")
     for part in parts:
@@ -24,6 +26,7 @@ def digest(parts: Iterable[str]) -> str:
     return found.hexdigest()[:8]
 
 
+@cache
 def libraries() -> dict[str, str]:
     """Return the versions of what computes, by name."""
     return {name: metadata.version(name) for name in NUMERICS}

@@ -6,15 +6,20 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 
 from rigctl.campaign.deciding import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
 
 import pytest  # noqa: E402 - after the line above
+import typer.testing  # noqa: E402 - after the line above
 from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
 
 from tests import forked  # noqa: E402 - after the line above
+
+# made of the program's verbs once for all tests that call them, not for each call: that takes longer than most verbs
+vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
 
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", ANY_SPEED, max_examples=15, stateful_step_count=15, derandomize=True)

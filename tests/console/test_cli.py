@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,7 @@ def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path
     assert found.stdout.splitlines()[-1] == "[]"
 
 
+@cache
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Every verb by its full name, e.g. `tools bench latency`."""
     return dict(verbs(typer.main.get_command(app)))

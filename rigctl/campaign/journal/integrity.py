@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -85,13 +86,18 @@ def redefined(connection: sqlite3.Connection) -> str:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version != VERSION or application != APPLICATION_ID:
         return ""
-    with closing(sqlite3.connect(":memory:")) as ideal:
-        lay_out(ideal)
-        made, there = _objects(ideal), _objects(connection)
+    made, there = _made(), _objects(connection)
     lost = sorted({name for name, _ in made - there})
     added = sorted({name for name, _ in there - made}.difference(lost))
     told = [f"not as it was made: {', '.join(lost)}"] * bool(lost)
     return "; ".join([*told, *[f"not made by rigctl: {', '.join(added)}"] * bool(added)])
+
+
+@cache  # each verb opens the journal more than once
+def _made() -> frozenset[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as ideal:
+        lay_out(ideal)
+        return frozenset(_objects(ideal))
 
 
 def _broken(connection: sqlite3.Connection) -> str:
