@@ -11,22 +11,21 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Final
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Ending, OutcomeCame
+from rigctl.campaign.events import OutcomeCame
 from rigctl.campaign.instruments import SENSOR, judged_late
 from rigctl.campaign.journal.beside import CAMPAIGN
 from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.patience import Patience, StopRequest
+from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceError, JournalUnwritable, RigctlError, counted, in_words
+from rigctl.errors import DeviceError, RigctlError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
@@ -86,11 +85,6 @@ class Awaiting:
         """Return the rig seconds until each outcome is due: as far as can be told, and for certain."""
         right = synchronised()
         return await self.journal.call(lambda j: (j.awaited.waiting(), j.awaited.waiting(by_wall=right)))
-
-    async def meanwhile(self) -> None:
-        """Do as `look` beside a wait; whoever waits finds out as well that the journal cannot be written."""
-        with suppress(JournalUnwritable):
-            await self.look()
 
     async def next_s(self) -> float:
         """Return the rig time at which `look` will have something to do, as far as is known; infinity: never."""
@@ -220,19 +214,6 @@ class Awaiting:
         how = f"`rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
         message = f"trial {trial}: its outcome is awaited{until}: {how}"
         self.desk.alarm(Alarm(Severity.MINOR, "trial", message, kind="outcome awaited"))
-
-
-async def had_to_wait(awaiting: Awaiting, patience: Patience, ending: Ending | None = None) -> bool:
-    """Wait for an outcome, everything safe, before the next trial or the end; return whether that was needed.
-
-    Who asks to end it, or the watch, does not wait.
-    """
-    if ending in ("stopped", "interlock"):
-        return False
-    reason = await (awaiting.in_the_way() if ending is None else awaiting.outstanding())
-    if reason:
-        await patience.until_known(reason, await awaiting.next_s(), lambda: awaiting.stop.corrected)
-    return bool(reason)
 
 
 def _wrong(measured: Measurement | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,8 @@ from rigctl.campaign.protocols import CampaignRig, Hands
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.abilities import Calibration
-from rigctl.rig.civil import civil_now
+from rigctl.rig.calendar import told
+from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Clock, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
@@ -106,6 +108,8 @@ def _alike(pumps: Iterable[Pin]) -> list[str]:
 
 READ_EVERY_S = 86400.0
 """Rig seconds between two readings of what instruments say of their calibration."""
+AGAIN_S = 30.0
+"""Wall seconds between two looks whether instruments can be used again."""
 
 
 @dataclass(slots=True)
@@ -134,6 +138,8 @@ class Caretaker:
     """Civil time at which something can be played again that only its hours keep from it."""
     _told: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _read_s: float = -math.inf
+    _looked_s: float = 0.0
+    """When it has looked last, wall time."""
     _useless: Mapping[int, str] | None = None
     """With these barred the policy has found nothing to play."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -152,11 +158,21 @@ class Caretaker:
             JournalError: it cannot be read or written.
         """
         async with self._one_at_a_time:
-            self.changed = False
+            self.changed, self._looked_s = False, time.monotonic()
             if read or self.clock.now_s() >= self._read_s + READ_EVERY_S:
                 await self.keep_calibrations(await self.rig.hands.calibrations())
                 self._read_s = self.clock.now_s()
             await self._judge(first=first)
+
+    async def look_again(self) -> bool:
+        """Look if a person has done something, hours have opened, or nothing could be played for a while."""
+        civil_s, left = civil_now(self.clock), self.nothing_left()
+        reopened = civil_s is not None and civil_s >= self.reopens_s
+        again = bool(left) and time.monotonic() >= self._looked_s + AGAIN_S
+        if not (self.changed or reopened or again):
+            return False
+        await self.look(read=bool(left))
+        return True
 
     async def recognise(self, device: str) -> None:
         """Ask an instrument who it is before it is put back in service; nothing is written to another one.
@@ -225,3 +241,14 @@ class Caretaker:
         self.rig.hands.set_aside(out)
         if coming:
             await self.rig.safe()  # told if it is not; the next trial finds out as well
+
+
+def opening(rig: RigSpec, clock: Clock) -> tuple[float, str]:
+    """Return from when on trials may run at this hour, rig time, and that for people; at any time: minus infinity."""
+    civil, now_s, hours = civil_of(clock), civil_now(clock), rig.allowed
+    if hours is None or civil is None or now_s is None:
+        return -math.inf, ""
+    opens_s = hours.opens_s(now_s, rig.expected_s)
+    if opens_s <= now_s:
+        return -math.inf, ""
+    return civil.rig_s(opens_s), f"trials may run {hours}; the next may begin on {told(hours.zone, opens_s)}"

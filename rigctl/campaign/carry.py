@@ -17,13 +17,12 @@ either is in the journal or will be taken again by the next start.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, nan
-from typing import Final
+from typing import Final, Protocol
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
@@ -33,17 +32,16 @@ from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
-from rigctl.campaign.instruments import judged_by_past
+from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.obstacles import ROUNDING_S, StopRequest
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import Drifts, said
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.room import Room
 from rigctl.campaign.safe_file import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
@@ -142,6 +140,19 @@ async def all_hold(rig: CampaignRig) -> None:
 TOO_DEAR: Final = "max_per_trial"
 
 
+class Overseer(Protocol):
+    """Who runs the trials, as one of them knows it."""
+
+    def interrupt(self, finding: Finding) -> None:
+        """Break off the trial under way."""
+
+    async def make_safe(self) -> float:
+        """Bring everything to a confirmed safe state."""
+
+    async def obstructed(self) -> bool:
+        """Tell whether something is in the way of the trial that was decided."""
+
+
 @dataclass(slots=True)
 class TrialRun:
     """Carries out trials; mutable, for what one trial leaves behind for the next."""
@@ -152,10 +163,13 @@ class TrialRun:
     clock: Clock
     desk: Desk
     decider: Decider
-    patience: Patience
+    stop: StopRequest
     care: Caretaker
     awaiting: Awaiting
-    room: Room
+    overseer: Overseer = field(init=False)
+    """Set by itself, before the first trial."""
+    needs_ml: Mapping[str, float] = field(default_factory=dict)
+    """What the next trial is likely to take, by pump; the caps must have room for it."""
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
@@ -165,12 +179,12 @@ class TrialRun:
     cancelled: int = 0
     """Trials that this process has closed before anything moved."""
     drifts: Drifts = field(default_factory=Drifts)
-    interrupt: Callable[[Finding], None] | None = None
-    """Breaks off the trial under way."""
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
+    _told: int = 0
+    """The last trial that people were told of."""
 
     async def carried_out(self, history: History) -> TrialRow | None:
         """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.
@@ -188,26 +202,18 @@ class TrialRun:
             return await self._look_first(history)
         if (trial := await self._propose(history)) is None:
             return None
-        volumes_ml = await self.room.needed_ml(trial)
-        await self.room.until(volumes_ml)
-        # who begins anew looks again at what people have done meanwhile; a stop ends that wait without room, too
-        if self.care.changed or await self.had_to_wait() or await self.room.lacks(volumes_ml):
+        await self._ask_for_room(trial)
+        # who begins anew looks again at what people have done meanwhile
+        if self.care.changed or await self.overseer.obstructed():
             return None
         return await self._carry_out(trial, history)
 
-    async def until_reopened(self) -> None:
-        """Wait while nothing can be played because its instruments may not be driven at this hour."""
-        while (opens_s := self.care.reopens_s) < math.inf:
-            before = self.care.reopens_s
-            await self.patience.until_civil(opens_s, self.care.nothing_left())
-            await self.care.look()
-            if self.care.reopens_s == before:  # whoever broke it off is heard first
-                return
+    async def _ask_for_room(self, trial: TrialRow) -> None:
+        self.needs_ml = await self.journal.call(needed_ml, self.spec.rig, trial.control_set, trial.setpoints)
 
-    async def had_to_wait(self) -> bool:
-        """Wait until trials may run at this hour; return whether that was needed, or a person has paused them."""
-        rig = self.spec.rig
-        return bool(self.patience.paused()) or await self.patience.until_open(rig.allowed, rig.expected_s)
+    async def room(self) -> tuple[tuple[float, str], ...]:
+        """Return from when on the caps have room for the next trial, rig time, and what does not fit now."""
+        return await self.journal.call(room_for, self.spec.rig, self.needs_ml) if self.needs_ml else ()
 
     async def cancel_queued(self) -> TrialRow | None:
         """Close a trial that was decided, but has moved nothing, if a pause or an instrument is against it (row 45).
@@ -222,13 +228,14 @@ class TrialRun:
         act = await self.journal.call(lambda j: j.read.people.paused_since(trial.trial))
         asked = "" if act is None else paused_words(act.who, act.why)
         stale = await self.journal.call(outdated, self.spec.rig, trial)
-        why = self.patience.paused() or asked or self.care.barred.get(number, "") or stale
+        why = self.stop.pause or asked or self.care.barred.get(number, "") or stale
         if not why:
             return None
-        if trial.looks and self.patience.make_safe is not None:
-            await self.patience.make_safe()
+        if trial.looks:
+            await self.overseer.make_safe()
         closed = await cancel(self.spec, self.rig, self.journal, trial, why)
         self.cancelled += not trial.looks
+        self.needs_ml = {}
         return closed
 
     async def _propose(self, history: History) -> TrialRow | None:
@@ -241,12 +248,15 @@ class TrialRun:
         looking = trial is not None and trial.state is State.LOOKING
         if trial is None or looking:
             decision = await self._decide(history, None if trial is None else trial.looks)
-            if self.patience.paused() and not looking:
+            if self.stop.pause and not looking:
                 return None
             await self.journal.call(lambda j: j.propose(decision))
             trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
         if trial.proposal is None:
             raise PolicyError(f"trial {trial.trial}: waits to be run, but the journal has no proposal for it")
+        if trial.trial == self._told:
+            return trial
+        self._told = trial.trial
         self.desk.tell(
             TrialProposed(
                 trial=trial.trial,
@@ -258,10 +268,6 @@ class TrialRun:
             )
         )
         return trial
-
-    async def look_again(self) -> None:
-        """Find out, while nothing can be played, whether something can by now; ask the instruments, too."""
-        await self.care.look(read=True)
 
     async def waits_for_instruments(self, history: History) -> bool:
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
@@ -321,33 +327,33 @@ class TrialRun:
         """
         asleep_s = _asleep_s(self.clock)
         if await self.journal.call(lambda j: j.read.open_trial()) is None:
-            if self.care.changed or await self.had_to_wait():
+            if self.care.changed or await self.overseer.obstructed():
                 return None
             begun = await _worth_a_look(history, self)
             before = await self._metered_before()
-            if self.patience.paused():
+            if self.stop.pause:
                 return None
             asleep_s = _asleep_s(self.clock)
             await Looking(self.spec.rig, self.rig, self.journal, self.clock, self.desk).begin(begun, before)
             await self.care.look()
             if why := self.care.nothing_left():
                 return await self._give_up(f"nothing can be controlled any more: {why}")
-        elif self.care.changed or await self.had_to_wait():
+        elif self.care.changed or await self.overseer.obstructed():
             return None
         if (trial := await self._propose(history)) is None:
             raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
-        volumes_ml = await self.room.needed_ml(trial)
+        await self._ask_for_room(trial)
         slept = slept_through(_asleep_s(self.clock) - asleep_s, 0.0)  # a reading ages however long a trial settles
-        if why := slept or await self.room.lacks(volumes_ml):  # what was read is no longer so, or it cannot go on
-            row = await self._give_up(f"decided, but {slept or f'it has to wait: {why}'}")
-            await self.room.until(volumes_ml)
-            return row
+        room = await self.room()
+        now_s = self.clock.now_s()  # asked afterwards: what fits already fits since the journal was asked
+        full = "; ".join(why for free_s, why in room if free_s > now_s + ROUNDING_S)
+        if slept or full:  # what was read is no longer so, or it cannot go on
+            return await self._give_up(f"decided, but {slept or f'it has to wait: {full}'}")
         return await self._carry_out(trial, history)
 
     async def _give_up(self, why: str) -> TrialRow | None:
         """Close the trial that has looked, charged, once everything is safe; return it."""
-        if self.patience.make_safe is not None:
-            await self.patience.make_safe()
+        await self.overseer.make_safe()
         return await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
 
     # from the first move to the record -------------------------------------------------------------------------------
@@ -386,20 +392,21 @@ class TrialRun:
                 if trial is None or trial.state not in (State.ARMED, State.RUNNING):
                     continue
                 cost = await self.journal.call(cost_so_far, spec.rig, number, meters)
-                if cost > most and self.interrupt is not None:
+                if cost > most:
                     so_far, limit = in_full(to_units(cost), 4), in_full(to_units(most), 4)
                     why = f"cost so far {so_far}, limit {limit} {spec.currency}"
                     self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
-                    self.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
+                    self.overseer.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
                     return
 
     async def _work(self, trial: TrialRow) -> TrialRow | None:
         number, spec, timing = trial.trial, self.spec, self.spec.rig.timing
+        self.needs_ml = {}
         if trial.looks:  # it was metered, and the rig prepared, before that
             await self.journal.call(lambda j: j.arm(number, {}))
         else:
             before = await self._metered_before()
-            if self.patience.paused():
+            if self.stop.pause:
                 return None
             await self.journal.call(arm, spec.rig, number, before)
         self.apart = False

@@ -37,12 +37,11 @@ from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
-from rigctl.campaign.patience import Patience, StopRequest
+from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.requests import Manual, Requests
-from rigctl.campaign.room import Room
 from rigctl.campaign.safe_file import STAYS, Word, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts
@@ -195,20 +194,8 @@ class Session:
         self.acts = Requests(
             journal, desk, self.stop, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting
         )
-        patience = Patience(
-            journal,
-            clock,
-            desk,
-            self.watchman,
-            spec.rig.watch.clear_for_s,
-            lambda: self.stop.finish is not None,
-            lambda: self.stop.pause,
-            lambda: self.care.changed,
-            awaiting.meanwhile,
-        )
-        waits = awaiting, Room(spec.rig, journal, patience)
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, *waits)
-        self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, self.stop, self.care, awaiting)
+        self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True

@@ -21,6 +21,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.errors import counted
 from rigctl.printable import in_full
+from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
 from rigctl.rig.values import Measurement
@@ -462,6 +463,27 @@ def caps_reached(rig: RigSpec, sets: Sequence[ControlSet], found: Sequence[Objec
     if without(rig, sets, found, HOURS) or not without(rig, sets, found, HOURS, SPENT):
         return ""
     return "; ".join(f"{o.device} {o.why}" for o in found if o.kind == SPENT)
+
+
+def needed_ml(
+    journal: Journal, rig: RigSpec, control_set: Sequence[str], setpoints: Mapping[str, float]
+) -> Mapping[str, float]:
+    """Return what a trial is likely to take, by pump: what they give by plan, or the most they ever gave."""
+    given = given_volumes(rig, setpoints)
+    dosed = [p for v in rig.variables if v.name in control_set for p in rig.pumps_of(v) if p not in given]
+    return {**{pump: journal.doses.dearest_trial_ml(pump) for pump in dosed}, **given}
+
+
+def room_for(journal: Journal, rig: RigSpec, volumes_ml: Mapping[str, float]) -> tuple[tuple[float, str], ...]:
+    """Return for each cap's window that counts when so much more, by pump, fits it, rig time, and what does not now."""
+    found = []
+    for cap in rig.capped:
+        more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
+        for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
+            needed = min(more_ml, most_ml)
+            why = f"{cap.name}: {needed:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
+            found.append((journal.doses.room_at_s(cap.pumps, needed, most_ml, span_s), why))
+    return tuple(found)
 
 
 # Frozen sensors -------------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
-from rigctl.campaign.awaiting import had_to_wait
+from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
 from rigctl.campaign.corrections import void_misses
@@ -16,12 +18,13 @@ from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.patience import Patience, StopRequest
+from rigctl.campaign.obstacles import Scene, StopRequest, obstacles
 from rigctl.campaign.production import over
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_file import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
+from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
@@ -37,13 +40,12 @@ from rigctl.errors import (
     Tripped,
     counted,
 )
+from rigctl.rig.civil import civil_of
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, AlarmMark, SafeReport
+from rigctl.rig.values import Alarm, SafeReport
 
 BY_A_PERSON = "pause"
 """What stands for the rule where it is a person who breaks off a trial."""
-RETRY_UNWRITABLE_S = 10.0
-"""Wall seconds between looks whether the journal can be written again."""
 
 
 @dataclass(slots=True)
@@ -56,13 +58,14 @@ class Runner:
     desk: Desk
     stop: StopRequest
     watchman: Watchman
-    patience: Patience
     trials: TrialRun
-    _failures: int = 0
-    """Failed trials in a row."""
+    waiting: Waiting = field(init=False)
+    failures: Failures = field(init=False)
+    history: History = field(default_factory=History)
+    """All trials, or their end, if whoever decides knows the others."""
     before: int = 0
     """Trials before the first one of this process that do not count: all if it operates, else those cancelled."""
-    _let_down: frozenset[str] | None = None
+    let_down: frozenset[str] | None = None
     """Devices that have let down the last trial; None: it was measured, and its readings say which."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
@@ -71,8 +74,18 @@ class Runner:
     under_way: asyncio.Task[TrialRow | None] | None = None
     """The trial, from its decision to its end."""
     _demanded: Finding | None = None
+    _over: tuple[Ending, str] | None = None
+    """How all trials have ended; None: one may follow."""
+    _unwritable: str = ""
+    """Why the journal cannot be written; empty: it can."""
+    _held_s: float = -inf
+    """Wall time until which what the watch has found must stay away."""
     _at_once: asyncio.Task[SafeReport] | None = None
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
+
+    def __post_init__(self) -> None:
+        self.waiting = Waiting(self.trials.clock, self.desk, self.watchman)
+        self.failures = Failures(self.trials.clock, self.spec.rig.watch.clear_for_s)
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; return how it ended, and why.
@@ -83,57 +96,69 @@ class Runner:
             Tripped: the rig has tripped.
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
-        self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
-        self.trials.interrupt = self.interrupt
-        history = await _read(self)
+        self.watchman.demand, self.trials.overseer = self.interrupt, self
+        await self._read()
         cancelled = await self.journal.call(lambda j: j.read.beside.cancelled())
-        self.before = cancelled if self.spec.operating is None else len(history)
+        self.before = cancelled if self.spec.operating is None else len(self.history)
         while True:
             try:
-                history, ended = await self._turn(history)
-            except JournalUnwritable as error:
-                history = await self._wait_until_writable(error)
-            else:
+                ended = await self._until_free()
                 if ended is not None:
                     return ended
+                await self._turn()
+            except JournalUnwritable as error:
+                self._unwritable = str(error)
 
-    async def _turn(self, history: History) -> tuple[History, tuple[Ending, str] | None]:
-        """Run a trial, or wait for what is in its way; return the history then, and how it all ended if it did."""
-        row: TrialRow | None = None
+    async def _turn(self) -> None:
+        """Run a trial, unless all are over or something has come up."""
+        await self._catch_up()
+        # found since nothing was in the way: nobody would break off a trial for it, so nothing is awaited after this
+        if self._over is not None or self.watchman.demanding("hold", "fail", "safe", "trip"):
+            return
+        known, self.let_down = len(self.history), None
         try:
-            await self._until_ready()
-            history = await _caught_up(self, history)
-            if (ended := _ended(self, history)) is None:
-                if await _not_yet(self):
-                    return history, None
-                self._let_down = None
-                row = await self._one_trial(history)
+            row = await self._one_trial()
         except Finished as finished:
-            history, ended = await _known(history, self), _ending_of(finished, self.spec.currency)
-            if await self.trials.waits_for_instruments(history):
-                return history, None
-        if ended is not None:
-            waited = await had_to_wait(self.trials.awaiting, self.patience, ended[0])
-            return history, None if waited else ended
+            if self.spec.rig.timing.look is not None:  # a trial that had looked is closed by now
+                await self._read()
+            if not await self.trials.waits_for_instruments(self.history):
+                self._over = _ending_of(finished, self.spec.currency)
+            return
         if row is None:
-            known = await _read(self)
-            if len(known) == len(history):  # nothing had moved: the same proposal goes on when all is well again
-                return history, None
+            await self._read()
+            if len(self.history) == known:  # nothing had moved: the same proposal goes on when all is well again
+                return
             # its record was on its way when the watch broke it off: what the journal says counts
-            history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
+            row = (await self.journal.call(lambda j: j.read.trials()))[-1]
         else:
-            history = kept(history, self.trials.decider).append(observation(self.spec.problem.space, row))
+            self.history = kept(self.history, self.trials.decider).append(observation(self.spec.problem.space, row))
         await self.desk.tell_of_end(row)
-        await self._believe_meters(row)
+        await _believe_meters(self, row)
         await self._count_failures(row, row.because)
-        return history, None
+
+    async def _catch_up(self) -> None:
+        """Take in what people, outcomes that came later and variables that do not follow have made of past trials.
+
+        What no trial has used is booked.
+        """
+        if await self.journal.call(void_misses, self.spec.rig):
+            self.stop.corrected = True
+        if self.stop.corrected:
+            self.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
+            await self._read()
+        if _all_done(self) is None:
+            self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
+        self._over = _all_done(self)
+
+    async def _read(self) -> None:
+        self.history = await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
 
     # One trial --------------------------------------------------------------------------------------------------
 
-    async def _one_trial(self, history: History) -> TrialRow | None:
+    async def _one_trial(self) -> TrialRow | None:
         """Run a trial from its proposal to its end, however that comes; None if it has not begun to move."""
         try:
-            return await self._interruptible(history)
+            return await self._interruptible()
         except Interrupted as broken:
             return await self._broken_off(broken.finding)
         except Tripped as tripped:
@@ -152,9 +177,9 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
 
-    async def _interruptible(self, history: History) -> TrialRow | None:
+    async def _interruptible(self) -> TrialRow | None:
         """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
-        self.under_way = asyncio.create_task(self.trials.carried_out(history))
+        self.under_way = asyncio.create_task(self.trials.carried_out(self.history))
         try:
             return await self.under_way
         except asyncio.CancelledError:
@@ -180,13 +205,13 @@ class Runner:
     async def _fail(self, error: Exception) -> TrialRow | None:
         """Make everything safe and charge the trial that an instrument or a plug-in has let down."""
         text, detail = str(error), ""
-        self._let_down = error.devices if isinstance(error, RigctlError) else frozenset()
+        self.let_down = error.devices if isinstance(error, RigctlError) else frozenset()
         if not isinstance(error, RigctlError):
             text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
             detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, text)
-        source = next(iter(self._let_down)) if len(self._let_down) == 1 else "trial"
+        source = next(iter(self.let_down)) if len(self.let_down) == 1 else "trial"
         message = f"trial{'' if row is None else f' {row.trial}'} failed: {text}"
         self.desk.alarm(Alarm(Severity.MAJOR, source, message, detail, kind="trial failed"))
         await self._hold(report)
@@ -197,7 +222,7 @@ class Runner:
     async def _broken_off(self, finding: Finding) -> TrialRow | None:
         """Make everything safe first of all, then close and charge the trial that the watch ends."""
         tripping = finding.then == "trip"
-        self._let_down = frozenset({self.spec.rig.device_of(finding.subject)} - {""})
+        self.let_down = frozenset({self.spec.rig.device_of(finding.subject)} - {""})
         report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
         if tripping:
             self.desk.latch(str(finding))
@@ -212,7 +237,7 @@ class Runner:
         self._held_by_the_watch = event is Event.FAIL and finding.then == "hold"
         return row
 
-    async def _make_safe(self) -> float:
+    async def make_safe(self) -> float:
         """Bring everything to a confirmed safe state (unless asked to stop); return when it was first tried."""
         report = await self.rig.safe()
         tried_s = await self.journal.call(lambda j: j.time.now_s())
@@ -230,36 +255,93 @@ class Runner:
         self.report = await until_confirmed(self.rig.safe, report, self.desk.alarm, enough, what=what)
         if not report.ok:
             self.desk.keep_phase("RUNNING", standing(self.report))
-            self.desk.tell(PhaseChanged(self.patience.phase, standing(self.report)))
+            self.desk.tell(PhaseChanged(self.waiting.phase, standing(self.report)))
 
-    async def _believe_meters(self, row: TrialRow) -> None:
-        """Allow no further trial on a meter that cannot be believed any more (faults 41, 69)."""
-        alarms = await self.journal.call(meter_alarms, self.spec.rig, row.trial)
-        for alarm in alarms:
-            self.desk.alarm(alarm)
-        if any(alarm.severity is Severity.MAJOR for alarm in alarms):
-            await self._make_safe()
-            raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
+    # What is in the way of the next trial ----------------------------------------------------------------------------
 
-    # Patience ----------------------------------------------------------------------------------------------------
+    async def _until_free(self) -> tuple[Ending, str] | None:
+        """Let no trial begin while something is in the way; return how it all ends, if it does.
 
-    async def _until_ready(self) -> None:
-        """Let no trial begin while the watch objects; raise `Tripped` if it demands the trip."""
-        try:
-            if self._at_once is not None:
-                await asyncio.wait([self._at_once])
-            if self.stop.pause and (cancelled := await self.trials.cancel_queued()) is not None:
-                self.stop.corrected = True
-                await self.desk.tell_of_end(cancelled)
-            await self.patience.until_resumed()
-            await self.patience.until_clear()
-            await self.trials.until_reopened()
-            care = self.trials.care
-            await self.patience.until_playable(lambda: "" if care.over else care.nothing_left(), self.trials.look_again)
-        except Tripped as tripped:
-            await self.rig.trip(tripped.reason)
-            self.desk.latch(tripped.reason)
-            raise
+        Raises:
+            Tripped: the watch demands it.
+        """
+        if self._at_once is not None:
+            await asyncio.wait([self._at_once])
+        while found := obstacles(await self._see()):
+            first = found[0]
+            if first.kind == "trip":
+                await self.rig.trip(first.why)
+                self.desk.latch(first.why)
+                raise Tripped(first.why)
+            if first.ending is not None:
+                return first.ending, first.why
+            await self.waiting.enter(found, self.make_safe)
+            if self.waiting.is_for("watch"):
+                self.watchman.heeded("hold")
+            await self.waiting.moment(first)
+        await self.waiting.enter((), self.make_safe)
+        return None
+
+    async def obstructed(self) -> bool:
+        return bool(obstacles(await self._scene()))
+
+    async def _see(self) -> Scene:
+        """Do what is due between two trials, then return what there is to see."""
+        entered = self.waiting.is_for("unwritable")  # everything is made safe before it is tried again
+        if self._unwritable and not (entered and await self._writable_again()):
+            return self._seen()
+        await self.trials.awaiting.look()
+        changed = await self.trials.care.look_again() or self.stop.pause
+        cancelled = await self.trials.cancel_queued() if changed else None
+        if cancelled is not None:
+            self.stop.corrected = True
+            await self.desk.tell_of_end(cancelled)
+        if self.stop.corrected:
+            await self._catch_up()
+        self._over = self._over or _all_done(self)
+        await self.failures.ask_again(lambda: _wrong(self), self.rig.roll_call)
+        self.trials.awaiting.refuse_blind(self.spec.max_failures)
+        return await self._scene()
+
+    def _seen(self) -> Scene:
+        """Return what can be seen without a journal."""
+        demanded = self.watchman.demanding("hold", "fail", "safe", "trip")
+        standing, now_s = self.watchman.standing, time.monotonic()
+        if any(finding.then in ("hold", "fail") for finding in demanded) or (
+            standing.unjudged and now_s < self._held_s
+        ):
+            self._held_s = now_s + self.spec.rig.watch.clear_for_s / self.trials.clock.speedup
+        return Scene(
+            finish=self.stop.finish,
+            paused=self.stop.pause,
+            findings=demanded,
+            unjudged=bool(standing.unjudged),
+            lingers=now_s < self._held_s,
+            unwritable=self._unwritable,
+        )
+
+    async def _scene(self) -> Scene:
+        trials, care, awaiting, clock = self.trials, self.trials.care, self.trials.awaiting, self.trials.clock
+        opens_s, hours = opening(self.spec.rig, clock)
+        civil = civil_of(clock)
+        awaited = await (awaiting.in_the_way() if self._over is None else awaiting.outstanding())
+        room = await trials.room()
+        return replace(
+            self._seen(),
+            now_s=clock.now_s(),  # what fits already fits since the journal was asked
+            missing=self.failures.missing,
+            unsteady=self.failures.unsteady,
+            rests_until_s=self.failures.rests_until_s(),
+            failures=self.failures.in_a_row,
+            over=self._over,
+            unplayable="" if care.over else care.nothing_left(),
+            reopens_s=care.reopens_s if civil is None or care.reopens_s == inf else civil.rig_s(care.reopens_s),
+            awaited=awaited,
+            due_s=await awaiting.next_s() if awaited else inf,
+            opens_s=opens_s,
+            hours=hours,
+            room=room,
+        )
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""
@@ -270,96 +352,56 @@ class Runner:
             self.trials.care.exhausted.add(cap.actuator)
             self.trials.care.changed = True
         else:
-            await self.trials.room.until({cap.actuator: cap.volume_ml})
+            self.trials.needs_ml = {cap.actuator: cap.volume_ml}
         return row
 
     async def _count_failures(self, row: TrialRow | None, because: str) -> None:
-        """Wait, after a failure, for what is missing, and a while; raise `DeviceError` if it is one too many."""
+        """Hold, after a failure, for what is missing, and a while; raise `DeviceError` if it is one too many."""
+        failures = self.failures
         if row is not None and row.state is not State.FAILED:
-            self._failures = 0
-            self.patience.blame(frozenset())
+            failures.in_a_row = 0
+            failures.blame(frozenset())
             return
         if self._held_by_the_watch:  # the hold is the answer to it; it is nobody's failure
             self._held_by_the_watch, self.trials.apart = False, True
             return
-        self._failures += 1
-        unreliable = self.patience.blame(await self._blamed(row))
-        if await self.patience.until_good(self._wrong):
-            self.trials.apart = True
-            self._failures = 0
-        elif unreliable:
-            self.trials.apart = True
-            await self.patience.until_steady(unreliable, self.rig.roll_call)
-        elif self._failures >= self.spec.max_failures:
-            await self._make_safe()
+        failures.in_a_row += 1
+        unreliable, suspicious = failures.blame(await _blamed(self, row))
+        for device, message in suspicious.items():
+            self.desk.alarm(Alarm(Severity.MAJOR, device, message, kind="fails often"))
+        wrong = await _wrong(self)
+        if not (wrong or unreliable) and failures.in_a_row >= self.spec.max_failures:
+            await self.make_safe()
             last = "" if row is None else f", {row.trial}"
             raise DeviceError(
-                f"{counted(self._failures, 'trial')} in a row failed, the last one{last}: {because}; "
+                f"{counted(failures.in_a_row, 'trial')} in a row failed, the last one{last}: {because}; "
                 f"{standing(self.report)}; mend the rig, then run again"
             )
-        await self.patience.back_off(max(self._failures, 1))
+        if wrong or unreliable:
+            self.trials.apart = True
+            failures.hold_for(wrong, unreliable)
+        failures.in_a_row = 0 if wrong else failures.in_a_row
+        failures.back_off()
 
-    async def _blamed(self, row: TrialRow | None) -> frozenset[str]:
-        """Return the devices that have let down the last trial."""
-        if self._let_down is not None or row is None:
-            return self._let_down or frozenset()
-        found = await self.journal.call(unusable, self.spec.rig, self.spec.problem, row.trial)
-        return frozenset(map(self.spec.rig.device_of, found)) - {""}
-
-    async def _wrong(self) -> Mapping[str, str]:
-        """Say what is wrong with the instruments now: which do not answer, which frozen ones have not moved."""
+    async def _writable_again(self) -> bool:
+        """Try whether the journal can be written; then charge what was in flight (fault 32) and read the history."""
+        why, safe_s = self._unwritable, self.waiting.safe_s
         try:
-            wrong = dict(await self.rig.roll_call())
-            readings = await self.rig.snapshot() if self.trials.frozen else {}
-        except Exception as error:  # noqa: BLE001 - a plug-in's mistake is one more reason to wait
-            return {"instruments": f"{type(error).__name__}: {error}"}
-        if self.trials.frozen:
-            still = {n: v for n, v in self.trials.frozen.items() if not readings[n].valid or readings[n].value == v}
-            wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
-            self.trials.frozen = still
-        return wrong
-
-    # A journal that cannot be written ---------------------------------------------------------------------------
-
-    async def _wait_until_writable(self, error: JournalUnwritable) -> History:
-        """Hold, safe, until the journal can be written; charge what was in flight (fault 32); return the history."""
-        self._journal_alarm(Severity.MAJOR, f"everything goes safe and waits: {error}", "stands")
-        self.patience.phase = "HOLDING"
-        self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written yet
-        ended_s, row = await self._make_safe(), None
-        while self.stop.finish is None:
-            try:
-                await self.journal.call(lambda j: j.beat())
-                closing = (self.spec, self.rig, self.journal, Event.ABANDON, str(error))
-                row = await close_open_trial(*closing, ended_s=ended_s) or row
-                history = await _read(self)
-                if row is not None:
-                    await self.desk.tell_of_end(row)
-            except JournalUnwritable:
-                await asyncio.sleep(RETRY_UNWRITABLE_S)
-                continue
-            self._journal_alarm(Severity.MINOR, "can be written again; the campaign goes on", "over")
-            self.desk.keep_phase("HOLDING", str(error), since_s=ended_s)
-            await self.patience.enter("RUNNING", "the journal can be written again")
-            return history
-        return await _read(self)
-
-    def _journal_alarm(self, severity: Severity, message: str, state: AlarmMark) -> None:
-        self.desk.alarm(Alarm(severity, "journal", message, kind="unwritable", state=state))
+            await self.journal.call(lambda j: j.beat())
+            row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why, ended_s=safe_s)
+            await self._read()
+        except JournalUnwritable:
+            return False
+        self._unwritable = ""
+        if row is not None:
+            await self.desk.tell_of_end(row)
+        self.desk.keep_phase("HOLDING", why, since_s=safe_s)
+        return True
 
 
 def trial_under_way(runner: Runner) -> bool:
     """Tell whether a trial is: from its decision to its end."""
     return runner.under_way is not None and not runner.under_way.done()
-
-
-def _ended(runner: Runner, history: History) -> tuple[Ending, str] | None:
-    if runner.stop.finish is not None:
-        return "stopped", runner.stop.finish
-    for finding in runner.watchman.demanding("safe"):
-        return "interlock", str(finding)
-    spec, trials = runner.spec, runner.trials
-    return over(spec, history, trials.idle, trials.care.over, runner.before + trials.cancelled)
 
 
 def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
@@ -368,46 +410,49 @@ def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
     return "finished", f"the policy's stopping rule fired: {finished}"
 
 
-async def _caught_up(runner: Runner, history: History) -> History:
-    """Return the history as people, outcomes that came later and variables that do not follow have made it.
-
-    What no trial has used is booked.
-    """
-    await runner.trials.awaiting.look()
-    if await runner.journal.call(void_misses, runner.spec.rig):
-        runner.stop.corrected = True
-    if runner.stop.corrected:
-        runner.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
-        history = await _read(runner)
-    if _ended(runner, history) is None:
-        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
-    return history
-
-
-async def _not_yet(runner: Runner) -> bool:
-    """Tell whether something has to be looked at again before a trial may begin."""
-    runner.trials.awaiting.refuse_blind(runner.spec.max_failures)
-    if await had_to_wait(runner.trials.awaiting, runner.patience) or await runner.trials.had_to_wait():
-        return True
-    # found since it was ready: nobody would break off a trial for it, so nothing may be waited for after this
-    return bool(runner.watchman.demanding("hold", "fail", "safe", "trip"))
-
-
-async def _known(history: History, runner: Runner) -> History:
-    """Return the history with a trial in it that had looked, and that nothing was decided for."""
-    return history if runner.spec.rig.timing.look is None else await _read(runner)
-
-
 async def _undecided(runner: Runner, why: str) -> None:
     """Close the trial that has looked, if one has, though nothing could be decided then; it is charged."""
     trial = await runner.journal.call(lambda j: j.read.open_trial())
-    if trial is None or trial.state is not State.LOOKING or runner.patience.make_safe is None:
+    if trial is None or trial.state is not State.LOOKING:
         return
-    await runner.patience.make_safe()
+    await runner.make_safe()
     row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
     if row is not None:
         await runner.desk.tell_of_end(row)
 
 
-async def _read(runner: Runner) -> History:
-    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
+def _all_done(runner: Runner) -> tuple[Ending, str] | None:
+    trials = runner.trials
+    return over(runner.spec, runner.history, trials.idle, trials.care.over, runner.before + trials.cancelled)
+
+
+async def _believe_meters(runner: Runner, row: TrialRow) -> None:
+    """Allow no further trial on a meter that cannot be believed any more (faults 41, 69)."""
+    alarms = await runner.journal.call(meter_alarms, runner.spec.rig, row.trial)
+    for alarm in alarms:
+        runner.desk.alarm(alarm)
+    if any(alarm.severity is Severity.MAJOR for alarm in alarms):
+        await runner.make_safe()
+        raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
+
+
+async def _blamed(runner: Runner, row: TrialRow | None) -> frozenset[str]:
+    """Return the devices that have let down the last trial."""
+    if runner.let_down is not None or row is None:
+        return runner.let_down or frozenset()
+    found = await runner.journal.call(unusable, runner.spec.rig, runner.spec.problem, row.trial)
+    return frozenset(map(runner.spec.rig.device_of, found)) - {""}
+
+
+async def _wrong(runner: Runner) -> Mapping[str, str]:
+    """Say what is wrong with the instruments now: which do not answer, which frozen ones have not moved."""
+    try:
+        wrong = dict(await runner.rig.roll_call())
+        readings = await runner.rig.snapshot() if runner.trials.frozen else {}
+    except Exception as error:  # noqa: BLE001 - a plug-in's mistake is one more reason to wait
+        return {"instruments": f"{type(error).__name__}: {error}"}
+    if runner.trials.frozen:
+        still = {n: v for n, v in runner.trials.frozen.items() if not readings[n].valid or readings[n].value == v}
+        wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
+        runner.trials.frozen = still
+    return wrong

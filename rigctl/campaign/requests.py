@@ -25,7 +25,7 @@ from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.patience import StopRequest
+from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words

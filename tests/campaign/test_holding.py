@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rigctl.campaign import carry, closing, control, patience, watch, watchman
+from rigctl.campaign import carry, closing, control, obstacles, watch, watchman
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
@@ -23,7 +23,7 @@ ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Roll calls follow each other at once."""
-    monkeypatch.setattr(patience, "FIRST_CALL_S", 0.001)
+    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
 
 
 def watching(*interlocks, **changes):

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rigctl.campaign import patience
+from rigctl.campaign import obstacles
 from rigctl.campaign.closing import DIED
 from rigctl.campaign.corrections import give
 from rigctl.campaign.events import PhaseChanged
@@ -34,7 +34,7 @@ from tests.campaign.test_verify import doctored
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Roll calls follow each other at once."""
-    monkeypatch.setattr(patience, "FIRST_CALL_S", 0.001)
+    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
 
 
 def watched(then="hold", **changes):

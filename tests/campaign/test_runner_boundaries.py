@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rigctl.campaign import awaiting, patience
+from rigctl.campaign import awaiting, obstacles
 from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_micros
@@ -21,7 +21,7 @@ from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Roll calls follow each other at once."""
-    monkeypatch.setattr(patience, "FIRST_CALL_S", 0.001)
+    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
 
 
 class HeldWhileDeciding(ThreadDecider):
@@ -213,4 +213,4 @@ async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
     await stage.run(spec, fail={"safe": resume, "measure": pause_again})
     await asking
     assert asked == ["pause", "resume", "again", "safe"]
-    assert phases(stage) == ["WAITING", "RUNNING", "PAUSED", "RUNNING"]
+    assert phases(stage) == ["WAITING", "RUNNING", "PAUSED"]

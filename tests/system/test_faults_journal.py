@@ -80,7 +80,7 @@ def test_fault_32_without_a_journal_nothing_is_actuated(sim, stack, tmp_path, di
     next_trial(run, "RECORDED")
     disk.fill()
     sim.fault_begins()
-    unwritable, full = ("journal", "goes safe and waits"), ("disk full", "")  # whoever finds it first
+    unwritable, full = ("journal", "is safe and waits"), ("disk full", "")  # whoever finds it first
     run.until(lambda: run.alarms(*unwritable, severity="MAJOR") or run.alarms(*full, severity="MAJOR"), "the alarm")
     waits = sim.wait_until_safe()
     (last,) = run.rows("SELECT max(trial) AS trial FROM trials WHERE state IN ('RECORDED', 'ABANDONED')")

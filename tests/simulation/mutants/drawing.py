@@ -32,7 +32,7 @@ MODULES: Final = (
     "rigctl/campaign/ledger.py",
     "rigctl/campaign/carry.py",
     "rigctl/campaign/watch.py",
-    "rigctl/campaign/room.py",
+    "rigctl/campaign/obstacles.py",
     "rigctl/campaign/instruments.py",
     "rigctl/campaign/safe_file.py",
     "rigctl/campaign/plausibility.py",

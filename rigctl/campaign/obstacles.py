@@ -1,0 +1,233 @@
+"""What is in the way of the next trial: one table, the most pressing row first. Pure; the loop sees, enters and waits.
+
+Whatever is waited for, everything is safe meanwhile, the journal and whoever watches are told, a person may end it, and
+a trip is never waited out. A new obstacle is a field of `Scene`, a row of `ROWS`, and who sees it: `loop.Runner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from types import MappingProxyType
+from typing import Final, Literal
+
+from rigctl.campaign.events import Ending
+from rigctl.campaign.journal.rows import CampaignPhase
+from rigctl.campaign.watch import Finding
+from rigctl.rig.spec import Action
+
+Kind = Literal["trip", "end", "hold", "pause", "wait"]
+"""The rig trips; the campaign ends; it holds until something is mended; a person has paused it; it waits for a time."""
+PHASES: Final[Mapping[Kind, CampaignPhase]] = MappingProxyType(
+    {"hold": "HOLDING", "pause": "PAUSED", "wait": "WAITING"}
+)
+"""What the campaign is in meanwhile."""
+ROUNDING_S: Final = 1e-3
+"""Between campaign time, civil time and rig time."""
+ASK_S = 0.5
+"""Wall seconds between two looks at instruments that are missing or unreliable."""
+RETRY_UNWRITABLE_S = 10.0
+"""Wall seconds between looks whether the journal can be written again."""
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Holds what somebody has asked for; mutable, shared by the loop and who asks."""
+
+    finish: str | None = None
+    """End after the trial under way; why."""
+    abandon: str | None = None
+    """End now, in mid-trial; why."""
+    pause: str = ""
+    """Begin no trial until this is empty again: who asked for it, and why."""
+    corrected: bool = False
+    """Whether a past trial is another than it was when the loop last read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Something that lets no trial begin, or ends the campaign."""
+
+    key: tuple[str, str]
+    """Kind and source, as of an alarm."""
+    kind: Kind
+    why: str
+    clear: str = "the wait is over"
+    """What is said once it is gone."""
+    until_s: float | None = None
+    """Rig time at which it is over by itself."""
+    due_s: float | None = None
+    """Rig time at which something may come of it; it may stand after that, too."""
+    every_s: float | None = None
+    """Wall seconds between two looks whether it is over; None: as often as the watch looks."""
+    alarms: bool = False
+    """Whether an alarm stands as long as it does."""
+    kept: bool = True
+    """Whether the journal can take it."""
+    silent: bool = False
+    """Whether it is not worth a word: it will be over in a moment."""
+    ending: Ending | None = None
+    """How the campaign ends because of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Holds everything that a row may look at, as it is between two trials. Times are rig time."""
+
+    now_s: float = 0.0
+    finish: str | None = None
+    """Why a person has asked for the end."""
+    paused: str = ""
+    """Who has paused the campaign, and why."""
+    findings: tuple[Finding, ...] = ()
+    """What the watch has found that demands more than an alarm, and that stands or was not heeded yet."""
+    unjudged: bool = False
+    """Whether an interlock cannot be judged for want of a first reading: what it forbids may be so."""
+    lingers: bool = False
+    """Whether what the watch held for has not been gone for long enough."""
+    unwritable: str = ""
+    """Why the journal cannot be written; nothing else but the watch and a person is asked then."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with instruments that a failed trial has shown to be missing or frozen."""
+    unsteady: str = ""
+    """The device that keeps failing, and must answer steadily first."""
+    rests_until_s: float = -inf
+    """No trial before that, after a failure."""
+    failures: int = 0
+    """In a row."""
+    unplayable: str = ""
+    """Why no control set can be played now."""
+    reopens_s: float = inf
+    """When one can be that only its hours keep from it."""
+    opens_s: float = -inf
+    """From when on trials may run."""
+    hours: str = ""
+    """When that is, for people."""
+    awaited: str = ""
+    """Whose outcomes must be known before the next trial; or, once all trials are over, before the end."""
+    due_s: float = inf
+    """When something of them is due."""
+    room: tuple[tuple[float, str], ...] = ()
+    """By cap that the next trial needs room under: from when on there is some, and what does not fit now."""
+    over: tuple[Ending, str] | None = None
+    """How all trials have ended, and why."""
+
+    def demanding(self, *actions: Action) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.then in actions)
+
+    def later(self, time_s: float) -> bool:
+        """Tell whether this time is still to come."""
+        return time_s > self.now_s + ROUNDING_S
+
+
+def obstacles(scene: Scene) -> list[Obstacle]:
+    """Return what is in the way, the most pressing first."""
+    return [obstacle for row in ROWS for obstacle in row(scene)]
+
+
+# The rows -------------------------------------------------------------------------------------------------------------
+
+
+def _trip(scene: Scene) -> Iterator[Obstacle]:
+    for finding in scene.demanding("trip"):
+        yield Obstacle((finding.rule, finding.subject), "trip", str(finding))
+
+
+def _end(scene: Scene) -> Iterator[Obstacle]:
+    if scene.finish is not None:
+        yield Obstacle(("asked to end", ""), "end", scene.finish, ending="stopped")
+    for finding in scene.demanding("safe"):
+        yield Obstacle((finding.rule, finding.subject), "end", str(finding), ending="interlock")
+
+
+def _unwritable(scene: Scene) -> Iterator[Obstacle]:
+    if scene.unwritable:
+        clear, every_s = "the journal can be written again", RETRY_UNWRITABLE_S
+        key = ("unwritable", "journal")
+        yield Obstacle(key, "hold", scene.unwritable, clear, every_s=every_s, alarms=True, kept=False)
+
+
+def _missing(scene: Scene) -> Iterator[Obstacle]:
+    for name, why in scene.missing.items():
+        clear = "what the campaign held for is mended"
+        yield Obstacle(("missing", name), "hold", f"{name}: {why}", clear, every_s=ASK_S, alarms=True)
+
+
+def _unsteady(scene: Scene) -> Iterator[Obstacle]:
+    if scene.unsteady:
+        why = f"{scene.unsteady} keeps failing trials; it must answer steadily first"
+        clear = f"{scene.unsteady} answers steadily"
+        yield Obstacle(("unreliable", scene.unsteady), "hold", why, clear, every_s=ASK_S, alarms=True)
+
+
+def _paused(scene: Scene) -> Iterator[Obstacle]:
+    if scene.paused:
+        yield Obstacle(("paused", ""), "pause", scene.paused, "a person has resumed it")
+
+
+def _watched(scene: Scene) -> Iterator[Obstacle]:
+    """Wait also while an interlock cannot be judged: what it forbids may be so."""
+    holding = "; ".join(map(str, scene.demanding("hold", "fail")))
+    if holding or scene.lingers:
+        why = holding or "what the watch has found must stay away for a while"
+        yield Obstacle(("watch", ""), "hold", why, "what it held for is over")
+    elif scene.unjudged:
+        yield Obstacle(("unjudged", ""), "hold", "an interlock has no first reading yet", silent=True)
+
+
+def _over(scene: Scene) -> Iterator[Obstacle]:
+    if scene.over is None:
+        return
+    ending, why = scene.over
+    if not scene.awaited:
+        yield Obstacle((ending, ""), "end", why, ending=ending)
+
+
+def _unplayable(scene: Scene) -> Iterator[Obstacle]:
+    if not scene.unplayable:
+        return
+    if scene.reopens_s < inf:
+        yield Obstacle(("hours", ""), "wait", scene.unplayable, until_s=scene.reopens_s)
+    else:
+        clear = "something can be played again"
+        yield Obstacle(("nothing playable", "campaign"), "hold", scene.unplayable, clear, alarms=True)
+
+
+def _awaited(scene: Scene) -> Iterator[Obstacle]:
+    if scene.awaited:
+        yield Obstacle(("outcomes", ""), "wait", scene.awaited, due_s=scene.due_s)
+
+
+def _hours(scene: Scene) -> Iterator[Obstacle]:
+    if scene.later(scene.opens_s):
+        yield Obstacle(("hours", ""), "wait", scene.hours, until_s=scene.opens_s)
+
+
+def _room(scene: Scene) -> Iterator[Obstacle]:
+    for free_s, why in scene.room:
+        if scene.later(free_s):
+            yield Obstacle(("room", why), "wait", why, until_s=free_s)
+
+
+def _resting(scene: Scene) -> Iterator[Obstacle]:
+    if scene.later(scene.rests_until_s):
+        yield Obstacle(("rest", ""), "wait", f"{scene.failures} failed in a row", until_s=scene.rests_until_s)
+
+
+ROWS: Final[tuple[Callable[[Scene], Iterator[Obstacle]], ...]] = (
+    _trip,
+    _end,
+    _unwritable,
+    _missing,
+    _unsteady,
+    _paused,
+    _watched,
+    _over,
+    _unplayable,
+    _awaited,
+    _hours,
+    _room,
+    _resting,
+)
+"""By rank."""
