@@ -29,7 +29,7 @@ def build_late(context: Context) -> LateSpec | None:
         findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
     if not by_hand and first.after is None:
         for key in (key for key in _OF_LATE if key in first.model_fields_set):
-            findings.add(("outcome", key), "is only for an outcome that comes later: give by: hand, or `after`")
+            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
         return None
     after_s = first.after or 0.0
     within_s = first.within or (WITHIN_S if by_hand else PATIENCE * after_s)
@@ -55,8 +55,8 @@ def _further(context: Context) -> None:
         path: KeyPath = ("further_outcomes", i)
         for key in LateSection.model_fields.keys() - {"by"}:
             if key in section.model_fields_set:
-                what = "is said of `outcome`: all outcomes of a trial are awaited together"
+                what = "is said of `outcome`, for all outcomes of a trial are awaited together; move it there"
                 context.findings.add((*path, key), what)
         if section.by == "hand" and first.by != "hand":
-            what = "got hand, which it can only be if `outcome` is by hand, too: the trial waits for all of them"
+            what = "got hand, must be sensor unless `outcome` is by hand, too: the trial waits for all of them"
             context.findings.add((*path, "by"), what)

@@ -313,7 +313,7 @@ def _more_than_nothing(
     if text is None:
         return None
     if kind not in units:
-        context.findings.add(path, f"is only for energy and volume, not for {kind}")
+        context.findings.add(path, f"is only for energy and volume, not for {kind}; remove it")
         return None
     positive = dataclasses.replace(units[kind], positive=True)
     return context.findings.attempt(path, None, positive.of, text, context.units)

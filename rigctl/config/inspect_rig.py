@@ -169,9 +169,9 @@ def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, valu
         told = f"holds {held:g} where {value:g} is sent"
         if not limits.low - slack <= held <= limits.high + slack:
             remedy = "end the range at a step of its register or command, or give it finer ones"
-            found[f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]: {remedy}"] = None
+            found[f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]; {remedy}"] = None
         elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
-            found[f"{told}, so its safe state would never be confirmed: give one that it can hold"] = None
+            found[f"{told}, so its safe state would never be confirmed; give one that it can hold"] = None
     return tuple(found)
 
 
@@ -188,7 +188,7 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     if moves <= most + slack:
         return ""
     step = rounded(after) - rounded(before)
-    return f"got {most:g}, but its device moves by {moves:g}: give a multiple of its {step:g}, or make that finer"
+    return f"got {most:g}, but its device moves by {moves:g}; give a multiple of its {step:g}, or make that finer"
 
 
 def _coarse(context: Context, spec: RigSpec, variable: Variable, registry: Registry) -> None:

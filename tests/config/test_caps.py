@@ -8,7 +8,8 @@ from rigctl.config.forecast import forecast
 from rigctl.console.checking import held_back
 from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import CapSpec
-from tests.config.conftest import SMALL, loaded, problems
+from tests.config.conftest import loaded
+from tests.config.texts import SMALL
 
 LIMITS = "limits: {doser: {per_dose: 20 mL, per_day: 200 mL}}"
 
@@ -43,38 +44,6 @@ def test_check_says_how_many_trials_the_caps_allow():
     assert tank == f"{most}: that allows about 102 trials a day and about 12 trials in all."
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "what"),
-    [
-        (capped(tank="pumps: [doser]"), "safety.tanks.reservoir", "has no cap, must have one of per_trial"),
-        (capped(tank="pumps: [], per_day: 1 L"), "safety.tanks.reservoir.pumps", "at least 1 item"),
-        (capped(tank="pumps: [camera], per_day: 1 L"), "safety.tanks.reservoir.pumps[0]", "must be a pump"),
-        (capped(tank="pumps: [doser, doser], per_day: 1 L"), "safety.tanks.reservoir.pumps[1]", "a second time"),
-        (capped(", per_hour: 300 mL, per_campaign: 5 L"), "safety.limits.doser.per_day", None),
-        (
-            capped(tank="pumps: [doser], per_hour: 2 L, per_day: 1 L"),
-            "safety.tanks.reservoir.per_hour",
-            "at most per_day",
-        ),
-        (capped(", per_hour: 3 kg"), "safety.limits.doser.per_hour", "a volume"),
-    ],
-)
-def test_caps_that_cannot_be_meant_are_refused(text, where, what):
-    """Each mistake is told where it stands; a wider span with a smaller cap, too."""
-    if what is None:
-        where, what = "safety.limits.doser.per_hour", "at most per_day"
-    (said,) = [said for place, said in problems(text).items() if place.endswith(f" {where}")]
-    assert what in said
-
-
-def test_a_cap_in_megalitres_is_refused():
-    """Whoever writes ML means mL: caps of 80,000,000 L would hold nothing back."""
-    text = SMALL.replace(LIMITS, "limits: {doser: {per_dose: 20 ML, per_day: 200 Ml}}")
-    said = str(problems(text))
-    assert "20 ML" in said
-    assert 'write "20 mL"' in said
-
-
 def test_a_setpoint_that_may_not_jump_takes_its_time():
     """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
     text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
@@ -84,18 +53,3 @@ def test_a_setpoint_that_may_not_jump_takes_its_time():
     assert told.likely_s - before.likely_s == pytest.approx(7.7 / 3 / 0.1 * 60)
     *_, said = held_back(told, config)
     assert said == "ca_valve moves in steps: at most 20 steps, 1 h 17 min from end to end."
-
-
-@pytest.mark.parametrize(
-    ("limit", "where", "what"),
-    [
-        ("ca_valve: {max_step: 0 mM}", "ca_valve.max_step", "must be > 0"),
-        ("ca_valve: {max_step: 1 pH}", "ca_valve.max_step", "in mM"),
-        ("ca_valve: {max_rate: fast}", "ca_valve.max_rate", "a change of mM per time"),
-    ],
-)
-def test_slews_that_cannot_be_meant_are_refused(limit, where, what):
-    """In the unit of the variable, and more than nothing."""
-    found = problems(SMALL.replace("limits: {", f"limits: {{{limit}, "))
-    (said,) = [said for place, said in found.items() if place.endswith(f" safety.limits.{where}")]
-    assert what in said

@@ -13,7 +13,8 @@ from rigctl.console.export import _trial_columns
 from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.policies.ca_mobo import CaMobo
 from rigctl.rig.spec import OutcomeWiring
-from tests.config.conftest import BY_HAND, SMALL, loaded, problems
+from tests.config.conftest import loaded, problems
+from tests.config.texts import BY_HAND, SMALL
 
 WATER = "further_outcomes: [{name: water, unit: L, sensor: ca_probe, direction: minimise, floor: 2000 mL}]\n"
 
@@ -42,27 +43,6 @@ def test_without_any_there_is_one_outcome():
     assert loaded(BY_HAND).rig.outcome_names == ("growth",)
 
 
-@pytest.mark.parametrize(
-    ("section", "where", "what"),
-    [
-        ("{name: water, unit: L, sensor: ca_probe}", "[0].sensor", "must speak L"),
-        ("{name: water, unit: mM}", "[0].sensor", "is missing"),
-        ("{name: growth, unit: mM, sensor: ca_probe}", "[0].name", "another outcome; must differ"),
-        ("{name: ph, unit: mM, sensor: ca_probe}", "[0].name", "a variable; must differ"),
-        ("{name: water, unit: mM, sensor: ca_probe, floor: 2 kg}", "[0].floor", "2 kg"),
-        ("{name: water, unit: mM, sensor: ca_probe, floor: 9, plausible: [0, 5]}", "[0].floor", "must be below"),
-        ("{name: water, unit: mM, sensor: ca_probe, sense: up}", "[0].sense", "unknown key"),
-    ],
-)
-def test_what_does_not_hold_is_told_with_its_place(section, where, what):
-    """Each mistake stands under its own entry of the list."""
-    found = problems(SMALL + f"further_outcomes: [{section}]\n")
-    place, told = next(iter(found.items()))
-    assert len(found) == 1
-    assert place.endswith(f"further_outcomes{where}")
-    assert what in told
-
-
 @pytest.mark.usefixtures("weighing")
 def test_a_policy_of_several_outcomes_needs_them():
     """It is a mistake of the configuration, told with its line, before anything runs."""
@@ -83,14 +63,6 @@ def test_an_order_is_written_as_a_list():
     assert config.policy.width.beta == 4.0
     (told,) = problems(two + "policy: {name: ca-mobo, order: ph}\n").values()
     assert told == 'got "ph", must be a list'
-
-
-def test_names_of_export_columns_are_refused():
-    """A variable `cost` would be written over by the trial's cost; so would an outcome."""
-    named = BY_HAND.replace("  ca: {", "  cost: {").replace("name: growth", "name: control_set")
-    found = "\n".join(f"{where}: {what}" for where, what in problems(named).items())
-    assert "variables.cost: is a column of every history and export; rename it" in found
-    assert 'outcome.name: got "control_set", which is a column of every history and export' in found
 
 
 def test_they_are_those_of_the_export():

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.errors import ConfigError
-from tests.config.conftest import SMALL, loaded_to_run
+from tests.config.conftest import loaded_to_run
+from tests.config.texts import SMALL
 
 WORDS = [
     "off",

@@ -6,9 +6,9 @@ import pytest
 
 from rigctl.config.units import Units
 from rigctl.console.checking import lines, plan
-from rigctl.errors import ConfigError
 from rigctl.rig.spec import LateSpec
-from tests.config.conftest import BY_HAND, SMALL, loaded, loaded_to_run
+from tests.config.conftest import loaded, loaded_to_run
+from tests.config.texts import BY_HAND, SMALL
 
 OUTCOME = "sensor: camera, floor: 0}"
 PLAIN = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: probe, actuator")
@@ -37,36 +37,6 @@ def test_what_is_said_of_a_late_outcome():
     )
     assert loaded_to_run(late("by: hand", further)).rig.late.names == ("growth", "taste")
     assert loaded(BY_HAND.replace("floor: 0", "by: hand, floor: 0")).rig.late is None
-
-
-@pytest.mark.parametrize(
-    ("said", "rest", "told"),
-    [
-        ("by: hand, sensor: camera", "", 'got "camera", but a person says it (by: hand); take one of them out'),
-        ("by: hand, after: 2 h", "", "is for an outcome that a sensor reads; by: hand takes `within` alone"),
-        ("sensor: camera, within: 2 h", "", "is only for an outcome that comes later: give by: hand, or `after`"),
-        ("sensor: camera, after: 2 h, within: 1 h", "", 'got "1 h", must be more than `after`, 2 h'),
-        ("by: hand, within: 0 s", "", "must be more than nothing"),
-        ("by: hnad", "", "must be sensor or hand"),
-        ("by: hand", "\nfurther_outcomes: [{name: m, unit: g, by: hand, within: 1 h}]", "is said of `outcome`"),
-        ("sensor: camera", "\nfurther_outcomes: [{name: m, unit: g, by: hand}]", "if `outcome` is by hand, too"),
-        ("by: hand", "\nfurther_outcomes: [{name: m, unit: g}]", "must name the device that measures m"),
-    ],
-)
-def test_what_does_not_hold_is_told_in_plain_words(said, rest, told):
-    """With its place in the file, as everything else."""
-    with pytest.raises(ConfigError) as caught:
-        loaded_to_run(late(said, rest))
-    assert told in str(caught.value)
-
-
-def test_an_interlock_cannot_look_at_what_a_person_says():
-    """Nobody could judge it."""
-    interlock = late("by: hand").replace(
-        "safety:\n", "safety:\n  interlocks: [{name: bad, when: growth < 0 cm2/day, then: hold}]\n"
-    )
-    with pytest.raises(ConfigError, match='got "growth", which a person says'):
-        loaded_to_run(interlock)
 
 
 def test_check_says_what_follows():

@@ -12,7 +12,8 @@ from rigctl.config.document import LONGEST_TEXT, MAX_DEPTH, MOST_VALUES
 from rigctl.config.file import MOST_BYTES
 from rigctl.config.load import load
 from rigctl.errors import ConfigError
-from tests.config.conftest import SMALL, loaded
+from tests.config.conftest import loaded
+from tests.config.texts import SMALL
 
 PRICE = "price: 4.2 EUR/L"
 HUGE = {

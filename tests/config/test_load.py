@@ -15,7 +15,8 @@ from rigctl.core.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import ActuatorLimits, DosingSpec, FollowSpec, MeasureSpec, VariableWiring
-from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded
+from tests.config.conftest import EXAMPLES, loaded
+from tests.config.texts import BY_HAND, SMALL
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)

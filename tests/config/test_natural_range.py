@@ -6,7 +6,8 @@ import pytest
 
 from rigctl.core.marginals.stretched import Stretched
 from rigctl.core.natural import Learned
-from tests.config.conftest import SMALL, loaded
+from tests.config.conftest import loaded
+from tests.config.texts import SMALL
 
 TAP = SMALL.replace(
     "range: [5.2, 6.8], sensor: probe, actuator: doser, natural: {truncated_normal: {mean: 6.1, sd: 0.3}}",

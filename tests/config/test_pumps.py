@@ -5,33 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from rigctl.core.marginals.families import Empirical
-from rigctl.errors import ConfigError, dotted
-from tests.config.conftest import ROOT, SMALL, loaded, loaded_to_run
-
-PUMP = '  doser: {driver: ezo-pmp, bus: "serial:///dev/ttyUSB2"}\n'
-MORE = PUMP + "".join(f'  {n}: {{driver: ezo-pmp, bus: "serial:///dev/{n}"}}\n' for n in ("base", "feed_a", "feed_b"))
-DOSING = "dosing:\n  doser: {sensor: probe, effect: -0.04 pH/mL, tolerance: 0.04 pH, mix: 45 s, max_doses: 6}\n"
-CAPS = "limits: {doser: {per_dose: 20 mL, per_day: 200 mL}"
-CAP = "{per_dose: 20 mL, per_day: 200 mL}"
-
-PROBED = SMALL.replace(PUMP, MORE).replace("sensor: probe, actuator", "plausible: [3, 10], sensor: probe, actuator")
-BOTH_WAYS = (
-    PROBED.replace("actuator: doser", "actuator: [doser, base]")
-    .replace(
-        DOSING, DOSING + "  base: {sensor: probe, effect: 0.05 pH/mL, tolerance: 0.04 pH, mix: 1 min, max_doses: 4}\n"
-    )
-    .replace(CAPS, f"{CAPS}, base: {CAP}")
-)
-RATIO = PROBED.replace("max_doses: 6}", "max_doses: 6, with: {feed_b: 1.5}}").replace(CAPS, f"{CAPS}, feed_b: {CAP}")
-VOLUME = PROBED.replace(
-    "control_sets: [[ph]",
-    "  feed: {unit: mL, range: [0, 10], step: 2.5, doses: {pump: feed_a, mix: 1 min, with: {feed_b: 2}}}\n"
-    "control_sets: [[feed], [ph]",
-).replace(CAPS, f"{CAPS}, feed_a: {CAP}, feed_b: {CAP}")
+from tests.config.conftest import ROOT, loaded, loaded_to_run
+from tests.config.texts import BOTH_WAYS, PROBED, RATIO, VOLUME
 
 
 def test_two_pumps_of_one_variable():
@@ -76,51 +54,6 @@ def test_a_volume_otherwise_is_its_natural_value():
         config = loaded(text)
         assert config.problem.space.variables[-1].marginal == Empirical((at,))
         assert config.rig.volumes["feed_a"].otherwise_ml == 10 * at
-
-
-MISTAKES = {
-    "one way twice": (BOTH_WAYS, "effect: 0.05", "effect: -0.05", "variables.ph.actuator", "which both lower ph"),
-    "one pump twice": (BOTH_WAYS, "[doser, base]", "[doser, doser]", "variables.ph.actuator", "must be two pumps"),
-    "no entry of its own": (PROBED, "actuator: doser", "actuator: [doser, base]", "variables.ph.actuator",
-                            "describe each under dosing"),
-    "three pumps": (BOTH_WAYS, "[doser, base]", "[doser, base, feed_a]", "variables.ph.actuator", "two pumps that"),
-    "second without caps": (BOTH_WAYS, f", base: {CAP}", "", "safety.limits.base.per_dose", "must cap what base"),
-    "partner unknown": (RATIO, "{feed_b: 1.5}", "{feed_c: 1.5}", "dosing.doser.with.feed_c", 'mean "feed_'),
-    "partner is no pump": (RATIO, "{feed_b: 1.5}", "{mains: 1}", "dosing.doser.with.mains", "which is no pump"),
-    "partner without caps": (RATIO, f", feed_b: {CAP}", "", "safety.limits.feed_b.per_day", "must cap what feed_b"),
-    "partner by itself": (BOTH_WAYS, "max_doses: 6}", "max_doses: 6, with: {base: 1}}", "dosing.doser.with.base",
-                          "which doses for ph"),
-    "ratio": (RATIO, "{feed_b: 1.5}", "{feed_b: 0}", "dosing.doser.with.feed_b", "mL of feed_b per mL of doser"),
-    "above a cap": (VOLUME, "range: [0, 10]", "range: [0, 25]", "variables.feed.range", "must be at most 10 mL"),
-    "partner above a cap": (VOLUME, "range: [0, 10]", "range: [0, 15]", "variables.feed.range",
-                            "must be at most 10 mL: feed_b gives 2 mL per mL of feed_a"),
-    "otherwise above a cap": (VOLUME, "mix: 1 min,", "otherwise: 30 mL,",
-                              "variables.feed.doses.otherwise", "must be at most 10 mL"),
-    "too little": (VOLUME, "range: [0, 10], step: 2.5", "range: [0.2, 10]", "variables.feed.range",
-                   "begin at 0.5 mL, or at 0"),
-    "all from nothing": (VOLUME, "range: [0, 10], step: 2.5", "range: [0, 10]", "variables.feed.range", "with a step"),
-    "volume in grams": (VOLUME, "unit: mL", "unit: g", "variables.feed.unit", "must be mL"),
-    "volume with a sensor": (VOLUME, "step: 2.5", "step: 2.5, sensor: probe", "variables.feed.sensor", "left out"),
-    "volume with a nature": (VOLUME, "step: 2.5", "step: 2.5, natural: uniform", "variables.feed.natural",
-                             "see doses.otherwise"),
-    "volume and dosing": (VOLUME, "dosing:\n", "dosing:\n  feed_a: {sensor: probe, effect: 1 pH/mL, tolerance: 1 pH, "
-                          "mix: 1 s, max_doses: 1}\n", "dosing.feed_a", "which no sensor judges"),
-    "pump unknown": (VOLUME, "pump: feed_a", "pump: feed_x", "variables.feed.doses.pump", "must be a device"),
-    "volume without nature": (VOLUME, ", doses: {pump: feed_a, mix: 1 min, with: {feed_b: 2}}", "",
-                              "variables.feed.natural", "is missing, must be given"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", MISTAKES)
-def test_mistakes_are_told_where_they_stand(case):
-    """Each with what it must be."""
-    text, old, new, path, said = MISTAKES[case]
-    assert old in text
-    with pytest.raises(ConfigError) as caught:
-        loaded_to_run(text.replace(old, new))
-    told = {dotted(p.path): p.what for p in caught.value.mistakes}
-    assert path in told, told
-    assert said in told[path], told
 
 
 def test_the_examples_of_the_page_hold():

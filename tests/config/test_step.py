@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.config.conftest import BY_HAND, SMALL, loaded
+from tests.config.conftest import loaded
+from tests.config.texts import BY_HAND, SMALL
 
 
 def test_a_step_is_read_in_the_variables_unit():

@@ -66,26 +66,6 @@ def test_a_secret_in_the_open_is_refused_and_not_repeated(text):
         assert "write it into a file, `chmod 600` it, and name it here: {file: PATH}" in said
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("notify: {}", "notify: tells nobody, must have urls, alive or both"),
-        ("notify: {urls: {env: URLS}, daily: noon}", 'notify.daily: got "noon", must be a time of day such as "08:00"'),
-        ("notify: {urls: {env: URLS}, zone: Mars/X}", 'notify.zone: got "Mars/X", must be a zone such as'),
-        ("notify: {alive: {url: {env: PING}, every: 3 s}}", 'notify.alive.every: got "3 s", must be at least 1 min'),
-        ("notify: {alive: {url: {env: PING}}, daily: 8:00}", "notify.daily: is told to nobody"),
-        ("notify: {urls: {env: URLS}, at_least: BAD}", "must be one of MINOR, MAJOR, INVALID"),
-        ("metrics: {}", "metrics: are given to nobody, must have textfile, port or both"),
-        ("metrics: {textfile: rig.prom}", 'got "rig.prom", must be an absolute path that ends in .prom'),
-        ("metrics: {textfile: /a/../b.prom}", "must be an absolute path that ends in .prom"),
-        ("metrics: {port: 0}", "metrics.port: got 0, must be >= 1"),
-    ],
-)
-def test_what_does_not_hold_is_said(text, said):
-    """Key, what it got, what it must be."""
-    assert said in refused(text)
-
-
 def test_a_secret_that_is_missing_is_a_warning_where_a_rig_is_to_be_run(tmp_path):
     """No reason not to run it; nobody looks for it otherwise."""
     text, path = "notify: {urls: {file: n.txt}}", tmp_path / "bench.yaml"

@@ -9,7 +9,8 @@ import pytest
 from rigctl.config.load import load
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, MeterSpec, SensorRules, WatchedSensor
-from tests.config.conftest import BY_HAND, SMALL, loaded, problems
+from tests.config.conftest import loaded, problems
+from tests.config.texts import BY_HAND, SMALL
 
 LEVEL = "  level: {driver: modbus, bus: plc, unit: L, read: {at: 20, type: float32}}\n"
 WITH_LEVEL = SMALL.replace("dosing:\n", f"{LEVEL}dosing:\n")
@@ -22,40 +23,6 @@ def interlocked(*entries: str, base: str = WITH_LEVEL, more: str = "") -> str:
 
 def one(entry: str) -> str:
     return interlocked(f"name: a, {entry}")
-
-
-REFUSED = {
-    "condition": (one('when: "ph < 5 mM", then: warn'), "[0].when", "must be in pH, like ph"),
-    "name": (one('when: "phh < 5", then: warn'), "[0].when", 'did you mean "ph"?'),
-    "no sensor": (one('when: "ca_valve < 5", then: warn'), "[0].when", "which is no sensor"),
-    "its unit": (one('when: "level < 5 mM", then: warn'), "[0].when", "must be in L, like level"),
-    "driver's unit": (one('when: "mains > 3 kWh", then: warn'), "[0].when", "must be in W, like mains"),
-    "action": (one('when: "ph < 5", then: stop'), "[0].then", "one of warn, fail, hold, safe, trip"),
-    "key": (one('when: "ph < 5", than: hold'), "[0].than", 'did you mean "then"?'),
-    "for": (one('when: "ph < 5", for: 3 L, then: hold'), "[0].for", "must be a duration"),
-    "never": (one('when: "ph < 5 and ph > 6", then: warn'), "[0].when", "can never hold"),
-    "until": (one('when: "ph < 5", until: "level > 8 L", then: hold'), "[0].until", "speaks of level"),
-    "until never": (one('when: "ph < 5", until: "ph > 8 and ph < 7", then: hold'), "[0].until", "never"),
-    "twice": (
-        interlocked('name: a, when: "ph < 5", then: warn', 'name: a, when: "ph < 4", then: safe'), "[1].name", "second"
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "where", "what"), REFUSED.values(), ids=REFUSED)
-def test_an_interlock_that_cannot_be_kept_is_refused(text, where, what):
-    """With its place, what was got and what is allowed."""
-    found = problems(text)
-    (place,) = [p for p in found if p.endswith(f"safety.interlocks{where}")]
-    assert what in found[place]
-    assert len(found) <= 2
-
-
-def test_only_what_can_be_read_is_offered_in_place_of_an_unknown_name():
-    """Actuators would be refused in their turn."""
-    (told,) = problems(one('when: "humidity < 5", then: warn')).values()
-    assert "level" in told
-    assert "ca_valve" not in told
 
 
 def test_two_bad_interlocks_are_told_at_once():
@@ -89,16 +56,6 @@ def test_the_unit_of_a_sensor_is_its_drivers_own_word():
     assert watch.interlocks[0].when == Compare("mains", ">", 3000.0, "W")
 
 
-def test_an_until_that_flutters_is_told_of():
-    """A warning with its place, not a refusal."""
-    config = loaded(interlocked('name: a, when: "ph < 5", until: "ph < 6", then: hold'))
-    assert config.warnings == (
-        'rig.yaml:33: safety.interlocks[0].until: "ph < 6 pH" can hold while "ph < 5 pH" still does: '
-        "the interlock would flutter",
-    )
-    assert loaded(interlocked('name: a, when: "ph < 5", until: "ph > 6", then: hold')).warnings == ()
-
-
 def test_sensors_have_rules_of_their_own():
     """Rates per second, frozen by time or by trials or never, periods and ages of readings."""
     rules = "max_rate: 0.6 pH/min, frozen_after: 30 min, stale_after: 20 s, watch_every: 5 s, "
@@ -107,25 +64,6 @@ def test_sensors_have_rules_of_their_own():
     assert found["ph"] == SensorRules(5.0, 20.0, 1800.0, None, pytest.approx(0.01))
     assert found["ca"] == SensorRules(frozen_after_trials=5)
     assert found["growth"] == SensorRules(frozen_after_trials=None)
-
-
-RULES = {
-    "rate": ("max_rate: 0.5 pH", "max_rate", "a change of pH per time"),
-    "rate unit": ("max_rate: 0.5 mM/min", "max_rate", "a change of pH per time"),
-    "no rate": ("max_rate: 0 pH/min", "max_rate", "more than nothing"),
-    "frozen": ("frozen_after: soon", "frozen_after", "a number of trials, or off"),
-    "one trial": ("frozen_after: 1 trial", "frozen_after", "at least"),
-    "never read": ("stale_after: 10 s", "stale_after", "needs watch_every"),
-    "stale at once": ("watch_every: 5 s, stale_after: 5 s", "stale_after", "must be more than the 5 s"),
-    "every": ("watch_every: 0 s", "watch_every", "more than nothing"),
-}
-
-
-@pytest.mark.parametrize(("given", "key", "what"), RULES.values(), ids=RULES)
-def test_a_rule_that_cannot_be_kept_is_refused(given, key, what):
-    """With its place, what was got and what is allowed."""
-    found = problems(SMALL.replace("ph: {unit: pH, ", f"ph: {{unit: pH, {given}, "))
-    assert what in found[f"rig.yaml:5: variables.ph.{key}"]
 
 
 def test_a_rate_has_no_zero_point():

@@ -30,7 +30,7 @@ from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
-from tests.config.conftest import SMALL
+from tests.config.texts import SMALL
 from tests.console.conftest import BENCH
 from tests.console.test_progress import row
 from tests.forked import Forked

@@ -12,7 +12,8 @@ from rigctl.console.checking import lines, plan, plan_json
 from rigctl.errors import ConfigError
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
-from tests.config.conftest import BY_HAND, EXAMPLES, ROOT, loaded_to_run
+from tests.config.conftest import EXAMPLES, ROOT, loaded_to_run
+from tests.config.texts import BY_HAND
 from tests.config.test_pumps import BOTH_WAYS, PROBED, VOLUME
 
 

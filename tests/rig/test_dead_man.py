@@ -11,7 +11,8 @@ from rigctl.errors import DeviceFault
 from rigctl.rig.dead_man import unguarded
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import WatchSpec
-from tests.config.conftest import SMALL, loaded
+from tests.config.conftest import loaded
+from tests.config.texts import SMALL
 
 
 class FakeHeart:

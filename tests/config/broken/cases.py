@@ -21,6 +21,7 @@ from rigctl.config.load import load
 from rigctl.console.checking import checked
 from rigctl.errors import ConfigError, Mistake
 from tests.config.test_schema import built_in
+from tests.config.texts import BASES
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "said.yaml"
@@ -36,7 +37,7 @@ Each of these was broken on purpose; lines that begin with `-` were replaced by 
 made from `tests/config/broken/cases.yaml` when the site is built.
 """
 VISIBLE = str.maketrans({"\t": "→", "\u00a0": "⍽", "\a": "␇"})
-BASES = {"rig": "`rig.yaml`, before it is broken", "bench": "The bench by hand, before it is broken"}
+SHOWN = {"rig": "`rig.yaml`, before it is broken", "bench": "The bench by hand, before it is broken"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +81,17 @@ class Case:
 
 @cache
 def base(name: str) -> str:
-    return (HERE / f"{name}.yaml").read_text(encoding="utf-8")
+    return BASES[name] if name in BASES else (HERE / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 @cache
 def cases() -> tuple[Case, ...]:
-    families = yaml.safe_load((HERE / "cases.yaml").read_text(encoding="utf-8"))
+    """Return those of the page, then those that only the golden file has."""
+    return (*_read("cases"), *_read("more"))
+
+
+def _read(name: str) -> tuple[Case, ...]:
+    families = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
     return tuple(Case(family, spec["case"], spec) for family, specs in families.items() for spec in specs)
 
 
@@ -137,10 +143,10 @@ def _broken(case: Case) -> str:
 
 def page() -> str:
     parts = [HEAD]
-    for name, title in BASES.items():
+    for name, title in SHOWN.items():
         parts.append(f"## {title}\n\n```yaml\n{base(name)}```\n")
     family = ""
-    for case in cases():
+    for case in _read("cases"):
         if case.family != family:
             family = case.family
             parts.append(f"## {family}\n")
