@@ -13,8 +13,7 @@ from rigctl.errors import ConfigError
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
 from tests.config.conftest import EXAMPLES, ROOT, loaded_to_run
-from tests.config.texts import BY_HAND
-from tests.config.test_pumps import BOTH_WAYS, PROBED, VOLUME
+from tests.config.texts import BOTH_WAYS, BY_HAND, PROBED, VOLUME
 
 
 def rig(*pairs: tuple[str, str], name: str = "rig") -> LoadedConfig:
