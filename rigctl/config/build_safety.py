@@ -261,7 +261,9 @@ def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSe
     if stale_after_s is not None:
         stale: KeyPath = (*path, "stale_after")
         if every_s is None:
-            findings.add(stale, "needs watch_every, for no interlock speaks of this reading, so the watch takes none; give it")
+            findings.add(
+                stale, "needs watch_every, for the watch takes no reading that no interlock speaks of; give it"
+            )
         elif stale_after_s <= every_s:
             what = f"must be more than the {every_s:g} s between two readings of the watch"
             findings.add(stale, f'got "{findings.given(stale)}", {what}')
