@@ -16,6 +16,11 @@ def share(of: float) -> settings:
     return settings(max_examples=max(LEAST, round(of * settings.default.max_examples)))
 
 
-def slow_beyond(quick: int, cases: Iterable[Any]) -> list[Any]:
+def slow_beyond(quick: int, cases: Iterable[Any], mark: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
     """The cases of a parametrized test, all but the first few marked slow: one of a kind shows most of it."""
-    return [case if n < quick else pytest.param(case, marks=pytest.mark.slow) for n, case in enumerate(cases)]
+    return [case if n < quick else pytest.param(case, marks=mark) for n, case in enumerate(cases)]
+
+
+def nightly_beyond(quick: int, cases: Iterable[Any]) -> list[Any]:
+    """As `slow_beyond`, for cases that not even the gate runs."""
+    return slow_beyond(quick, cases, pytest.mark.nightly)

@@ -18,7 +18,7 @@ from rigctl.bench.papers.paper import PAPERS, Claim, grid_of, paper_of
 from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.tables.results import COLUMNS, Scenario
 from tests.bench.worlds import WORLDS, made_up
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 CELLS = {
     ("unknown-cost", False): (320, "94edaca31a58"),
@@ -38,8 +38,8 @@ def verdicts() -> dict[str, dict[str, tuple[str, int, str]]]:
     return json.loads((Path(__file__).parent / "verdicts.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("world", slow_beyond(1, WORLDS))
-@pytest.mark.parametrize("paper", slow_beyond(2, PAPERS))
+@pytest.mark.parametrize("world", nightly_beyond(1, WORLDS))
+@pytest.mark.parametrize("paper", nightly_beyond(2, PAPERS))
 def test_every_claim_keeps_its_verdict(paper, world, verdicts):
     """On made-up results: verdict, settings and figures as when each paper's judge was a program of its own."""
     found = {f.claim.id: [f.verdict, f.settings, f.figures] for f in findings_of(paper, made_up(paper, world))}

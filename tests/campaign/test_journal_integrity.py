@@ -94,7 +94,7 @@ def clean(path):
             other.unlink()
 
 
-@pytest.mark.parametrize("flips", [50, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flips", [50, pytest.param(400, marks=pytest.mark.nightly)])
 def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, flips):
     """In header, schema, tables and indexes: refused with advice, or read and written as if nothing had been."""
     whole, sound = path.read_bytes(), read(path)

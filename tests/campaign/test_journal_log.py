@@ -39,7 +39,7 @@ def one_bit(data, end, tail):
     return sum((a ^ b).bit_count() for a, b in zip(data[end : end + left], tail[:left], strict=False)) == 1
 
 
-@pytest.mark.parametrize("ends", [8, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ends", [8, pytest.param(60, marks=pytest.mark.nightly)])
 def test_a_sound_log_is_no_damage(crashed, ends):
     """Nor is one that ends anywhere, as a power loss leaves it: with half a frame, zeros or noise."""
     data = crashed.read_bytes()
@@ -81,7 +81,7 @@ def test_a_write_torn_over_an_older_version_of_its_page_is_no_damage(crashed):
     assert damaged_log(crashed) == ""
 
 
-@pytest.mark.parametrize("flips", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flips", [40, pytest.param(400, marks=pytest.mark.nightly)])
 def test_fault_80_one_bit_flipped_anywhere_in_the_log_is_found(crashed, flips):
     """In its header, in the frames' heads, in pages; in the last commit, too. Nothing is written then."""
     data = crashed.read_bytes()

@@ -51,7 +51,7 @@ def check(directory, spec, kills):
         assert len(recorded) >= TRIALS - kills
 
 
-@pytest.mark.parametrize("step", [61, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [61, pytest.param(3, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("how", HOW)
 def test_fault_27_killed_while_outcomes_are_awaited(tmp_path, how, step):
     """Nothing is repeated, lost or charged twice, no outcome comes twice, and every decision comes out again."""

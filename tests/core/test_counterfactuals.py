@@ -33,9 +33,9 @@ def test_what_was_said_to_flip_decisions_flips_them():
     assert tally.wrong == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_was_said_to_flip_dozens_of_decisions_flips_them():
-    """The long form in the gate; `python -m tests.core.flips 10000` is the longest."""
+    """The long form; `python -m tests.core.flips 10000` is the longest."""
     tally = run(70)
     assert set(tally.flips) == set(KINDS)
     assert sum(tally.flips.values()) > 40

@@ -85,7 +85,7 @@ def test_no_sentence_contradicts_the_rows_beside_it():
     assert made["has the best expected outcome"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_sentence_contradicts_the_rows_over_hundreds_of_decisions():
     """The long form."""
     made, wrong = held_against_their_rows(range(3, 6))

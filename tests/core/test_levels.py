@@ -29,7 +29,7 @@ from rigctl.core.policy import Proposal
 from rigctl.core.recommend import recommend
 from rigctl.experiment import variable
 from tests.core.setpoints import SETS, USUAL_FIRST, campaign, controlled, left_alone, problem_of
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 # written as decimals, none of them a binary fraction
 A, B, C = ("0.1", "0.7", "0.1"), ("60", "85", "1"), ("5.5", "6.5", "0.05")
@@ -256,7 +256,7 @@ def test_the_best_improvement_is_that_of_every_setting():
 
 
 @pytest.mark.parametrize("variables", [MIXED, GRID], ids=["one not", "all stepped"])
-@pytest.mark.parametrize("name", slow_beyond(3, USUAL_FIRST))
+@pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
 def test_every_policy_chooses_on_the_grid(name, variables):
     """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected."""
     problem = left_alone(problem_of(variables, name))

@@ -22,7 +22,7 @@ from rigctl.core.policies.registry import policy_names
 from rigctl.core.recommend import recommend
 from rigctl.experiment import variable
 from tests.core.setpoints import POLICIES, USUAL_FIRST, campaign, controlled, problem_of
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 SETPOINTS, TAP = (5.5, 6.5), (7.2, 8.4)
 WATER = natural_marginal("truncated_normal", {"mean": 7.8, "sd": 0.2}, SETPOINTS, TAP)
@@ -141,7 +141,7 @@ def test_these_are_all_the_policies():
     assert sorted(POLICIES) == list(policy_names())
 
 
-@pytest.mark.parametrize("name", slow_beyond(3, USUAL_FIRST))
+@pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
 def test_every_policy_chooses_within_the_setpoints(name):
     """Whatever nature does, no proposal and no recommendation leaves 5.5 to 6.5."""
     problem = problem_of(variables(), name)
