@@ -344,7 +344,7 @@ class _Rows:
 
     def _add(self, row: Row, target: str, must: str) -> None:
         header = next((c.header for c in self.table.columns if c.target == target), target)
-        self.table.mistakes.append(Mistake(f"{row.where}: {header}", f'got "{row.texts[target]}", {must}'))
+        self.table.add(row.line, header, f'got "{row.texts[target]}", {must}')
 
     def _members(self, row: Row) -> tuple[str, ...]:
         """Return what was controlled, in the configuration's order."""

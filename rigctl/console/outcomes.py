@@ -52,6 +52,7 @@ class Said:
     why: str = ""
     where: str = ""
     """File and line, for people."""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +82,17 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Giv
     for row in table.rows():
         number = row.texts.get("trial", "")
         if not number.isdecimal():
-            table.mistakes.append(Mistake(row.where, f'trial: got "{number}", must be a number of a trial'))
+            table.add(row.line, "trial", f'got "{number}", must be a number of a trial')
             continue
         trial = int(number)
         if trial in said or trial in empty:
             before = said[trial].where if trial in said else "a line without an outcome"
-            table.mistakes.append(Mistake(row.where, f"trial {trial}: stands here twice, first in {before}"))
+            table.add(row.line, f"trial {trial}", f"stands here twice, first in {before}")
         elif not any(f"value:{name}" in row.texts for name in (first, *more)):
             empty.append(trial)
         elif row.sound:
             known = {name: row.numbers[f"value:{name}"] for name in (first, *more) if f"value:{name}" in row.numbers}
-            said[trial] = Said(trial, numbers=known, why=row.texts.get("why", ""), where=row.where)
+            said[trial] = Said(trial, numbers=known, why=row.texts.get("why", ""), where=row.where, line=row.line)
     of_use = {"trial", "unit", "why", *(f"value:{name}" for name in (first, *more))}
     unread = tuple(c.header for c in table.columns if c.header and c.target not in of_use)
     return Given(tuple(said.values()), tuple(empty), unread, tuple(table.mistakes))
@@ -237,9 +238,10 @@ def _all_awaited(
                 awaits(reader, row, outcomes)
             new.append(one)
         except UsageError as error:
-            mistakes.append(Mistake(one.where, str(error).removeprefix(f"{one.where}: ").removeprefix("outcome: ")))
+            what = str(error).removeprefix(f"{one.where}: ").removeprefix("outcome: ")
+            mistakes.append(Mistake(one.where, what, line=one.line))
     if mistakes:
-        raise ConfigError(mistakes)
+        raise ConfigError(sorted(mistakes, key=lambda mistake: mistake.line))
     return tuple(new), tuple(so)
 
 

@@ -445,8 +445,12 @@ class Table:
                     first = column.target == f"value:{self.loaded.rig.outcome_name}"
                     numbers[column.target] = self.number(column, cell, texts.get("unit", "") if first else "")
                 except ValueError as error:
-                    self.mistakes.append(Mistake(f"{where}: {column.header}", str(error)))
+                    self.add(line, column.header, str(error))
             yield Row(line, where, numbers, texts, sound=len(self.mistakes) == before)
+
+    def add(self, line: int, what: str, wrong: str) -> None:
+        """Note what is wrong with a column, or something else, in a line."""
+        self.mistakes.append(Mistake(f"{self.path}:{line}: {what}", wrong, line=line, file=str(self.path)))
 
     def number(self, column: Column, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.

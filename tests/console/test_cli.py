@@ -18,34 +18,12 @@ from rigctl.errors import ConfigError
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_an_error_is_one_message_without_traceback(bench):
-    """A configuration that does not hold: exit 2, every problem on standard error, nothing else."""
-    bench.write("bad.yaml", "rig: x\ncolour: red\n")
-    answer = bench.rigctl("check", "bad.yaml", code=2)
-    assert answer.out == ""
-    assert answer.err.startswith("rigctl: bad.yaml:")
-    assert "bad.yaml:2: colour: unknown key" in answer.err
-    assert "Traceback" not in answer.err
-
-
 def test_debug_shows_the_traceback(bench):
     """With --debug the error comes through as it was raised."""
     from typer.testing import CliRunner
 
     found = CliRunner().invoke(app, ["--debug", "check", "none.yaml"])
     assert isinstance(found.exception, ConfigError)
-
-
-def test_wrong_usage_is_exit_2(bench):
-    """Unknown verbs and options, missing arguments and malformed --bus alike."""
-    for arguments in (["fly"], ["check"], ["check", "bench.yaml", "--fly"], ["check", "bench.yaml", "--bus", "x"]):
-        bench.rigctl(*arguments, code=2)
-    assert "must be NAME=URL" in bench.rigctl("check", "bench.yaml", "--bus", "x", code=2).err
-
-
-def test_a_bus_nobody_declared_is_refused(bench):
-    """--bus names a bus or device of the configuration."""
-    assert "--bus plc=tcp://x:1" in bench.rigctl("check", "bench.yaml", "--bus", "plc=tcp://x:1", code=2).err
 
 
 def test_version_and_module_entry():

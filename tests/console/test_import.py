@@ -322,3 +322,11 @@ def test_dates_to_come_are_doubted(dough):
     tomorrow = f"{datetime.now().year + 1}-01-01"  # noqa: DTZ005 - of the person's own calendar
     put(dough, text([[*TABLE[0], "date"], [*TABLE[1], tomorrow]]).encode())
     assert f"date: {tomorrow} is yet to come" in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
+
+
+@pytest.mark.parametrize("data", [b"PK\x03\x04...", b"\xd0\xcf\x11\xe0", b"%PDF-1.7", b""])
+def test_what_is_no_table_is_refused(dough, data):
+    """Other programs' files, and an empty one, before anything is made of them."""
+    put(dough, data)
+    dough.rigctl("import", "dough.yaml", "old.csv", code=2)
+    assert not (dough.folder / "state").exists()

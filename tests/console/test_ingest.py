@@ -52,45 +52,6 @@ def test_costs_add_up_exactly(bench):
     assert bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=json.dumps(rows)).json["spent"] == 1.0
 
 
-BAD = {
-    "set": (("--control-set", "zz", "--cost", "1"), "must be a control set: one of ph, ca, ph+ca"),
-    "value": (("--control-set", "ph", "--values", "ph=six", "--cost", "1"), "must be a finite number"),
-    "form": (("--control-set", "ph", "--values", "ph:6", "--cost", "1"), "must be name=value"),
-    "variable": (("--control-set", "ph", "--values", "pH=6", "--cost", "1"), 'did you mean "ph"?'),
-    "missing": (
-        ("--control-set", "ph", "--values", "ph=6", "--outcome", "1", "--cost", "1"),
-        "ca: is missing, but the trial has an outcome",
-    ),
-    "cost": (("--control-set", "ph", "--cost", "cheap"), "must be an amount"),
-    "comma": (("--control-set", "ph", "--cost", "0,2"), "without unit; write 0.2"),
-    "outcome": (("--control-set", "ph", "--cost", "1", "--outcome", "MEASURED"), 'growth: got "MEASURED", must be a'),
-    "negative": (("--control-set", "ph", "--cost", "-1"), "must not be negative"),
-    "nothing": ((), "give --control-set and --cost"),
-}
-
-
-@pytest.mark.parametrize(("options", "what"), BAD.values(), ids=BAD)
-def test_what_does_not_hold_is_refused_and_nothing_is_recorded(bench, options, what):
-    """A bad trial gives one message and no journal."""
-    assert what in bench.rigctl("ingest", "bench.yaml", *options, code=2).err
-    assert not (bench.folder / "state").exists()
-
-
-@pytest.mark.parametrize(
-    "text", ["{", "3", "[{}]", '{"control_set": "ph", "cost": 1}', '{"control_set": ["ph"], "cost": "x"}']
-)
-def test_json_that_is_no_trial_is_refused(bench, text):
-    """Broken JSON, other things than trials, and keys missing or of the wrong kind."""
-    assert bench.rigctl("ingest", "bench.yaml", "-", stdin=text, code=2).err
-
-
-def test_one_bad_row_keeps_all_rows_out(bench):
-    """A file is taken whole or not at all."""
-    bench.write("bad.csv", "ph,ca,control_set,growth,cost\n6,3,ph,1,0.5\n6,3,ph,1,much\n")
-    bench.rigctl("ingest", "bench.yaml", "bad.csv", code=2)
-    assert not (bench.folder / "state").exists()
-
-
 def test_another_configuration_cannot_be_mixed_in(ingested):
     """A journal takes trials of its own configuration only; the message names what changed."""
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
@@ -132,9 +93,3 @@ def test_a_list_is_recorded_whole_or_not_at_all(bench, monkeypatch):
         bench.rigctl("ingest", "bench.yaml", "trials.csv", code=code)
         assert len(bench.rigctl("export", "--format", "jsonl").out.splitlines()) == trials
     assert bench.rigctl("status", "bench.yaml", "--json").json["spent"] == 2.35
-
-
-def test_a_value_given_twice_is_refused(bench):
-    """Which one is meant nobody knows."""
-    twice = ("--control-set", "ph", "--values", "ph=6.0,ca=2,ca=3", "--outcome", "1", "--cost", "0.1")
-    assert "--values: ca stands more than once" in bench.rigctl("ingest", "bench.yaml", *twice, code=2).err

@@ -49,67 +49,6 @@ def test_what_was_said_stands_in_the_file(bench):
     assert [lines[i] for i in sections if "#" not in lines[i] and not lines[i - 1].startswith("#")] == []
 
 
-def test_what_is_missing_is_named_flag_by_flag(bench):
-    """Where nobody can be asked: each missing flag with an example, and no file."""
-    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, code=2).err
-    assert '--variable  e.g. --variable "ph pH 5 7 natural=6.3+-0.3"' in said
-    assert '--budget    e.g. --budget "40 EUR"' in said
-    assert "--outcome" not in said
-    assert not (bench.folder / "new.yaml").exists()
-
-
-def test_neither_by_hand_nor_wired_is_refused(bench):
-    """Without wiring and without --by-hand it says that one of them is needed."""
-    said = bench.rigctl("init", "new.yaml", *OUTCOME, *PH, "--budget", "20 EUR", code=2).err
-    assert "--by-hand" in said
-    assert "--probe" in said
-
-
-def test_every_wrong_flag_is_told_at_once(bench):
-    """All that is wrong with the flags, each with its flag, and no file."""
-    wrong = ("--outcome", "growth furlongs/fortnite", "--variable", "ph pH 7 5", "--budget", "much")
-    said = bench.rigctl("init", "new.yaml", "--by-hand", *wrong, "--settle", "soon", code=2).err
-    for part in ("--outcome: ", "--variable: ", "did you mean 5 to 7?", "--budget: ", "--settle: "):
-        assert part in said
-    assert list(bench.folder.glob("*new*")) == []
-
-
-@pytest.mark.parametrize(
-    ("variable", "told"),
-    [
-        ("ph pH five 7", '"five", must be a number'),
-        ("ph pH 5", "NAME UNIT LOW HIGH"),
-        ("ph blub 5 7", "known unit"),
-        ("ph ph 5 7", "must be written pH"),
-        ("ph pH 5,0 7", "with a point and no comma"),
-        ("cost pH 5 7", "a column of every history"),
-        ("growth pH 5 7", "in use already"),
-        ("p+h pH 5 7", 'must begin with a letter from a to z and go on with such letters, digits, _ or -; write "p-h"'),
-        ("давление kPa 5 7", "must begin with a letter from a to z"),
-        ("ph pH 5 7 step=0.3", "a whole number of times"),
-        ("ph pH 5 7 step=-1", "a whole number of times"),
-        ("ph pH 5 7 natural=6+-0", "must be more than nothing"),
-        ("ph pH 5 7 natural=often", "uniform or unknown"),
-        ("ph pH 5 7 nature=6+-1", 'the key "nature"'),
-        ("ph pH 5 7 cost=cheap", "amount of money"),
-        ("ph pH 5 7 cost='1 USD'", "EUR"),
-        ("ph pH '5 7", "quotation mark"),
-    ],
-)
-def test_a_wrong_variable_is_explained(bench, variable, told):
-    """What was got, and what is allowed."""
-    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, "--variable", variable, "--budget", "9", code=2).err
-    assert told in said
-    assert not (bench.folder / "new.yaml").exists()
-
-
-def test_a_budget_that_is_no_money_is_told_once(bench):
-    """A word alone is no currency: nobody has said one."""
-    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, "--budget", "lots", code=2).err
-    assert '--budget: got "lots", must be an amount of money' in said
-    assert "--currency" not in said
-
-
 def test_a_file_that_is_there_is_kept(bench):
     """Nothing is written over it without --force, and with it the whole file is new."""
     before = bench.write("new.yaml", "mine")
@@ -118,12 +57,6 @@ def test_a_file_that_is_there_is_kept(bench):
     bench.rigctl(*FLAGS, "--force")
     assert load(bench.folder / "new.yaml").name == "new"
     assert [path.name for path in bench.folder.glob(".*")] == []
-
-
-def test_a_folder_that_is_not_there_is_told(bench):
-    """Before anything is asked."""
-    said = bench.rigctl("init", "no/such/new.yaml", *FLAGS[2:], code=2).err
-    assert "no folder" in said
 
 
 def test_many_variables_do_not_make_more_sets_than_allowed(bench):

@@ -71,28 +71,6 @@ def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited):
     assert [row["trial"] for row in awaited.rigctl("outcome", "--json").json] == [2, 4]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("2", "9", "--values", "taste=1"), "growth: 9 is outside the plausible 0 to 5"),
-        (("2", "-1", "--values", "taste=1"), "growth: -1 is worse than the floor of 0"),
-        (("2", "1 kg", "--values", "taste=1"), "must be a quantity in cm2/day; kg cannot be converted to cm2/day"),
-        (("2", "1"), "got growth, must be all that it awaits: growth, taste"),
-        (("2", "1", "--values", "colour=1"), "colour: is no outcome of this campaign; known: growth, taste"),
-        (("9", "1"), "trial 9: not in this journal"),
-        (("2",), "must be [CONFIG] TRIAL VALUE [UNIT]"),
-        (("2", "--lost"), "say why none comes"),
-        (("--lost",), "give the trial's number, too"),
-    ],
-)
-def test_what_looks_mistyped_or_cannot_be_is_refused(awaited, words, told):
-    """With the words that say why; nothing is written."""
-    before = trials()
-    answer = awaited.rigctl("outcome", *words, code=2)
-    assert told in " ".join((answer.out + answer.err).split())
-    assert trials() == before
-
-
 @pytest.mark.parametrize("words", [("outcome", "tank.yaml", "2", "2", "--values", "taste=1"), AMENDED], ids=" ".join)
 def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words):
     """It would be taken for one of the campaign's own; the same unit in other letters is the same."""
@@ -172,12 +150,6 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).look())
 
 
-def test_who_asks_too_early_is_told_what_is_awaited(awaited):
-    """Not to run more trials, while there are some whose outcome only has to be said."""
-    assert "those of 4 trials are awaited" in awaited.rigctl("recommend", "tank.yaml", code=1).err
-    assert "`rigctl outcome TRIAL VALUE` says one" in awaited.rigctl("operate", "tank.yaml", code=2).err
-
-
 def test_a_file_is_taken_whole_and_may_be_given_again(awaited):
     """Every mistake of it with its line; what was recorded of it before is left as it is."""
     awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
@@ -217,38 +189,6 @@ def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding):
     said = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
     assert said[-1] == "trial 2: growth 1.5, taste 3.5; 3 outcomes still awaited"
     assert (said[0] == "lab.csv: not read: Datum") is ("Datum" in text)
-
-
-def test_of_a_file_that_does_not_hold_nothing_is_recorded(awaited):
-    """Every line of it is told, also of trials that await nothing; what is right is not recorded beside it."""
-    awaited.rigctl("outcome", "1", "1.5", "--values", "taste=3")
-    before = trials()
-    awaited.write("lab.csv", "trial,growth,taste\n2,1.5,3\n1,1.7,3\n9,1,1\n3,1 kg,1\n4,1,\n")
-    told = awaited.rigctl("outcome", "--from", "lab.csv", code=2).err
-    assert "lab.csv:3: trial 1: has its outcome already, 1.5" in told
-    assert "lab.csv:4: trial 9: not in this journal" in told
-    assert 'lab.csv:5: growth: got "1 kg", must be a number in cm2/day' in told
-    assert "lab.csv:6: trial 4: got growth, must be all that it awaits: growth, taste" in told
-    assert trials() == before
-
-
-def test_a_line_without_an_outcome_is_left_for_later(awaited):
-    """A sheet of all trials is filled in as they come in."""
-    awaited.write("lab.csv", "trial,growth,taste\n2,,\n3,1.5,3\n")
-    assert awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines() == [
-        "trial 2: nothing is said of it here yet",
-        "trial 3: growth 1.5, taste 3; 3 outcomes still awaited",
-    ]
-
-
-def test_a_number_that_may_be_read_in_two_ways_is_not_guessed(awaited):
-    """Until somebody says which it is."""
-    awaited.write("lab.csv", "trial;growth;taste\n2;1,234;3\n")
-    assert "say --decimal comma" in awaited.rigctl("outcome", "--from", "lab.csv", code=2).err
-    said = awaited.rigctl("outcome", "--from", "lab.csv", "--decimal", "comma").out
-    assert said.startswith("trial 2: growth 1.23")
-    awaited.write("point.csv", "trial,growth,taste\n3,1.234,3\n")
-    assert awaited.rigctl("outcome", "--from", "point.csv").out.startswith("trial 3: growth 1.23")
 
 
 def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from rigctl.config.load import load
 from rigctl.console.suggest import read_past, suggest
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent
-from tests.console.conftest import TRIALS
 
 KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "technical"]
 KEYS += ["control_sets", "read", "threshold", "budget"]
@@ -103,59 +101,3 @@ def test_people_get_sentences(bench):
     technical = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--technical").out.splitlines()
     assert technical[0].startswith("Trial 6 (explore-then-commit, explore): control ")
     assert sum("posterior" in line for line in technical) == 3
-
-
-BAD_CELLS = {
-    "unknown set": ("6.0,3.3,ph,", "6.0,3.3,pH,", "trials.csv:2: control_set", "one of ph, ca, ph+ca; did you mean"),
-    "no number": ("6.0,3.3,ph,1.2", "six,3.3,ph,1.2", "trials.csv:2: ph", 'got "six", must be a number'),
-    "two marks": (
-        "6.0,3.3,ph,1.2",
-        '"6,5",3.3,ph,1.2',
-        "trials.csv",
-        "say which with --decimal comma or --decimal point",
-    ),
-    "not finite": ("6.0,3.3,ph,1.2", "6.0,inf,ph,1.2", "trials.csv:2: ca", 'got "inf"'),
-    "not measured": ("5.5,2.2,ca,0.7", "5.5,,ca,0.7", "trials.csv:3: ca", "is missing, but the trial has an outcome"),
-    "no cost": ("0.7,0.3", "0.7,", "trials.csv:3: cost", "must be an amount"),
-    "negative cost": ("0.7,0.3", "0.7,-0.3", "trials.csv:3: cost", "must not be negative"),
-    "columns": ("6.1,4.4,ca+ph,1.9,0.9", "6.1,4.4,ca+ph,1.9,0,9", "trials.csv:4", "got 6 columns, the header"),
-    "missing column": ("control_set,growth", "set,growth", "trials.csv:1", "no column is control_set"),
-    "no header": ("ph,ca,control_set,growth,cost\n", "", "trials.csv:1", "name the columns in the first line"),
-    "twice": ("ph,ca,control_set,", "ph,ca,ca,control_set,", "trials.csv:1", "columns 'ca' and 'ca' are both ca"),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "where", "what"), BAD_CELLS.values(), ids=BAD_CELLS)
-def test_a_bad_cell_is_named_with_file_line_and_column(bench, old, new, where, what):
-    """A mistake in the history is refused with its place, and nothing is suggested."""
-    assert old in TRIALS
-    bench.write("trials.csv", TRIALS.replace(old, new, 1))
-    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", code=2)
-    assert answer.out == ""
-    assert f"{where}: " in answer.err
-    assert what in answer.err
-
-
-def test_all_bad_cells_are_named_at_once(bench):
-    """Every mistake of a file comes in one message."""
-    bench.write("trials.csv", TRIALS.replace("6.0,", "x,").replace("0.7,0.3", "0.7,y").replace("ca+ph", "c"))
-    message = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", code=2).err
-    assert [re.findall(r"trials.csv:\d: (\w+): ", line)[0] for line in message.splitlines()] == [
-        "ph",
-        "cost",
-        "control_set",
-    ]
-
-
-def test_a_history_that_is_not_there_is_refused(bench):
-    """A path with nothing at it gives a usage error, not an empty history."""
-    assert "none.csv" in bench.rigctl("suggest", "bench.yaml", "--history", "none.csv", code=2).err
-    assert "not there" in bench.rigctl("suggest", "bench.yaml", "--history", "nowhere", code=2).err
-
-
-def test_a_history_of_another_kind_is_refused(bench):
-    """A CSV under another name, or the configuration: neither is taken for a damaged journal."""
-    bench.write("trials.txt", TRIALS)
-    for file in ("trials.txt", "bench.yaml"):
-        error = bench.rigctl("suggest", "bench.yaml", "--history", file, code=2).err
-        assert f"--history {file}: is neither a .csv file nor a journal" in error

@@ -1,0 +1,71 @@
+"""Sessions at a terminal, letter by letter: commands, what they answer, and their exit codes.
+
+Each file of `golden/sessions` names the world that it plays in. `WRITE_GOLDEN=1 pytest tests/console/test_sessions.py`
+writes what is answered anew; look at what has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rigctl.campaign.people import this_person
+from rigctl.console.cli import app
+from tests.console.test_outcome import awaited  # noqa: F401  # a world
+
+SESSIONS = sorted((Path(__file__).parent / "golden/sessions").glob("*.txt"))
+WORLD = re.compile(r"# in: (\w+)")
+MASKED = ((re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?"), "TIME"),)
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each command with what it is given as input, and comments with none; answers are left out."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith("#"):
+            yield line, ""
+        elif line.startswith("$ "):
+            given = ""
+            if line.endswith(" <<END"):
+                while (more := next(lines)) != "END":
+                    given += f"{more}\n"
+            yield line, given
+
+
+def answer(folder: Path, command: str, given: str) -> str:
+    """Do one command: rigctl in this process, `write` and `ls` by themselves."""
+    verb, *words = shlex.split(command.removeprefix("$ ").removesuffix(" <<END"))
+    if verb == "write":
+        (folder / words[0]).write_text(given, encoding="utf-8")
+        return ""
+    if verb == "ls":
+        return "".join(f"{path.name}\n" for path in sorted((folder / words[0]).glob("*")))
+    done = CliRunner().invoke(app, words, input=given or None)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    text = f"{done.stdout}{done.stderr}".replace(f"{folder}", "~").replace(this_person(), "ME")
+    for mask, name in MASKED:
+        text = mask.sub(name, text)
+    whole = "\n".join(line.rstrip() for line in text.splitlines())
+    return f"{whole}\n" * bool(whole) + (f"exit {done.exit_code}\n" if done.exit_code else "")
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.stem)
+def test_a_session_is_answered_as_it_was(session, request):
+    """Every answer and exit code is what the file has."""
+    text = session.read_text(encoding="utf-8")
+    world = WORLD.search(text)
+    assert world is not None
+    bench = request.getfixturevalue(world[1])
+    played = ""
+    for line, given in parts(text):
+        ends = f"{given}END\n" if line.endswith(" <<END") else ""
+        played += f"{line}\n{ends}" + ("" if line.startswith("#") else answer(bench.folder, line, given))
+    if os.environ.get("WRITE_GOLDEN"):
+        session.write_text(played, encoding="utf-8")
+    assert played == session.read_text(encoding="utf-8")
