@@ -120,7 +120,7 @@ class Besides:
         look = self._rig.timing.look
         for trial, age_s, same_boot in (looked := connection.execute(LOOKED).fetchall()):
             self.met["armed after a look"] = len(looked)
-            if look is not None and age_s is not None and (not same_boot or age_s > look.valid_for_s + DECIDES_S):
+            if look is not None and age_s is not None and (not same_boot or age_s > look.counts_for_s + DECIDES_S):
                 raise Violation(f"trial {trial}: armed by what was read {age_s:.0f} s before, one boot {same_boot}")
 
     def _check_bottles(self, connection: sqlite3.Connection) -> None:

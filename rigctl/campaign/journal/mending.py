@@ -41,8 +41,6 @@ _ENDS: Final = {
 }
 _MOST_DOSES: Final = 10_000
 _LONG_AGO_S: Final = -1e9
-_FIRST: Final = ("RUNNING", "ENDED")
-"""Phases that a process can begin with, as far as the journal tells."""
 
 
 @dataclass(slots=True)
@@ -93,7 +91,6 @@ def mended(found: Salvaged, without: Iterable[tuple[str, tuple[Any, ...]]] = ())
     _evidence(mending)
     _ledger(mending)
     _doses(mending)
-    _phases(mending)
     _people(mending)
     return mending
 
@@ -124,13 +121,12 @@ def _references(mending: Mending, named: Iterable[str]) -> None:
     """Let no row name one of these tables' rows that is not there: it goes, unless it may name none."""
     for table in TABLES.values():
         for column in (c for c, there in table.references.items() if there.name in named):
-            there = mending.there(table.references[column].name)
-            lost = [row for row in mending.tables[table.name] if row[column] not in there]
-            if table.columns[column].nullable:
-                for row in lost:
-                    row[column] = None
-            else:
-                mending.keep(table.name, (row for row in mending.tables[table.name] if row not in lost))
+            there, rows = mending.there(table.references[column].name), mending.tables[table.name]
+            if not table.columns[column].nullable:
+                mending.keep(table.name, (row for row in rows if row[column] in there))
+                continue
+            for row in rows:
+                row[column] = row[column] if row[column] in there else None
 
 
 # Trials ---------------------------------------------------------------------------------------------------------------
@@ -139,7 +135,7 @@ def _references(mending: Mending, named: Iterable[str]) -> None:
 def _trials(mending: Mending) -> None:
     known = {row["trial"]: row for row in mending.tables["trials"]}
     naming = ("events", "ledger", "measurements", "by_hand", "looks")
-    named = [r["trial"] for t in naming for r in mending.tables.get(t, ())]
+    named = [r["trial"] for t in naming for r in mending.tables[t]]
     last = max([*known, *named], default=0)
     events, measured, looks = (mending.by_trial(table) for table in ("events", "measurements", "looks"))
     came, late = _came_of(mending.tables["corrections"]), mending.there("awaited")
@@ -387,19 +383,6 @@ def _in_full(mending: Mending, row: Row) -> Row:
 
 
 # The campaign itself, and people --------------------------------------------------------------------------------------
-
-
-def _phases(mending: Mending) -> None:
-    kept: Rows = []
-    for row in mending.tables["phases"]:
-        before = kept[-1] if kept else None
-        if before is None or before["start"] != row["start"]:
-            after, goes_on = before is None or (row["start"] or 0) > (before["start"] or 0), row["phase"] in _FIRST
-        else:
-            after, goes_on = True, before["phase"] != "ENDED"
-        if after and goes_on and (row["until_s"] is not None) == (row["phase"] == "WAITING"):
-            kept.append(row)
-    mending.keep("phases", kept)
 
 
 def _people(mending: Mending) -> None:
