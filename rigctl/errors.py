@@ -253,6 +253,13 @@ class JournalError(RigctlError):
 class JournalCorrupt(JournalError):
     """The journal's contents do not check out; it is kept as it is."""
 
+    def __init__(self, told: str, kind: str = "damaged", table: str = "", key: int | None = None) -> None:
+        self.kind = kind
+        """`damaged`, `no file`, `no log`, `foreign`, or `hopeless` if nothing can be recovered."""
+        self.table, self.key = table, key
+        """Where a checksum does not hold, and of the one row that makes the difference."""
+        super().__init__(told)
+
 
 class JournalUnwritable(JournalError):
     """Nothing can be written (disk full, read-only), so nothing may move."""

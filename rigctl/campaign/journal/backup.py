@@ -60,7 +60,9 @@ def back_up(path: Path, target: Path) -> Backup:
     """
     with closing(open_for_reading(path, whole=False)) as source, guarded(path), snapshot(source):
         if lost_its_log(source, path):
-            raise JournalCorrupt(f"{path}: its log is missing, so a copy would not be whole; run `rigctl recover`")
+            raise JournalCorrupt(
+                f"{path}: its log is missing, so a copy would not be whole; run `rigctl recover`", "no log"
+            )
         if target.exists():
             raise UsageError(f"{target}: is there already, and a backup replaces nothing; choose another name")
         if not target.parent.is_dir():
@@ -126,7 +128,7 @@ def _verify(passing: Path, there: Held, path: Path) -> None:
     """Raise `JournalCorrupt` unless the copy is whole and has all that the original had."""
     with closing(connect(passing, "?mode=ro&immutable=1")) as copy:
         try:
-            found = damage(copy) or ("" if held(copy) == there else "it has other rows than the journal")
+            found: object = damage(copy) or ("" if held(copy) == there else "it has other rows than the journal")
         except sqlite3.Error as error:
             found = str(error)
     if found:

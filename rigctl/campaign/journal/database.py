@@ -22,7 +22,16 @@ from rigctl.campaign.journal.integrity import (
 )
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.rows import VERSION
-from rigctl.campaign.journal.seals import APPLICATION_ID, SealingConnection, lay_out, seal, sealing, unsealed, watch
+from rigctl.campaign.journal.seals import (
+    APPLICATION_ID,
+    Damage,
+    SealingConnection,
+    lay_out,
+    seal,
+    sealing,
+    unsealed,
+    watch,
+)
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalUnwritable, JournalVersion, UsageError
 
@@ -52,7 +61,7 @@ def guarded(path: Path) -> Iterator[None]:
         # The low byte is the primary code; the rest says where in SQLite it was noticed.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
-            raise JournalCorrupt(recovery_advice(path, str(error))) from error
+            raise corrupt(path, str(error)) from error
         if code in _BUSY:
             raise JournalBusy(
                 f"{path}: another program holds its lock ({error}), so nothing may move until it lets go; "
@@ -66,23 +75,27 @@ def guarded(path: Path) -> Iterator[None]:
         raise JournalError(f"{path}: {error}") from error
 
 
-def recovery_advice(path: Path, found: str) -> str:
-    """Say what is damaged, and how the journal's contents can be saved."""
+def corrupt(path: Path, found: Damage | str) -> JournalCorrupt:
+    """Return the error that says what is damaged, and how the journal's contents can be saved."""
     accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
-    return (
+    where = (found.table, found.key) if isinstance(found, Damage) else ()
+    return JournalCorrupt(
         f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: "
         f"`rigctl recover {path} --to NEWDIR` makes a new journal and lists what is lost. By hand: copy {path.name} "
         f"and {path.name}-wal (if there) aside, then run "
         f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
-        f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files"
+        f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files",
+        "damaged",
+        *where,
     )
 
 
-def _without_file(path: Path) -> str:
-    return (
+def _without_file(path: Path) -> JournalCorrupt:
+    return JournalCorrupt(
         f"{path}: the journal is missing or empty, but its log {log_of(path).name} is there: to begin anew beside it "
         "would lose what it holds, and start budget and caps anew. Nothing was changed, and nothing will move. To "
-        "recover: put the journal back; or choose another --state directory"
+        "recover: put the journal back; or choose another --state directory",
+        "no file",
     )
 
 
@@ -111,7 +124,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
         JournalUnwritable: it cannot be created or written.
     """
     if lost_its_file(path):
-        raise JournalCorrupt(_without_file(path))
+        raise _without_file(path)
     if path.exists() and not never_begun(path):
         _check_before_writing(path)
     with guarded(path):
@@ -176,7 +189,7 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
         JournalVersion: another version of rigctl wrote it.
     """
     if lost_its_file(path):
-        raise JournalCorrupt(_without_file(path))
+        raise _without_file(path)
     if not path.exists() or never_begun(path):
         raise _no_journal(path)
     _check_header(path)
@@ -184,7 +197,7 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
         try:
             connection = _connect_without_log(path) or _connect_read_only(path)
         except UnicodeDecodeError as error:  # in the name of a table
-            raise JournalCorrupt(recovery_advice(path, str(error))) from error
+            raise corrupt(path, str(error)) from error
         try:
             with snapshot(connection):
                 version = _check(connection, path) if whole else _check_schema(connection, path)
@@ -213,14 +226,14 @@ def _check_before_writing(path: Path) -> None:
         with closing(connect(path, "?mode=ro" + trace)) as connection:
             _check(connection, path)
             if lost_its_log(connection, path):
-                raise JournalCorrupt(_without_log(path))
+                raise JournalCorrupt(_without_log(path), "no log")
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
     """Return its version, if it is whole and ours."""
     found = damage(connection)
     if found:
-        raise JournalCorrupt(recovery_advice(path, found))
+        raise corrupt(path, found)
     return _check_version(connection, path)
 
 
@@ -228,14 +241,14 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
     """Do as `_check` does, and look at the list of tables alone."""
     found = redefined(connection)
     if found:
-        raise JournalCorrupt(recovery_advice(path, found))
+        raise corrupt(path, found)
     return _check_version(connection, path)
 
 
 def _check_header(path: Path) -> None:
     found = damaged_header(path) or damaged_log(log_of(path))
     if found:
-        raise JournalCorrupt(recovery_advice(path, found))
+        raise corrupt(path, found)
 
 
 @contextmanager
@@ -301,7 +314,8 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     if application != APPLICATION_ID and not empty:
         raise JournalCorrupt(
             f"{path}: a SQLite file of another program (application id {application:#x}), not a journal; "
-            "move it away or choose another --state directory"
+            "move it away or choose another --state directory",
+            "foreign",
         )
     if version not in (0, VERSION):
         raise JournalVersion(path, version, VERSION)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.campaign.journal.rows import VERSION
-from rigctl.campaign.journal.seals import APPLICATION_ID, VERSION_SEAL, broken_seal, has_table, lay_out
+from rigctl.campaign.journal.seals import APPLICATION_ID, VERSION_SEAL, Damage, broken_seal, has_table, lay_out
 
 MAGIC: Final = b"SQLite format 3\x00"
 _FORMATS: Final = (b"\x01\x01", b"\x02\x02")
@@ -47,8 +47,8 @@ def never_begun(path: Path) -> bool:
     return path.with_name(path.name + "-journal").exists() and not any(path.read_bytes())
 
 
-def damage(connection: sqlite3.Connection) -> str:
-    """Say what does not check out; empty if everything does. Other programs' and other versions' files are left alone.
+def damage(connection: sqlite3.Connection) -> Damage | None:
+    """Return what does not check out; None if all does. Other programs' and other versions' files are left alone.
 
     Raises:
         sqlite3.Error: it cannot be read now, whatever stands in it.
@@ -56,41 +56,43 @@ def damage(connection: sqlite3.Connection) -> str:
     try:
         return _flipped(connection) or redefined(connection) or _broken(connection)
     except (MemoryError, UnicodeDecodeError) as error:  # a length, or a name, that cannot be true
-        return f"{type(error).__name__}: {error}"
+        return Damage(f"{type(error).__name__}: {error}")
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING:
             raise
-        return str(error)
+        return Damage(str(error))
 
 
-def _flipped(connection: sqlite3.Connection) -> str:
+def _flipped(connection: sqlite3.Connection) -> Damage | None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if (application ^ APPLICATION_ID).bit_count() == 1:
-        return "a bit of its application id is not as it was written"
+        return Damage("a bit of its application id is not as it was written")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION or not has_table(connection, "seals"):
-        return ""
+        return None
     sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
     if sealed is None or not isinstance(sealed[0], int):
-        return ""
+        return None
     # another rigctl would have sealed its own version
-    return "a bit of its version is not as it was written" if (sealed[0] ^ version).bit_count() == 1 else ""
+    one_bit = (sealed[0] ^ version).bit_count() == 1
+    return Damage("a bit of its version is not as it was written") if one_bit else None
 
 
-def redefined(connection: sqlite3.Connection) -> str:
-    """Say which tables, views, indexes and triggers are not as they were made, or nobody here made (fault 88).
+def redefined(connection: sqlite3.Connection) -> Damage | None:
+    """Return which tables, views, indexes and triggers are not as they were made, or nobody here made (fault 88).
 
     Asked before anything is read: a view in a table's place may be endless, and a trigger may do anything.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version != VERSION or application != APPLICATION_ID:
-        return ""
+        return None
     made, there = _made(), _objects(connection)
     lost = sorted({name for name, _ in made - there})
     added = sorted({name for name, _ in there - made}.difference(lost))
-    told = [f"not as it was made: {', '.join(lost)}"] * bool(lost)
-    return "; ".join([*told, *[f"not made by rigctl: {', '.join(added)}"] * bool(added)])
+    told = [f"not as it was made: {', '.join(lost)}"] if lost else []
+    told += [f"not made by rigctl: {', '.join(added)}"] if added else []
+    return Damage("; ".join(told)) if told else None
 
 
 @cache  # each verb opens the journal more than once
@@ -100,12 +102,12 @@ def _made() -> frozenset[tuple[str, str]]:
         return frozenset(_objects(ideal))
 
 
-def _broken(connection: sqlite3.Connection) -> str:
+def _broken(connection: sqlite3.Connection) -> Damage | None:
     found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if found != ["ok"]:
-        return "; ".join(found)
+        return Damage("; ".join(found))
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return broken_seal(connection) if version == VERSION else ""
+    return broken_seal(connection) if version == VERSION else None
 
 
 def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:

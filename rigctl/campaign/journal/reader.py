@@ -16,7 +16,7 @@ import numpy as np
 
 from rigctl.campaign.decision import Looked, look_of
 from rigctl.campaign.journal.beside import OPERATED, AwaitedRows, Beside, Charged, IdleRows
-from rigctl.campaign.journal.database import decoder, guarded, open_for_reading, recovery_advice, snapshot
+from rigctl.campaign.journal.database import corrupt, decoder, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.glance import Glance, Summary
 from rigctl.campaign.journal.instruments import UpkeepRows
 from rigctl.campaign.journal.integrity import log_of
@@ -42,7 +42,7 @@ from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros
-from rigctl.errors import JournalCorrupt, UsageError
+from rigctl.errors import UsageError
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Measurement
 
@@ -148,9 +148,9 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
         counting = (m.value for m in reader.measurements() if m.severity < Severity.INVALID and m.value is not None)
         endless = not all(map(isfinite, counting))
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
+        raise corrupt(path, f"{type(error).__name__}: {error}") from error
     if endless:
-        raise JournalCorrupt(recovery_advice(path, "a measurement that counts is no finite number"))
+        raise corrupt(path, "a measurement that counts is no finite number")
 
 
 def observation(

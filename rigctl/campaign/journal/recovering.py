@@ -96,7 +96,7 @@ def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"--to {directory}: holds something already; give a new directory")
     if lost_its_file(path):
-        raise JournalCorrupt(f"{path}: is empty; its log alone is no journal. Restore a backup")
+        raise JournalCorrupt(f"{path}: is empty; its log alone is no journal. Restore a backup", "hopeless")
     with tempfile.TemporaryDirectory(prefix="rigctl-recover-") as folder:
         found = salvage(path, Path(folder))
         mending, left = _held_together(found)

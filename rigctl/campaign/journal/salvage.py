@@ -89,13 +89,14 @@ def salvage(path: Path, folder: Path) -> Salvaged:
                 return _read(connection, path, had_log)
         except (*_TROUBLE, OSError) as error:
             errors.append(str(error))
-    raise JournalCorrupt(_hopeless(path, errors[0]))
+    raise _hopeless(path, errors[0])
 
 
-def _hopeless(path: Path, why: str) -> str:
-    return (
+def _hopeless(path: Path, why: str) -> JournalCorrupt:
+    return JournalCorrupt(
         f"{path}: nothing can be recovered from it ({why}); restore a backup, or try `sqlite3 {path.name} .recover` "
-        "on a copy. The file was not touched"
+        "on a copy. The file was not touched",
+        "hopeless",
     )
 
 
@@ -144,7 +145,7 @@ def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged
     seals = _seals(connection)
     tables = {name: _table(connection, name, seals.get(name)) for name in TABLES}
     if not any(table.rows for table in tables.values()):
-        raise JournalCorrupt(_hopeless(path, "no row of it can be read"))
+        raise _hopeless(path, "no row of it can be read")
     last = max(((row["id"], row["closed"]) for row in tables["starts"].dicts()), default=(0, 0))
     return Salvaged(tables, had_log or bool(last[1]))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
 
@@ -118,20 +119,32 @@ def void_seals(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(name for name, sums in _seals(connection).items() if sums is None)
 
 
-def broken_seal(connection: sqlite3.Connection) -> str:
-    """Say what is not as it was sealed; empty if everything is."""
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What does not check out."""
+
+    what: str
+    table: str = ""
+    """Whose checksum does not hold."""
+    key: int | None = None
+    """Of the one row that makes the difference."""
+
+    def __str__(self) -> str:
+        return self.what if self.key is None else f"{self.what}: look at {TABLES[self.table].key[0]} {self.key}"
+
+
+def broken_seal(connection: sqlite3.Connection) -> Damage | None:
+    """Return what is not as it was sealed; None if everything is."""
     seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
-        return ""
+        return None
     if set(seals) != {VERSION_SEAL, *TABLES}:
-        return "the list of its checksums is not complete"
+        return Damage("the list of its checksums is not complete")
     for table in TABLES:
         sealed, found = seals[table], _sums(connection, table)
         if sealed is not None and sealed != found:
-            key = located(sealed, found)
-            where = "" if key is None else f": look at {TABLES[table].key[0]} {key}"
-            return f"the checksum of its table {table} does not hold{where}"
-    return ""
+            return Damage(f"the checksum of its table {table} does not hold", table, located(sealed, found))
+    return None
 
 
 def located(sealed: Sums, found: Sums) -> int | None:
