@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
-from rigctl.config.build_problem import COLUMNS
 from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
 from rigctl.config.fields import NAME
+from rigctl.config.problem import COLUMNS
 from rigctl.config.units import SCALES, Units
 from rigctl.config.wording import name_meant
 from rigctl.kinds import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME

@@ -8,26 +8,28 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rigctl.config.build_caps import check_caps
-from rigctl.config.build_safety import built
 from rigctl.config.findings import Context
-from rigctl.config.reach import RARE, check_doses
+from rigctl.config.forecast import forecast, largest_dose_ml
+from rigctl.config.pumps import check_caps
+from rigctl.config.safety import built
 from rigctl.config.schema import VariableSection
+from rigctl.config.wording import lasting
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
+from rigctl.plugins import did_you_mean
 from rigctl.rig import wiring
 from rigctl.rig.abilities import Claim, Fed, Fits, Occupies, Rounds
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, Device, DeviceOptions, Doser, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, Device, DeviceOptions, Doser, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, RigSpec
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 
 NEAR: Final = 0.02
@@ -381,3 +383,143 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
             path, f"{wanted.use} {wanted.place}: {reader} reads what {writer} was sent, which is no measurement"
         )
     return True
+
+
+# can each device do what it is named for --------------------------------------------------------------------------
+
+
+_KINDS: Final[Mapping[str, type]] = {"sensor": Sensor, "actuator": Actuator, "pump": Doser, "meter": Meter}
+
+
+def check_roles(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
+    """Find every device that is named for what it cannot do; of one that does not hold itself nothing is said."""
+    made = {name: both[1] for name, spec in devices.items() if spec is not None and (both := built(spec, registry))}
+    for path, name, kind in _named(context):
+        device = made.get(name)
+        if device is not None and not isinstance(device, _KINDS[kind]) and not context.findings.told(path):
+            driver = context.config.devices[name].driver
+            context.findings.add(path, f'got "{name}", which is no {kind} (driver {driver}){_others(made, kind, name)}')
+
+
+def _named(context: Context) -> Iterator[tuple[KeyPath, str, str]]:
+    """Give where a device is named, its name, and what it must be."""
+    config = context.config
+    for path, _, section in context.measured:
+        yield (*path, "sensor"), section.sensor or "", "sensor"
+    for name, variable in config.variables.items():
+        if variable.doses is not None:
+            yield ("variables", name, "doses", "pump"), variable.doses.pump, "pump"
+            yield from ((("variables", name, "doses", "with", p), p, "pump") for p in variable.doses.with_)
+        for actuator in variable.actuators:
+            if actuator not in context.pumps:
+                yield ("variables", name, "actuator"), actuator, "actuator"
+    for pump, dosing in config.dosing.items():
+        yield ("dosing", pump), pump, "pump"
+        yield from ((("dosing", pump, "with", p), p, "pump") for p in dosing.with_)
+        yield ("dosing", pump, "treatment"), dosing.treatment or "", "actuator"
+    for i, step in enumerate(config.trial.prepare if config.trial is not None else ()):
+        yield ("trial", "prepare", i, "actuator"), step.actuator, "actuator"
+    for i, meter in enumerate(config.meters):
+        if meter.kind in ("energy", "volume"):
+            yield ("meters", i, "device"), meter.device or "", "meter"
+
+
+def _others(made: Mapping[str, Device], kind: str, name: str) -> str:
+    """Name the devices that could be meant."""
+    able = sorted(n for n, device in made.items() if isinstance(device, _KINDS[kind]))
+    return f"; must be one of {', '.join(able)}{did_you_mean(name, able)}" if able else ""
+
+
+# what budget and pumps allow --------------------------------------------------------------------------------------
+
+
+RARE: Final = 1e-4
+"""Natural values further out are as good as never seen."""
+_COUNTED: Final = (
+    "budget",
+    "variables",
+    "control_sets",
+    "trial",
+    "meters",
+    "devices",
+    "dosing",
+    "safety",
+    "known_costs",
+)
+"""Sections that a trial's cost depends on."""
+
+
+def check_budget(context: Context, spec: RigSpec, problem: Problem) -> None:
+    """Find a budget that buys no trial, or fewer than there are control sets."""
+    if any(context.findings.told_below((section,)) for section in _COUNTED):
+        return
+    told = forecast(spec, problem, context.config.max_trials)
+    got, path = f'got "{context.config.budget["total"]}"', ("budget",)
+    must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
+    if told.least > told.budget:
+        because = f": a trial takes at least {lasting(told.least_s)}" if told.least_s else ""
+        context.findings.add(path, f"{got}, {must}{because}; raise it")
+        return
+    if problem.cost_ceiling is not None and told.least > problem.cost_ceiling:
+        context.findings.add(("budget", "max_per_trial"), f"got {problem.cost_ceiling:g}, {must}; raise it")
+        return
+    trials, sets = told.buys(told.likely), len(problem.space.control_sets)
+    if trials is not None and trials < sets and context.config.max_trials is None:
+        enough = f"{_up(sets * (told.likely or 0.0))} {context.config.currency}"
+        what = f"{got}, which likely buys {trials} of the {sets} trials that play every control set once"
+        context.findings.warn(path, f"{what}, must be about {enough} for them; raise it, or list fewer control sets")
+
+
+def _up(amount: float) -> str:
+    """Write an amount that is no less."""
+    return f"{math.ceil(amount * 1e3 - 1e-6) / 1e3:g}"
+
+
+def check_doses(context: Context, spec: RigSpec, variable: Variable) -> None:
+    """Find setpoints that a pump does not reach in so many doses of such a size."""
+    for pump in next((v.actuators for v in spec.variables if v.name == variable.name), ()):
+        parts: list[KeyPath] = [
+            ("dosing", pump),
+            *(("safety", "limits", p) for p in (pump, *spec.partners.get(pump, ()))),
+        ]
+        most_ml = largest_dose_ml(spec, pump)
+        if pump in spec.dosing and most_ml and not any(map(context.findings.told_below, parts)):
+            _check_pump(context, spec, variable, pump, most_ml)
+
+
+def _check_pump(context: Context, spec: RigSpec, variable: Variable, pump: str, most_ml: float) -> None:
+    dosing, path = spec.dosing[pump], ("dosing", pump, "max_doses")
+    reach = dosing.max_doses * most_ml * abs(dosing.effect_per_ml) + dosing.tolerance
+    nearest, furthest, end = _ways(variable, dosing)
+    if furthest <= reach:
+        return
+    needed = math.ceil((furthest - dosing.tolerance) / (most_ml * abs(dosing.effect_per_ml)))
+    from_where = "from where its treatment leaves it" if dosing.treatment is not None else "from all natural values"
+    got = f"got {dosing.max_doses} doses of at most {most_ml:g} mL, which move {variable.name} by "
+    got += f"{reach - dosing.tolerance:.3g} {variable.unit}"
+    must = f"must be {needed} to reach the setpoint {end:g} {from_where}"
+    remedy = f"; or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, most_ml)}, or narrow the range"
+    find = context.findings.add if nearest > reach and dosing.treatment is None else context.findings.warn
+    find(path, f"{got}, {must}{remedy}")
+
+
+def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
+    """Return the shortest and the longest way to the furthest setpoint, and this, in the variable's unit.
+
+    A pump goes its own way only: what lies on the other side is another pump's, or refused.
+    """
+    import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
+
+    span = variable.high - variable.low
+    raises = dosing.effect_per_ml > 0
+    end = variable.high if raises else variable.low
+    if dosing.treatment is not None:
+        return span, span, end
+    ways = end - (variable.low + span * variable.marginal.quantile(np.array([RARE, 1 - RARE])))
+    ways = np.maximum(ways if raises else -ways, 0.0)
+    return float(ways.min()), float(ways.max()), end
+
+
+def _volume(furthest: float, dosing: DosingSpec, most_ml: float) -> str:
+    needed = (furthest - dosing.tolerance) / abs(dosing.effect_per_ml) / dosing.max_doses
+    return f"{math.ceil(10 * max(needed, most_ml)) / 10:g} mL"

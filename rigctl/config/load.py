@@ -7,27 +7,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
-from rigctl.config.build_calendar import with_windows
-from rigctl.config.build_problem import build_problem, build_today, build_worth
-from rigctl.config.build_rig import build_plausible, build_rig
-from rigctl.config.build_telling import build_telling
-from rigctl.config.document import Document, parse
-from rigctl.config.file import read
+from rigctl.config.document import Document, parse, read
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.forecast import by_control_set
-from rigctl.config.inspect_rig import inspect_rig
-from rigctl.config.reach import check_budget
+from rigctl.config.hardware import build_plausible, build_rig
+from rigctl.config.inspect_rig import check_budget, inspect_rig
+from rigctl.config.problem import build_problem, build_today, build_worth
+from rigctl.config.safety import with_windows
+from rigctl.config.schema import SecretSection
 from rigctl.config.shape import check_shape, check_together, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.core.policy import Particular, Policy
-from rigctl.errors import ConfigError, KeyPath, Mistake
+from rigctl.errors import ConfigError, KeyPath, Mistake, UsageError
+from rigctl.rig.protocols import Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
-from rigctl.telling import Telling
+from rigctl.telling import MetricsSpec, NotifySpec, Secret, Telling
 
 if TYPE_CHECKING:
     from rigctl.config.schema import PolicySection
@@ -204,3 +204,72 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     cls, options = policy_class(section.name), section.model_extra or {}
     policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
     return policy
+
+
+# who is told what -------------------------------------------------------------------------------------------------
+
+
+LEAST_ALIVE_S: Final = 60.0
+
+
+def build_telling(context: Context) -> Telling:
+    """Return who is told what; secrets are looked for if the rig is to be run, and are not kept."""
+    return Telling(_notify(context), _metrics(context))
+
+
+def _notify(context: Context) -> NotifySpec | None:
+    section, findings = context.config.notify, context.findings
+    if section is None:
+        return None
+    urls = None if section.urls is None else _secret(context, ("notify", "urls"), section.urls)
+    alive, every_s = None, 900.0
+    if section.alive is not None:
+        alive = _secret(context, ("notify", "alive", "url"), section.alive.url)
+        path: KeyPath = ("notify", "alive", "every")
+        every_s = section.alive.every
+        if every_s < LEAST_ALIVE_S:
+            findings.add(path, f'got "{findings.given(path)}", must be at least 1 min')
+    if section.zone is not None:
+        try:
+            ZoneInfo(section.zone)
+        except (KeyError, OSError, ValueError):  # not there, or no name of one at all
+            findings.add(("notify", "zone"), f'got "{section.zone}", must be a zone such as Europe/Berlin')
+    if urls is None and alive is None and not findings.told_below(("notify",)):
+        findings.add(("notify",), "tells nobody, must have urls, alive or both")
+    if urls is None and section.daily is not None and alive is not None:
+        findings.add(("notify", "daily"), "is told to nobody, must have urls beside it")
+    return NotifySpec(
+        urls=urls,
+        at_least=Severity[section.at_least],
+        alive=alive,
+        alive_every_s=every_s,
+        daily=section.daily or "",
+        zone=section.zone or "",
+    )
+
+
+def _secret(context: Context, path: KeyPath, section: SecretSection) -> Secret:
+    file = "" if section.file is None else str((context.folder / section.file).expanduser().absolute())
+    secret = Secret(file, section.env or "")
+    if context.to_run:
+        try:
+            secret.lines()
+        except UsageError as error:  # no reason not to run the rig
+            context.findings.warn(path, f"nobody can be told: {error}")
+    return secret
+
+
+def _metrics(context: Context) -> MetricsSpec | None:
+    section, findings = context.config.metrics, context.findings
+    if section is None:
+        return None
+    if section.textfile is None and section.port is None and not findings.told_below(("metrics",)):
+        findings.add(("metrics",), "are given to nobody, must have textfile, port or both")
+    if section.textfile is not None:
+        path = Path(section.textfile)
+        if not path.is_absolute() or path.suffix != ".prom" or ".." in path.parts:
+            must = "must be an absolute path that ends in .prom, such as /var/lib/node_exporter/rigctl.prom"
+            findings.add(("metrics", "textfile"), f'got "{section.textfile}", {must}')
+        elif context.to_run and not path.parent.is_dir():
+            findings.warn(("metrics", "textfile"), f"{path.parent} is not there, so nothing can be written; make it")
+    return MetricsSpec(section.textfile or "", section.port or 0)

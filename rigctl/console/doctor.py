@@ -20,7 +20,7 @@ from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here, open_to_others
 from rigctl.campaign.starts import bad
 from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
-from rigctl.config.file import read
+from rigctl.config.document import read
 from rigctl.config.forecast import forecast
 from rigctl.config.load import Overrides, load_text
 from rigctl.console.checking import SLOW_S, checked

@@ -326,12 +326,12 @@ def schema(
     form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
 ) -> None:
     """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
-    from rigctl.config import editor, reference
+    from rigctl.config import editor
     from rigctl.console.verbs import page
     from rigctl.rig.registry import Registry
 
     keys = editor.json_schema(Registry.installed())
-    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
+    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: editor.page(keys)}
     typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
 
 

@@ -17,9 +17,8 @@ import typer
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import bus_locks
 from rigctl.config import answers
-from rigctl.config.draft import Device, Draft, missing
+from rigctl.config.draft import Device, Draft, configuration, missing
 from rigctl.config.load import load_text
-from rigctl.config.writing import configuration
 from rigctl.console import output
 from rigctl.console.interview import Interview
 from rigctl.errors import ConfigError, Locked, UsageError, counted

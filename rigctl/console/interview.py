@@ -11,8 +11,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 from rigctl.config import answers
-from rigctl.config.draft import Device, Draft, OutcomeDraft, Point, VariableDraft, is_metered, is_pump
-from rigctl.config.writing import EVERY, MEASURE, MIX, SETTLE
+from rigctl.config.draft import (
+    EVERY,
+    MEASURE,
+    MIX,
+    SETTLE,
+    Device,
+    Draft,
+    OutcomeDraft,
+    Point,
+    VariableDraft,
+    is_metered,
+    is_pump,
+)
 
 if TYPE_CHECKING:
     from rigctl.config.draft import Natural

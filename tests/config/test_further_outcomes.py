@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.config import load
-from rigctl.config.build_problem import COLUMNS
+from rigctl.config.problem import COLUMNS
 from rigctl.console.export import _trial_columns
 from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.policies.ca_mobo import CaMobo

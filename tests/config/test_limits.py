@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.config.document import LONGEST_TEXT, MAX_DEPTH, MOST_VALUES
-from rigctl.config.file import MOST_BYTES
+from rigctl.config.document import LONGEST_TEXT, MAX_DEPTH, MOST_BYTES, MOST_VALUES
 from rigctl.config.load import load
 from rigctl.errors import ConfigError
 from tests.config.conftest import loaded

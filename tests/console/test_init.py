@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.config.draft import Device, Draft, missing
+from rigctl.config.draft import Device, Draft, configuration, missing
 from rigctl.config.load import load, load_text
-from rigctl.config.writing import configuration
 from rigctl.console import initialise
 from rigctl.console.interview import Interview
 

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import typer
 
-from rigctl.config import reference as configuration
+from rigctl.config import editor as configuration
 from rigctl.config.editor import json_schema
 from rigctl.console import verbs as commands
 from rigctl.console.cli import app

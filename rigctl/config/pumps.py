@@ -1,4 +1,4 @@
-"""Second check, pumps: those that dose toward a setpoint, those whose volume is a variable, and what goes along."""
+"""Second check, pumps: doses toward a setpoint, volumes that are variables, what goes along, caps, what wears out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from rigctl.config.findings import Context
-from rigctl.config.schema import DosingSection, VariableSection
+from rigctl.config.schema import DeviceSection, DosingSection, VariableSection
+from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
-from rigctl.rig.spec import DosingSpec, VolumeSpec
+from rigctl.plugins import did_you_mean
+from rigctl.rig.spec import Caps, CapSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
 
 _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
@@ -144,3 +146,90 @@ def _along(context: Context) -> list[tuple[str, Mapping[str, float]]]:
     config = context.config
     volumes = [(v.doses.pump, v.doses.with_) for v in config.variables.values() if v.doses is not None]
     return [*((pump, d.with_) for pump, d in config.dosing.items()), *volumes]
+
+
+# caps of pumps and of tanks ---------------------------------------------------------------------------------------
+
+
+SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
+"""From the narrowest to the widest."""
+
+
+def build_caps(context: Context) -> tuple[CapSpec, ...]:
+    """Return the caps of pumps and tanks; a pump's own of 24 hours is with its limits."""
+    safety = context.config.safety
+    caps = [CapSpec(name=n, pumps=(n,), **_spans(own) | {"per_day_ml": None}) for n, own in safety.limits.items()]
+    for tank, its in safety.tanks.items():
+        path: KeyPath = ("safety", "tanks", tank)
+        _pumps(context, path, its)
+        if its == TankSpec(pumps=its.pumps) and not context.findings.told_below(path):
+            context.findings.add(path, f"has no cap, must have one of {', '.join(SPANS)}")
+        caps.append(CapSpec(name=tank, pumps=tuple(dict.fromkeys(its.pumps)), **_spans(its)))
+    return tuple(c for c in caps if any(most_ml is not None for most_ml in _spans(c).values()))
+
+
+def _spans(caps: Caps) -> dict[str, float | None]:
+    return {f"{span}_ml": getattr(caps, f"{span}_ml") for span in SPANS}
+
+
+def _pumps(context: Context, path: KeyPath, section: TankSpec) -> None:
+    pumps = context.pumps - astray(context)
+    for i, name in enumerate(section.pumps):
+        at: KeyPath = (*path, "pumps", i)
+        if context.known(at, name, ["devices"], "device: ") and name not in pumps and context.findings.whole("dosing"):
+            context.findings.add(at, f'got "{name}", must be a pump{did_you_mean(name, sorted(pumps))}')
+        if name in section.pumps[:i]:
+            context.findings.add(at, f'got "{name}" a second time, must differ')
+
+
+def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
+    """Check that the volumes that may be chosen for one trial fit every cap, and warn of caps below a single dose."""
+    high = {v.name: v.high for v in problem.space.variables}
+    most = {v.actuator: high[v.name] for v in spec.variables if v.actuator in spec.volumes}
+    for cap in spec.caps:
+        takes_ml = sum(
+            ml * share
+            for pump, ml in most.items()
+            for name, share in {pump or "": 1.0, **spec.volumes[pump or ""].partners}.items()
+            if name in cap.pumps
+        )
+        section = "limits" if cap.pumps == (cap.name,) else "tanks"
+        doses_ml = {p: spec.limits[p].per_dose_ml or 0.0 for p in cap.pumps if p in spec.dosing and p in spec.limits}
+        for key in SPANS:
+            most_ml = getattr(cap, f"{key}_ml")
+            for pump, dose_ml in doses_ml.items():
+                if most_ml is not None and most_ml < dose_ml:
+                    what = f"{most_ml:g} mL is less than one dose of {pump} may be, {dose_ml:g} mL: one in between is "
+                    what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
+                    context.findings.warn(("safety", section, cap.name, key), what)
+            if most_ml is not None and takes_ml > most_ml:
+                what = f"got {most_ml:g} mL, must be at least the {takes_ml:g} mL that a trial may be given"
+                context.findings.add(("safety", section, cap.name, key), what)
+
+
+# what runs out, wears out and has to be calibrated ----------------------------------------------------------------
+
+
+def build_care(context: Context) -> dict[str, CareSpec]:
+    """Return what is counted, by device; only to be used if nothing was found."""
+    found = {name: _care(context, name, section) for name, section in context.config.devices.items()}
+    return {name: care for name, care in found.items() if care != CareSpec()}
+
+
+def _care(context: Context, name: str, section: DeviceSection) -> CareSpec:
+    path: KeyPath = ("devices", name)
+    inventory, tubing, calibration = section.inventory, section.tubing, section.calibration
+    for key, given in (("inventory", inventory), ("tubing", tubing)):
+        if given is not None and name not in context.pumps:
+            context.findings.add((*path, key), f"is only for pumps, and {name} doses nothing; take it out")
+    low, high = CareSpec().slope if calibration is None else calibration.slope
+    if not 0 <= low < high:
+        what = f"got [{low:g}, {high:g}], must be two rising percentages"
+        context.findings.add((*path, "calibration", "slope"), what)
+    return CareSpec(
+        bottle_ml=None if inventory is None else inventory.volume,
+        warn_doses=0 if inventory is None else inventory.warn_at,
+        tubing_ml=None if tubing is None else tubing.replace_after,
+        calibrate_every_s=None if calibration is None else calibration.every,
+        slope=(low, high),
+    )

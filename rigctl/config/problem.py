@@ -1,30 +1,34 @@
-"""Second check, the experiment: variables, how they vary, control sets, outcome, model -> the core's `Problem`."""
+"""Second check, the experiment: variables, how they vary, control sets, outcome, model, reference -> `Problem`."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.build_reference import build_reference
 from rigctl.config.findings import Context, unknown
-from rigctl.config.naturals import misplaced
-from rigctl.config.schema import OutcomeSection, VariableSection
-from rigctl.config.sections import DeclaredNatural, LearnedNatural
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.config.shape import missing
 from rigctl.config.wording import shown
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
+from rigctl.core.asking import OFF_GRID
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, ReferenceTrials, usual_kernel
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.core.marginals.families import Empirical, Marginal
+from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
 from rigctl.kinds import Kind
+
+if TYPE_CHECKING:
+    from rigctl.config.schema import ReferenceSection
+
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
@@ -375,3 +379,142 @@ def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[
         except ValueError:
             findings.add(path, f"{file}:{i}: got {row[source['column']]!r}, must be a number")
     return numbers
+
+
+# a setting that is played again and again -------------------------------------------------------------------------
+
+
+_TRIALS: Final = re.compile(r"\s*(\d{1,6})\s*trials?\s*")
+FEWEST: Final = 5
+"""Trials between two of them: more often they would take the place of what a campaign is for."""
+
+
+def build_reference(
+    context: Context, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
+) -> ReferenceTrials | None:
+    """Return the trials that are repeated; None where none are asked for, or something of them does not hold.
+
+    Args:
+        context: with the section.
+        variables: those that hold.
+        sets: the control sets, by name.
+    """
+    section, findings = context.config.reference, context.findings
+    if section is None:
+        return None
+    before = findings.count
+    every = _TRIALS.fullmatch(section.every)
+    if every is None or int(every[1]) < FEWEST:
+        what = f'got "{section.every}", must be a whole number of trials, at least "{FEWEST} trials"'
+        findings.add(("reference", "every"), what)
+    second = section.second_sensor or ""
+    units = {f.name: f.unit for f in context.config.further_outcomes}
+    if second and second not in units:
+        findings.add(("reference", "second_sensor"), unknown(second, sorted(units), "one of further_outcomes: "))
+    elif second and units[second] != context.config.outcome.unit:
+        what = f'got "{second}" in {units[second]}, must have the outcome\'s unit, {context.config.outcome.unit}'
+        findings.add(("reference", "second_sensor"), what)
+    found = _setting(context, variables, sets)
+    if findings.count > before or every is None:
+        return None
+    if found is None:
+        return ReferenceTrials(int(every[1]), second_sensor=second)
+    return ReferenceTrials(int(every[1]), *found, second)
+
+
+def _setting(
+    context: Context, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
+) -> tuple[int, tuple[float, ...]] | None:
+    """Return which control set it is, and where on the unit cube; None where none is given, or it does not hold."""
+    section, findings = context.config.reference, context.findings
+    if section is None:
+        return None
+    for name in section.at:
+        if name not in section.control:
+            findings.add(("reference", "at", name), f'got "{name}", must be among those in reference.control')
+    if not section.control:
+        return None
+    labels = ["+".join(s) for s in sets]
+    if sets and frozenset(section.control) not in map(frozenset, sets):
+        got = "+".join(section.control)
+        findings.add(("reference", "control"), unknown(got, labels, "a control set: "))
+        return None
+    by_name = {v.name: v for v in variables}
+    if not sets or not all(name in by_name for name in section.control):
+        return None  # told where they stand
+    places = {name: _place(context, section, by_name[name]) for name in section.control}
+    space = Space.of(variables, sets)
+    index = space.index_of(section.control)
+    found = [places[name] for name in space.control_sets[index].names]
+    whole = tuple(u for u in found if u is not None)
+    return (index, whole) if len(whole) == len(found) else None
+
+
+def _place(context: Context, section: ReferenceSection, v: Variable) -> float | None:
+    """Return where a setpoint is, unit interval; None where it is missing or cannot be set."""
+    findings, path = context.findings, ("reference", "at", v.name)
+    if v.name not in section.at:
+        findings.add(path[:2], f"has no value for {v.name}, which is controlled in it; give it")
+        return None
+    value = findings.attempt(path, None, context.units.to, section.at[v.name], v.unit, f"in {v.unit}, like {v.name}")
+    if value is None:
+        return None
+    u = (value - v.low) / (v.high - v.low)
+    if not v.low <= value <= v.high:
+        findings.add(path, f"got {value:g}, must be within {v.low:g} to {v.high:g} {v.unit}")
+        return None
+    if v.steps and abs(u * v.steps - round(u * v.steps)) > OFF_GRID * v.steps:
+        findings.add(path, f"got {value:g}, must be on a step of {v.step:g} {v.unit}; {v.setpoint(u):g} is the nearest")
+        return None
+    return u
+
+
+# what a distribution's parameters must be -------------------------------------------------------------------------
+
+
+WIDEST = 1 - 1e-6
+"""Of the spread that no truncated normal reaches."""
+
+
+def misplaced(
+    kind: str,
+    given: Mapping[Any, float],
+    unit: str,
+    setpoints: tuple[float, float],
+    natural: tuple[float, float] | None = None,
+) -> dict[str, str]:
+    """Return what is wrong with the parameters of a distribution, by parameter (empty: with all of them).
+
+    Args:
+        kind: `uniform`, `truncated_normal` or `empirical`.
+        given: by name, in `unit`.
+        unit: the variable's.
+        setpoints: its lowest and highest setpoint, in `unit`.
+        natural: its lowest and highest value when left alone, in `unit`; None: those of the setpoints.
+    """
+    low, high = natural or setpoints
+    name = "range" if natural is None else "natural_range"
+    within = f"within the {name}, {low:g} to {high:g} {unit}"
+    apart = "" if natural else "; if it is elsewhere when left alone, say where: natural_range: [low, high]"
+    if kind == "uniform":
+        return _uneven(given.get("low", low), given.get("high", high), (low, high), unit, within + apart)
+    if kind == "truncated_normal" and "mean" in given:
+        mean, sd, span = given["mean"], given["sd"], high - low
+        if not low < mean < high:
+            return {"mean": f"got {mean:g} {unit}, must lie {within}{apart}"}
+        most = largest_sd((mean - low) / span) * span
+        if not 0 < sd < most * WIDEST:
+            must = f"must be more than 0 and less than {most:.3g} {unit} for a mean of {mean:g} {unit}"
+            return {"sd": f"got {sd:g} {unit}, {must}; for a wider spread write natural: uniform"}
+    elif kind == "truncated_normal" and not given["scale"] > 0:
+        return {"scale": f"got {given['scale']:g} {unit}, must be more than nothing"}
+    return {}
+
+
+def _uneven(first: float, last: float, bounds: tuple[float, float], unit: str, within: str) -> dict[str, str]:
+    if not first < last:
+        remedy = f"; write {{low: {last:g}, high: {first:g}}}" if first > last else ""
+        return {"": f"got {first:g} to {last:g} {unit}, must rise from low to high{remedy}"}
+    if first < bounds[0] or last > bounds[1]:
+        return {"": f"got {first:g} to {last:g} {unit}, must lie {within}"}
+    return {}

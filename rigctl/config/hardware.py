@@ -1,4 +1,4 @@
-"""Second check, the hardware: instruments, wiring, trial, meters, dosing, safety -> the rig's `RigSpec`."""
+"""Second check, the hardware: instruments, wiring, trial, meters, outcomes that come later -> the rig's `RigSpec`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
-from rigctl.config.build_caps import build_caps
-from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
-from rigctl.config.build_late import build_late
-from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
-from rigctl.config.build_upkeep import build_care
 from rigctl.config.findings import Context, unknown
-from rigctl.config.roles import check_roles
-from rigctl.config.schema import DeviceSection, MeterSection, OutcomeSection, VariableSection
+from rigctl.config.inspect_rig import check_roles
+from rigctl.config.pumps import build_caps, build_care, build_dosing, build_volumes, check_pair
+from rigctl.config.safety import (
+    build_begins,
+    build_hours,
+    build_limits,
+    build_tariff,
+    build_watch,
+    natural_range_of,
+    range_of,
+)
+from rigctl.config.schema import DeviceSection, LateSection, MeterSection, OutcomeSection, VariableSection
 from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, KeyPath
 from rigctl.kinds import ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
@@ -30,6 +34,7 @@ from rigctl.rig.spec import (
     DeviceSpec,
     DosingSpec,
     FollowSpec,
+    LateSpec,
     MeasureSpec,
     MeterSpec,
     OutcomeWiring,
@@ -317,3 +322,59 @@ def _more_than_nothing(
         return None
     positive = dataclasses.replace(units[kind], positive=True)
     return context.findings.attempt(path, None, positive.of, text, context.units)
+
+
+# outcomes that come later -----------------------------------------------------------------------------------------
+
+
+WITHIN_S: Final = 7 * 86400.0
+"""Of an outcome by hand, unless the file says otherwise, rig seconds."""
+PATIENCE: Final = 2.0
+"""Of an outcome by a sensor: so many times `after`."""
+_OF_LATE: Final = ("within", "then", "pending", "at_end")
+
+
+def build_late(context: Context) -> LateSpec | None:
+    """Return how outcomes come after the rig has done its part of a trial; None: all are measured in it."""
+    first, findings = context.config.outcome, context.findings
+    _further(context)
+    by_hand = first.by == "hand"
+    for path, section in context.outcomes:
+        if section.by == "hand" and section.sensor is not None:
+            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
+            findings.add((*path, "sensor"), what)
+    if by_hand and first.after is not None:
+        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
+    if not by_hand and first.after is None:
+        for key in (key for key in _OF_LATE if key in first.model_fields_set):
+            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
+        return None
+    after_s = first.after or 0.0
+    within_s = first.within or (WITHIN_S if by_hand else PATIENCE * after_s)
+    if not by_hand and within_s <= after_s and not findings.told(("outcome", "after")):
+        within, after = (findings.given(("outcome", key)) for key in ("within", "after"))
+        what = f'got "{within}", must be more than `after`, {after}: the sensor is tried again until then'
+        findings.add(("outcome", "within"), what)
+    names = [section.name for _, section in context.outcomes if not by_hand or section.by == "hand"]
+    return LateSpec(
+        names=tuple(names),
+        how="hand" if by_hand else "sensor",
+        within_s=within_s,
+        after_s=0.0 if by_hand else after_s,
+        hold=first.then == "hold",
+        pending=first.pending,
+        wait_at_end=first.at_end == "wait",
+    )
+
+
+def _further(context: Context) -> None:
+    first = context.config.outcome
+    for i, section in enumerate(context.config.further_outcomes):
+        path: KeyPath = ("further_outcomes", i)
+        for key in LateSection.model_fields.keys() - {"by"}:
+            if key in section.model_fields_set:
+                what = "is said of `outcome`, for all outcomes of a trial are awaited together; move it there"
+                context.findings.add((*path, key), what)
+        if section.by == "hand" and first.by != "hand":
+            what = "got hand, must be sensor unless `outcome` is by hand, too: the trial waits for all of them"
+            context.findings.add((*path, "by"), what)
