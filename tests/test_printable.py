@@ -15,8 +15,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.status import Status
 from rigctl.console import output, sink
 from rigctl.console.export import _cell
-from rigctl.console.output import console, print_fields
-from rigctl.console.screen import Screen
+from rigctl.console.output import console, print_fields, screen_class
 from rigctl.core.rule import Setting
 from rigctl.core.rules.saying import _setting
 from rigctl.core.text import settings
@@ -119,9 +118,9 @@ def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
 def test_a_terminal_is_told_text(capsys):
     """Also what came around every other door, such as a journal that somebody has sent."""
     print_fields({"alarm": EVERYTHING, "list": [EVERYTHING], "forged": "wait\nphase: running"})
-    screen = Screen(file=io.StringIO(), force_terminal=True, markup=False, highlight=False)
+    screen = screen_class()(file=io.StringIO(), force_terminal=True, markup=False, highlight=False)
     screen.print(EVERYTHING, style="bold")
-    assert isinstance(console(), Screen)
+    assert isinstance(console(), screen_class())
     out = capsys.readouterr().out
     assert harmless(out)
     assert [line.partition(":")[0] for line in out.splitlines()] == ["alarm", "list", "forged"]

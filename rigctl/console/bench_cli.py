@@ -1,17 +1,34 @@
-"""`rigctl bench ...`: verbs and their options, and nothing else."""
+"""`rigctl bench ...`: policies and decisions measured on simulated problems; its verbs, and what they show."""
 
 # ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.console.options import AsJson
-from rigctl.errors import UsageError
+from rigctl.console.output import console, print_json, print_rows
+from rigctl.errors import UsageError, counted
+from rigctl.plugins import need
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from rigctl.bench.asking.grid import Grid
+    from rigctl.bench.cell import Cell
+    from rigctl.bench.running.parallel import Attempt, Ran
+    from rigctl.bench.running.store import Form
+
 
 bench = typer.Typer(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
 
@@ -45,7 +62,6 @@ def latency(
 ) -> None:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
-    from rigctl.console.output import print_json, print_rows
     from rigctl.core.policies.registry import USUAL_POLICY
 
     rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
@@ -75,8 +91,6 @@ def run(
 ) -> None:
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
     from rigctl.bench.asking.grid import SEEDS, from_options, read_grid
-    from rigctl.console import bench_run
-    from rigctl.console.output import print_json
 
     needed = {"--problem": problem, "--policy": policy, "--budget": budget}
     given = {**needed, "--costs": costs, "--variance": variance, "--seeds": seeds, "--model": model}
@@ -93,9 +107,9 @@ def run(
     else:
         missing = ", ".join(name for name, value in needed.items() if not value)
         raise UsageError(f"bench run: {missing} missing; give --problem, --policy and --budget, or a --grid FILE")
-    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
+    ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     if json:
-        print_json(bench_run.ran_json(ran))
+        print_json(ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)
 
 
@@ -111,7 +125,6 @@ def summary(
 ) -> None:
     """Show means and standard errors of the regrets, per problem and policy."""
     from rigctl.bench.running.store import load
-    from rigctl.console.bench_run import show_summary
 
     if published and ours is None:
         raise UsageError("bench summary: --published compares with --ours LABEL; give both, or neither")
@@ -130,7 +143,6 @@ def figures(
 ) -> None:
     """Draw results as interactive HTML, PNG and SVG."""
     from rigctl.bench.running.store import load
-    from rigctl.console.bench_run import draw, tell_files
 
     files = draw(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
     tell_files(files, json=json)
@@ -156,14 +168,155 @@ def paper(
     from rigctl.bench.papers.judge import findings_of, findings_text
     from rigctl.bench.papers.paper import grid_of
     from rigctl.bench.running.store import load
-    from rigctl.console import bench_run
 
     asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
-    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
+    ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     results = load(out)
     found = findings_of(name, results)
-    files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])
+    files = draw(results, out / "figures", name, [i.value for i in image or ()])
     if not json:
         typer.echo(f"\n{findings_text(found)}\n")
-    bench_run.tell_files(files, json=json, findings=[f.by_name() for f in found], **bench_run.ran_json(ran))
+    tell_files(files, json=json, findings=[f.by_name() for f in found], **ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)
+
+
+def run_cells(
+    grid: Grid, out: Path, form: Form, *, jobs: int = 1, dask: str | None = None, data: Path | None = None, json: bool
+) -> Ran:
+    """Run what is not finished of a grid, and tell how it goes: a bar at a terminal, lines elsewhere.
+
+    Raises:
+        UsageError: something asked for does not exist, or an extra is missing.
+    """
+    from rigctl.bench.running.parallel import run_grid
+    from rigctl.bench.running.store import Store, code_version
+
+    cells = grid.cells(data)
+    store = Store(out, form)
+    screen = console(stderr=json)
+    finished = store.finished()
+    _same_labels(cells, finished, out)
+    kept = [cell.id for cell in cells if cell.id in finished]
+    left = len(cells) - len(kept)
+    screen.print(f"{counted(len(cells), 'cell')}, {len(kept)} finished before; results in {out}")
+    other = store.of_other_code(kept, code_version())
+    if other:
+        sys.stderr.write(
+            f"rigctl: {len(other)} of the cells finished before were made by another version of the code or of its "
+            f"numerical libraries; give another --out to run them again\n"
+        )
+    with _told_when_stopped(out), _progress(screen, left) as tell:
+        ran = run_grid(grid, cells, store, jobs=jobs, dask=dask, on_attempt=tell)
+    for attempt in ran.failed:
+        sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
+    if ran.failed:
+        sys.stderr.write(
+            f"rigctl: {len(ran.failed)} of {counted(len(cells), 'cell')} failed; tracebacks in {out / 'failed'}\n"
+        )
+    return ran
+
+
+def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
+    """Refuse a label that stands for something else in finished cells: tables could not tell them apart."""
+    before = {cell.rpartition("-")[0]: cell for cell in finished}
+    for cell in cells:
+        other = before.get(cell.id.rpartition("-")[0], cell.id)
+        if other != cell.id:
+            raise UsageError(
+                f"bench: policy {cell.policy.label} stood for other options or another model in {out} ({other}); give "
+                f"it a label of its own in a grid file, or another --out"
+            )
+
+
+@contextmanager
+def _told_when_stopped(out: Path) -> Iterator[None]:
+    """End the worker processes too at Ctrl-C or SIGTERM, and say how to go on.
+
+    Left to itself SIGTERM would end this process at once, and its workers only after the cells they are on.
+    """
+
+    def terminated(_signal: int, _frame: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        told = f"finished cells are kept in {out}, and the same command goes on from there"
+        sys.stderr.write(f"rigctl: stopped; {told}\n")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _progress(screen: Console, left: int) -> Iterator[Callable[[Attempt], None]]:
+    """Give what tells of each attempt: by a bar at a terminal, by lines elsewhere."""
+    if not screen.is_terminal:
+        done = count(1)
+        yield lambda attempt: screen.print(f"{next(done)}/{left} {_told(attempt)}")
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("cells", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}")
+    with Progress(*columns, console=screen) as progress:
+        task = progress.add_task("", total=left)
+        yield lambda attempt: progress.update(task, advance=1, description=_told(attempt))
+
+
+def _told(attempt: Attempt) -> str:
+    cell = attempt.cell
+    where = f"{cell.problem} {cell.costs} {cell.policy.label} seed {cell.seed}"
+    return f"{where}: failed" if attempt.error else f"{where}: {counted(len(attempt.rows), 'trial')}"
+
+
+def ran_json(ran: Ran) -> Mapping[str, Any]:
+    return {
+        "cells": ran.cells,
+        "skipped": ran.skipped,
+        "finished": ran.finished,
+        "failed": [{"cell": a.cell.id, "error": a.error} for a in ran.failed],
+    }
+
+
+def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
+    """Show regrets per setting and policy, and ours against the best of the published, if asked for.
+
+    Raises:
+        UsageError: a policy that is to be compared has no results.
+    """
+    from rigctl.bench.tables import reached, summary
+
+    rows = summary.summarise(frame)
+    others = published or sorted({row.policy for row in rows} - {ours})
+    comparison = None if ours is None else summary.compare(frame, ours, others)
+    money = () if ours is None else reached.reached(frame, ours, others)
+    if json:
+        compared = None if comparison is None else comparison.by_name()
+        print_json({"summary": [row.by_name() for row in rows], "comparison": compared, "money": money})
+        return
+    console().print(summary.summary_text(rows))
+    if comparison is not None:
+        console().print(f"\n{summary.comparison_text(comparison)}")
+    if money:
+        console().print(f"\n{reached.reached_text(money)}")
+
+
+def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:
+    """Write the figures of a style; returns the files.
+
+    Raises:
+        UsageError: the style is unknown, or an extra is missing.
+    """
+    need("matplotlib")
+    from rigctl.bench.figures.draw import FORMATS, write_figure
+    from rigctl.bench.figures.layouts import figures_of
+
+    return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
+
+
+def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
+    if json:
+        print_json({**more, "files": list(files)})
+    else:
+        console().print("\n".join(map(str, files)))

@@ -29,12 +29,12 @@ from rigctl.console.by_hand import (
     ManualRow,
     RowReader,
     by_name,
+    doubts,
     iso_date,
     manual_trial,
     memories,
     observation,
 )
-from rigctl.console.doubts import doubts
 from rigctl.console.table import SAID, Column, Decimals, Names, Row, Table, is_empty, key, read_table
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState

@@ -22,8 +22,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import find_own_state, open_campaign, perform
-from rigctl.console.by_hand import ManualRow, by_name
-from rigctl.console.doubts import doubts
+from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.table import Decimals, Names, read_table
 from rigctl.core.aftermath import forecast
 from rigctl.core.experiment.history import History

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,11 +171,24 @@ def _shown(value: Any) -> str:
     return "-" if value is None else in_full(value, 6) if isinstance(value, float) else flat(str(value))
 
 
+@cache
+def screen_class() -> type[Console]:
+    """Return the terminal as rich has it, save that nothing that others wrote can command it."""
+    from rich.console import Console  # noqa: PLC0415  # only when something is shown
+    from rich.segment import Segment  # noqa: PLC0415
+
+    class Screen(Console):
+        """Prints texts as texts, wherever they come from; colours and the cursor are rich's alone."""
+
+        def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+            return super()._render_buffer(s if s.control else Segment(printable(s.text), s.style) for s in buffer)
+
+    return Screen
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return the console that people read; lines for a pipe or a dumb terminal are not broken."""
-    from rigctl.console.screen import Screen  # noqa: PLC0415  # rich only when something is shown
-
-    made = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
+    made = screen_class()(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = PIPE_WIDTH
     elif made.is_dumb_terminal:  # rich takes 80 columns, whatever the terminal says
