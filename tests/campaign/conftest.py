@@ -8,7 +8,9 @@ import pytest
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
-from tests.campaign.fakes import Stage
+from rigctl.campaign.journal import Journal
+from tests.campaign.fakes import Stage, make_spec
+from tests.campaign.records import SetClock
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -27,3 +29,17 @@ def stage(tmp_path):
     made = Stage(tmp_path)
     with made.world:
         yield made
+
+
+@pytest.fixture
+def clock():
+    return SetClock()
+
+
+@pytest.fixture
+def journal(tmp_path, clock):
+    """A journal with a campaign begun."""
+    opened = Journal(tmp_path, clock, "boot-1")
+    opened.begin(make_spec(), "0.0")
+    yield opened
+    opened.close()
