@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -113,7 +114,7 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, fli
                 journal.close()
         except JournalCorrupt:
             found += 1
-            with pytest.raises(JournalCorrupt, match=r"\.recover"):
+            with pytest.raises(JournalCorrupt):
                 opened(path.parent)
             assert path.read_bytes() == data
         clean(path)
@@ -125,57 +126,52 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, fli
 def test_fault_80_a_checksum_that_is_no_whole_number_any_more_is_damage(path, column, value):
     """One bit in a record's head makes bytes or a fraction of it."""
     whole = path.read_bytes()
-    with closing(sqlite3.connect(path)) as other:
-        names = [name for (name,) in other.execute("SELECT name FROM seals")]
-    assert len(names) > 10
-    for name in names:
+    for name in TABLES:
         with closing(sqlite3.connect(path)) as other, other:
             other.execute(f"UPDATE seals SET {column} = ? WHERE name = ?", [value, name])  # noqa: S608 - our own names
-        with pytest.raises(JournalCorrupt, match="is no whole number"):
-            read(path)
-        with pytest.raises(JournalCorrupt, match=r"\.recover"):
-            opened(path.parent)
+        for opens in (read, lambda file: opened(file.parent)):
+            with pytest.raises(JournalCorrupt):
+                opens(path)
         clean(path)
         path.write_bytes(whole)
 
 
 @pytest.mark.parametrize(
-    ("table", "words", "row"),
+    ("table", "words", "keys"),
     [
-        ("measurements", bytes.fromhex("40140a3d70a3d70a"), "trial [123]"),  # 5.01
-        ("trials", b"its turn", "trial [123]"),
-        ("doses", b"by the counter", "id [123]"),
-        ("starts", b"rig: fake", "id 1"),
-        ("pins", b"ACID", "id 1"),
-        ("corrections", b"tap open", "id 1"),
-        ("by_hand", b"B7", "trial 3"),
+        ("measurements", bytes.fromhex("40140a3d70a3d70a"), {1, 2, 3}),  # 5.01
+        ("trials", b"its turn", {1, 2, 3}),
+        ("doses", b"by the counter", {1, 2, 3}),
+        ("starts", b"rig: fake", {1}),
+        ("pins", b"ACID", {1}),
+        ("corrections", b"tap open", {1}),
+        ("by_hand", b"B7", {3}),
     ],
 )
-def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words, row):
+def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words, keys):
     """SQLite's own check would let it pass: it looks at the structure around it. The row is named."""
     data = path.read_bytes()
     position = data.rindex(words)
     path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    told = f"the checksum of its table {table} does not hold: look at {row}[)]"
-    with pytest.raises(JournalCorrupt, match=told), open_reader(path):
+    with pytest.raises(JournalCorrupt) as error, open_reader(path):
         pass
+    assert error.value.table == table
+    assert error.value.key in keys
 
 
 def test_fault_80_a_row_that_is_gone_is_named_and_of_many_none(path):
     """The differences of two sums give the key of one row; of more they give nothing that could be one."""
     with closing(sqlite3.connect(path)) as file, file:
         kept = file.execute("SELECT digest, place FROM seals WHERE name = 'ledger'").fetchone()
-        file.execute("DELETE FROM ledger WHERE id = 4")
-        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
-    with pytest.raises(JournalCorrupt, match=r"ledger does not hold: look at id 4[)]"):
-        opened(path.parent)
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE ledger SET note = 'x'")
-        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
-    with pytest.raises(JournalCorrupt, match=r"ledger does not hold[)]"):
-        opened(path.parent)
+    for change, key in (("DELETE FROM ledger WHERE id = 4", 4), ("UPDATE ledger SET note = 'x'", None)):
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(change)
+            file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
+        with pytest.raises(JournalCorrupt) as error:
+            opened(path.parent)
+        assert (error.value.table, error.value.key) == ("ledger", key)
 
 
 def test_the_seals_hold_through_every_kind_of_change(tmp_path):
@@ -214,38 +210,33 @@ def test_fault_88_whatever_was_added_to_the_schema_is_found_before_it_is_read(pa
             opens(path)
 
 
-def test_statistics_that_a_person_had_collected_change_nothing(path):
-    """ANALYZE adds tables of SQLite's own."""
-    before = read(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript("ANALYZE")
-    assert read(path) == before
-
-
 def test_a_journal_that_a_person_has_edited_is_read_and_sealed_again(path):
-    """An edit through SQLite is no damage; from the next start on it is as sure as the rest."""
+    """An edit through SQLite, or statistics that it keeps, are no damage; from the next start on they are sealed."""
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE ledger SET note = 'paid by the neighbour' WHERE id = 1")
+        file.execute("ANALYZE")
     assert read(path)["ledger"][0][-1] == "paid by the neighbour"
     opened(path.parent).close()
     data = path.read_bytes()
     path.write_bytes(data.replace(b"neighbour", b"neighbouR"))
-    with pytest.raises(JournalCorrupt, match="checksum of its table ledger"):
+    with pytest.raises(JournalCorrupt) as error:
         opened(path.parent)
+    assert error.value.table == "ledger"
 
 
 def test_a_recovered_journal_is_accepted_once_a_person_says_so(path):
-    """As the advice has it: without its seals it is taken as it is, and sealed."""
+    """By the statements that the advice gives: without its seals it is taken as it is, and sealed."""
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("DELETE FROM trips")
         file.execute("UPDATE seals SET digest = 1 WHERE name = 'trips'")
-    with pytest.raises(JournalCorrupt, match=r"DELETE FROM seals"):
+    with pytest.raises(JournalCorrupt) as error:
         opened(path.parent)
+    (accept,) = re.findall(r"'(DELETE FROM seals[^']*)'", str(error.value))
     with closing(sqlite3.connect(path)) as file, file:
-        file.executescript("DELETE FROM seals; UPDATE starts SET closed = 1")
+        file.executescript(accept)
     opened(path.parent).close()
-    assert read(path)["trips"] == []
     with closing(open_for_reading(path)) as connection:
+        assert told(connection)["trips"] == []
         assert not unsealed(connection)
 
 
@@ -354,42 +345,37 @@ def test_fault_79_what_is_left_can_be_read_and_the_loss_still_shows_afterwards(t
     with capture_logs() as logs, open_reader(path) as reader:
         assert len(reader.starts()) == 1
         assert reader.trials() == ()
-    assert "its log journal.sqlite-wal is missing" in logs[0]["event"]
+    assert [log["log_level"] for log in logs] == ["warning"]
     assert [p.name for p in tmp_path.iterdir()] == ["journal.sqlite"]
-    with pytest.raises(JournalCorrupt, match="UPDATE starts SET closed = 1"):
+    with pytest.raises(JournalCorrupt) as error:
         opened(tmp_path)
+    assert error.value.kind == "no log"
+    (accept,) = re.findall(r"'(UPDATE starts[^']*)'", str(error.value))
     with closing(sqlite3.connect(path)) as file, file:
-        file.execute("UPDATE starts SET closed = 1")
+        file.execute(accept)
     opened(tmp_path).close()
 
 
-def test_a_log_whose_end_cannot_be_noted_is_kept(tmp_path):
-    """Closing while another program holds the lock: the log stays, so that nothing is taken for lost."""
+@pytest.mark.parametrize("why", ["locked", "full"])
+def test_a_log_whose_end_cannot_be_noted_is_kept(tmp_path, why):
+    """Another program holds the lock, or the disk is full: the log stays, so that nothing is taken for lost."""
     (tmp_path / "here").mkdir()
     journal = opened(tmp_path / "here")
     journal.begin(make_spec(), "0.0")
     record_trial(journal)
     journal._connection.execute("PRAGMA busy_timeout = 0")
+    denied = {"locked": (), "full": (sqlite3.SQLITE_UPDATE,)}[why]
+    journal._connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_DENY if action in denied else sqlite3.SQLITE_OK
+    )
     with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+        if why == "locked":
+            other.execute("BEGIN IMMEDIATE")
         journal.close()
         there = shutil.copytree(tmp_path / "here", tmp_path / "there")
-    again = opened(there)
-    assert len(again.read.trials()) == 1
-    again.close()
-
-
-def test_a_full_disk_at_the_end_costs_no_journal(tmp_path):
-    """Nothing more can be written when the process ends: the log stays, and the next one goes on."""
-    journal = opened(tmp_path)
-    journal.begin(make_spec(), "0.0")
-    record_trial(journal)
-    journal._connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == 23 else sqlite3.SQLITE_OK)
-    journal.close()
-    assert journal.path.with_name("journal.sqlite-wal").exists()
-    again = opened(tmp_path)
-    assert len(again.read.trials()) == 1
-    again.close()
+    assert (there / "journal.sqlite-wal").exists()
+    with closing(opened(there)) as again:
+        assert len(again.read.trials()) == 1
 
 
 def test_a_journal_whose_making_was_broken_off_is_none_yet(tmp_path):
@@ -405,5 +391,5 @@ def test_a_journal_whose_making_was_broken_off_is_none_yet(tmp_path):
         for suffix in ("", "-journal"):
             shutil.copy(f"{made}{suffix}", state / f"journal.sqlite{suffix}")
         file.execute("ROLLBACK")
-    with pytest.raises(UsageError, match="no journal here"), open_reader(state):
+    with pytest.raises(UsageError), open_reader(state):
         pass

