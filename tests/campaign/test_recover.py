@@ -51,9 +51,12 @@ def copied(sound, tmp_path):  # noqa: F811
     return Path(shutil.copy(sound, tmp_path / "damaged"))
 
 
-def test_of_a_journal_that_is_whole_nothing_is_lost(sound, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("spoilt", [0, 100], ids=["whole", "without its header"])
+def test_of_a_journal_that_is_whole_nothing_is_lost(sound, tmp_path, spoilt):  # noqa: F811
     """Every row is there again, sealed; who has recovered it stands among the acts, and safety is to be confirmed."""
-    loss = recovered(copied(sound, tmp_path), tmp_path / "new")
+    path = copied(sound, tmp_path)
+    path.write_bytes(b"\0" * spoilt + path.read_bytes()[spoilt:])
+    loss = recovered(path, tmp_path / "new")
     assert loss.nothing
     assert told(loss) == ["nothing is lost"]
     assert dump(tmp_path / "new" / "journal.sqlite") == dump(sound)
