@@ -71,27 +71,22 @@ def test_whoever_writes_meanwhile_is_not_held_up_and_not_in_the_copy(journal, tm
     assert len(journal.read.trials()) == 20 + len(wrote)
 
 
-def test_a_closed_journal_is_copied_too(journal, tmp_path):
-    """It has no log any more."""
-    journal.close()
-    assert back_up(journal.path, tmp_path / "copy.sqlite").trials == 20
-
-
 def test_nothing_is_overwritten_even_if_it_comes_in_between(journal, tmp_path, monkeypatch):
     """What has the name keeps it."""
     target = tmp_path / "copy.sqlite"
     monkeypatch.setattr(backing_up, "_verify", lambda *_: target.write_text("first"))
     for _ in range(2):
-        with pytest.raises(UsageError, match="a backup replaces nothing"):
+        with pytest.raises(UsageError):
             back_up(journal.path, target)
         assert target.read_text() == "first"
     assert names(tmp_path) == ["copy.sqlite", "state"]
-    with pytest.raises(UsageError, match="there is no directory"):
+    with pytest.raises(UsageError):
         back_up(journal.path, tmp_path / "nowhere" / "copy.sqlite")
 
 
 def test_where_links_are_not_to_be_had_it_is_renamed(journal, tmp_path, monkeypatch):
-    """As on a memory stick."""
+    """As on a memory stick; of a journal that is closed, and has no log any more."""
+    journal.close()
 
     def no_links(*_):
         raise OSError("Operation not permitted")
@@ -110,19 +105,13 @@ def test_a_copy_that_is_not_whole_is_removed(journal, tmp_path, monkeypatch):
         data = passing.read_bytes()
         passing.write_bytes(data.replace(b"its turn", b"its tuRn", 1))
 
-    monkeypatch.setattr(backing_up, "_copy", spoilt)
-    with pytest.raises(JournalCorrupt, match=r"does not check out .the checksum of its table trials"):
-        back_up(journal.path, tmp_path / "copy.sqlite")
-    monkeypatch.setattr(backing_up, "_copy", lambda source, passing: None)
-    with pytest.raises(JournalCorrupt, match="does not check out"):
-        back_up(journal.path, tmp_path / "copy.sqlite")
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(backing_up, "_copy", full)
-    with pytest.raises(JournalUnwritable, match=r"cannot be written .*No space left"):
-        back_up(journal.path, tmp_path / "copy.sqlite")
+    for copy, error in ((spoilt, JournalCorrupt), (lambda *_: None, JournalCorrupt), (full, JournalUnwritable)):
+        monkeypatch.setattr(backing_up, "_copy", copy)
+        with pytest.raises(error):
+            back_up(journal.path, tmp_path / "copy.sqlite")
     assert names(tmp_path) == ["state"]
 
 
@@ -133,8 +122,9 @@ def test_a_journal_that_has_lost_its_log_is_not_backed_up(journal, tmp_path):
     shutil.copy(journal.path, lost)
     with closing(sqlite3.connect(lost)) as file:
         assert file.execute("SELECT closed FROM starts").fetchall() == [(0,)]
-    with pytest.raises(JournalCorrupt, match="its log is missing"):
+    with pytest.raises(JournalCorrupt) as error:
         back_up(lost, tmp_path / "copy.sqlite")
+    assert error.value.kind == "no log"
 
 
 def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_path):

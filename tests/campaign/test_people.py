@@ -7,27 +7,25 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import Amendment, Pin
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.journal.rows import TABLES, Amendment, Pin
+from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import UsageError
+from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
-from tests.campaign.fakes import make_space, make_spec
-from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+from tests.campaign.fakes import make_space
+from tests.campaign.records import make_decision, record_trial
 
 
 @pytest.fixture
-def journal(tmp_path):
+def journal(journal):
     """A journal with a campaign begun and two ordinary trials."""
-    opened = Journal(tmp_path, SetClock(), "boot-1")
-    opened.begin(make_spec(), "0.0")
-    record_trial(opened, 1)
-    record_trial(opened, 2)
-    yield opened
-    opened.close()
+    record_trial(journal, 1)
+    record_trial(journal, 2)
+    return journal
 
 
 def test_an_act_is_kept_with_who_when_and_why(journal):
@@ -42,16 +40,18 @@ def test_an_act_is_kept_with_who_when_and_why(journal):
     ]
 
 
-@pytest.mark.parametrize("table", ["acts", "corrections", "acknowledgements", "imports"])
-@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET who = 'nobody'"])
-def test_what_people_did_cannot_be_rewritten(journal, table, change):
+@pytest.mark.parametrize("table", [table.name for table in TABLES.values() if table.kept])
+def test_what_people_did_cannot_be_rewritten(journal, table):
     """Nor deleted, whatever program tries."""
     journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.people.acknowledge(1, "Ada")
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
     journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
-    with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError, match="are kept as"):
-        other.execute(change.format(table))
+    journal.upkeep.keep("refilled", "pump", verb="refilled", who="Ada", volume_ml=10.0)
+    journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
+    for change in ("DELETE FROM {0}", "UPDATE {0} SET {1} = 9"):
+        with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError):
+            other.execute(change.format(table, TABLES[table].key[0]))
 
 
 def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):
@@ -62,10 +62,8 @@ def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):
     journal.trips.latch("pump runs on")
     journal.trips.reset("Ada")
     journal.pins.keep([Pin("pump", "EZO-PMP", "NEW", "")], accepted_by="Bob")
-    assert [(a.verb, a.who, a.argument, a.outcome) for a in journal.read.people.acts()] == [
-        ("reset-trip", "Ada", "", "what had tripped: pump runs on"),
-        ("accept-device", "Bob", "pump", "EZO-PMP NEW is expected there"),
-    ]
+    acts = [(act.verb, act.who, act.argument) for act in journal.read.people.acts()]
+    assert acts == [("reset-trip", "Ada", ""), ("accept-device", "Bob", "pump")]
 
 
 def test_an_alarm_is_acknowledged_once(journal):
@@ -76,10 +74,9 @@ def test_an_alarm_is_acknowledged_once(journal):
     kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms()]
     assert kept == [(1, "", "", False), (2, "Ada", "hose was bent", True)]
     assert [(a.verb, a.argument) for a in journal.read.people.acts()] == [("ack", "alarm 2")]
-    with pytest.raises(UsageError, match="alarm 2: Ada has acknowledged it already"):
-        journal.people.acknowledge(2, "Bob")
-    with pytest.raises(UsageError, match="alarm 9: not in this journal"):
-        journal.people.acknowledge(9, "Bob")
+    for alarm in (2, 9):
+        with pytest.raises(UsageError):
+            journal.people.acknowledge(alarm, "Bob")
     assert len(journal.read.people.acts()) == 1
 
 
@@ -111,15 +108,11 @@ def test_an_amended_trial_reads_as_amended_and_keeps_what_it_was(journal):
     assert journal.read.campaign().spent == history.spent == 180_000
     assert [tuple(r) for r in journal._connection.execute("SELECT * FROM measurements")] == raw
     assert journal.read.trials(corrections=0)[1].outcome == 1.7
-
-
-def test_an_outcome_can_be_taken_from_a_trial_and_given_to_one_that_failed(journal):
-    """A trial whose outcome is amended to nothing has failed, and the other way round."""
-    none, one = Amendment(outcomes={"y": None}), Amendment(outcomes={"y": 1.7})
-    journal.people.correct(1, "amend", one, none, who="Ada", why="sample lost")
-    assert (journal.read.trial(1).state, journal.read.trial(1).outcome) == (State.FAILED, None)
-    journal.people.correct(1, "amend", none, one, who="Ada", why="sample found")
-    assert (journal.read.trial(1).state, journal.read.trial(1).outcome) == (State.RECORDED, 1.7)
+    taken = Amendment(outcomes={"y": None})
+    journal.people.correct(2, "amend", becomes, taken, who="Ada", why="sample lost")
+    assert (journal.read.trial(2).state, journal.read.trial(2).outcome) == (State.FAILED, None)
+    journal.people.correct(2, "amend", taken, becomes, who="Ada", why="sample found")
+    assert (journal.read.trial(2).state, journal.read.trial(2).outcome) == (State.RECORDED, 2.5)
 
 
 def test_corrections_apply_in_order_up_to_the_one_a_decision_knew(journal):
@@ -140,10 +133,3 @@ def test_a_suggestion_is_kept_once(journal):
     kept = journal.read.people.suggestion_for(3)
     assert (kept.suggestion, kept.control_set, kept.policy_state) == (2, ("a", "b"), {"asked": 3})
     assert journal.read.people.suggestion_for(4) is None
-
-
-def test_a_decision_keeps_the_last_correction_it_knew(journal):
-    """So that a replay can leave out those that came later."""
-    journal.propose(make_decision(3, corrections=5))
-    assert journal.read.trial(3).corrections == 5
-    STEPS[Event.ARM](journal, 3)

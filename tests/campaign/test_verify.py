@@ -125,25 +125,23 @@ def test_a_file_that_others_changed_or_damaged_or_whose_log_is_gone_is_told(soun
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE ledger SET note = 'by the neighbour' WHERE id = 1")
         file.execute("UPDATE starts SET closed = 0")
-    told = [str(v) for v in verified(path).violations]
-    assert [line.split(":")[0] for line in told] == ["file, journal.sqlite", "ledger", "starts"]
-    assert "its log journal.sqlite-wal is missing" in told[0]
+    assert [v.table for v in verified(path).violations] == ["file", "ledger", "starts"]
     data = sound.read_bytes()
     position = data.rindex(b"tap open")
-    path.write_bytes(data[:position] + b"T" + data[position + 1 :])
-    (damaged,) = verified(path).violations
-    assert "checksum of its table corrections does not hold" in str(damaged)
-    path.write_bytes(b"SQLite format 4" + data[15:])
-    assert "its header is not SQLite's" in str(verified(path).violations[0])
-    path.write_bytes(data[: len(data) // 2])
-    assert verified(path).violations
+    for spoilt in (
+        data[:position] + b"T" + data[position + 1 :],
+        b"SQLite format 4" + data[15:],
+        data[: len(data) // 2],
+    ):
+        path.write_bytes(spoilt)
+        assert {v.table for v in verified(path).violations} == {"file"}
 
 
 def test_a_journal_that_has_lost_its_file_is_told(tmp_path):
     """A log without a file is no journal, and no reason to begin one."""
     path = tmp_path / "journal.sqlite"
     path.with_name("journal.sqlite-wal").write_bytes(b"x")
-    assert "is missing or empty" in str(verified(path).violations[0])
+    assert [v.table for v in verified(path).violations] == ["file"]
 
 
 def test_a_meter_whose_price_changes_with_the_time_of_day_is_not_held_against_one(sound, tmp_path):
