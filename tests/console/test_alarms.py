@@ -78,20 +78,6 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed):
     assert f"{who}: unshelve alarm 2" in second
 
 
-@pytest.mark.parametrize(
-    ("words", "said", "code"),
-    [
-        (("shelve", "2", "--for", "25 h"), "at most 86400 s (24 h)", 2),
-        (("shelve", "2", "--for", "soon"), 'must be a duration such as "20 min"', 2),
-        (("unshelve", "9"), "alarm 9: not in this journal; `rigctl alarms --all` lists them", 2),
-        (("ack", "first"), "must be [CONFIG] ALARM", 2),
-    ],
-)
-def test_what_cannot_be_done_says_why(alarmed, words, said, code):
-    """Too long, no time at all, no such alarm."""
-    assert said in " ".join(alarmed.rigctl(*words, code=code).err.split())
-
-
 def test_status_names_the_worst_that_stands(alarmed):
     """In one line, with the number by which it is acknowledged."""
     answer = alarmed.rigctl("status", "--json").json
@@ -126,8 +112,3 @@ def test_following_shows_every_change_once(alarmed, monkeypatch):
     first, second = map(json.loads, answer.out.splitlines())
     assert [a["alarm"] for a in first["alarms"]] == [2, 3]
     assert [a["alarm"] for a in second["alarms"]] == [5, 2, 3]
-
-
-def test_without_alarms_it_says_so(ingested):
-    """And exits 0."""
-    assert ingested.rigctl("alarms").out == "No alarm stands.\n"

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rigctl.campaign.people import this_person
 from rigctl.console.cli import app
-from tests.console.test_outcome import awaited  # noqa: F401  # a world
+from tests.console.conftest import ROOT
+from tests.console.test_alarms import alarmed  # noqa: F401  # a world
+from tests.console.test_outcome import awaited  # noqa: F401  # another
 
 SESSIONS = sorted((Path(__file__).parent / "golden/sessions").glob("*.txt"))
 WORLD = re.compile(r"# in: (\w+)")
-MASKED = ((re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?"), "TIME"),)
+TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?|\d{8}T\d{6}Z|\b\d\d:\d\d\b")
 
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
@@ -39,22 +40,35 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def answer(folder: Path, command: str, given: str) -> str:
-    """Do one command: rigctl in this process, `write` and `ls` by themselves."""
+    """Do one command: rigctl in this process; `write`, `copy` from here, `edit` and `ls` of the folder."""
     verb, *words = shlex.split(command.removeprefix("$ ").removesuffix(" <<END"))
     if verb == "write":
         (folder / words[0]).write_text(given, encoding="utf-8")
         return ""
+    if verb == "copy":
+        return answer(folder, f"$ write {words[1]}", (ROOT / words[0]).read_text(encoding="utf-8"))
+    if verb == "edit":
+        name, old, new = (word.replace("\\n", "\n") for word in words)
+        text = (folder / name).read_text(encoding="utf-8")
+        assert old in text, command
+        return answer(folder, f"$ write {name}", text.replace(old, new))
     if verb == "ls":
         return "".join(f"{path.name}\n" for path in sorted((folder / words[0]).glob("*")))
     done = CliRunner().invoke(app, words, input=given or None)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    text = f"{done.stdout}{done.stderr}".replace(f"{folder}", "~").replace(this_person(), "ME")
-    for mask, name in MASKED:
-        text = mask.sub(name, text)
-    whole = "\n".join(line.rstrip() for line in text.splitlines())
+    text = f"{done.stdout}{done.stderr}".replace(f"{folder}", "~")
+    whole = "\n".join(line.rstrip() for line in TIMES.sub("TIME", text).splitlines())
     return f"{whole}\n" * bool(whole) + (f"exit {done.exit_code}\n" if done.exit_code else "")
 
 
+@pytest.fixture
+def ada(monkeypatch):
+    """It is Ada who sits there, whoever runs the tests."""
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr("rigctl.campaign.people.person", lambda _: "Ada (uid 7)")
+
+
+@pytest.mark.usefixtures("ada")
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.stem)
 def test_a_session_is_answered_as_it_was(session, request):
     """Every answer and exit code is what the file has."""
