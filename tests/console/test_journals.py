@@ -69,13 +69,6 @@ def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
     assert again["removed"] == ["state/bench/backups/20200101T000000Z.sqlite"]
     assert (again["trials"], again["charged"], again["verified"]) == (5, 2.1, True)
     kept.rigctl("verify", again["file"])
-    kept.rigctl("backup", "--to", "mine.sqlite")
-    assert "replaces nothing" in kept.rigctl("backup", "--to", "mine.sqlite", code=2).err
-    for more in ((), ("--keep", "3")):
-        assert "there is no such directory; make it" in kept.rigctl("backup", "--to", "stick", *more, code=2).err
-    assert not (kept.folder / "stick").exists()
-    assert "is no directory" in kept.rigctl("backup", "--to", "other.sqlite", "--keep", "3", code=2).err
-    assert "no journal here" in kept.rigctl("backup", "--state", "nowhere", code=2).err
 
 
 def test_a_damaged_journal_is_recovered_and_what_is_lost_is_listed(kept):

@@ -18,13 +18,6 @@ def loaded(bench):
     return load(bench.folder / "bench.yaml")
 
 
-def test_a_checked_bench_by_hand_goes_on_with_its_first_trial(bench):
-    """The last line of `check` is what to type."""
-    last = bench.rigctl("check", "bench.yaml").out.splitlines()[-1]
-    assert last.startswith("Next: rigctl suggest bench.yaml")
-    bench.rigctl("suggest", "bench.yaml")
-
-
 def test_a_wired_rig_is_asked_before_it_runs(loaded):
     """`check --probe` after `check`, again where somebody is silent, then `run`."""
     devices = {"probe": next(iter(loaded.rig.devices.values()), None)}
@@ -41,12 +34,6 @@ def test_a_suggestion_ends_with_the_command_that_records_it(bench):
     words = shlex.split(last.removeprefix("Next: rigctl ").replace("=MEASURED", "=6.0").replace("PAID", "0.5"))
     done = bench.rigctl(*[word.replace("MEASURED", "1.2") for word in words]).out.splitlines()[-1]
     assert done.startswith("Next: rigctl suggest bench.yaml")
-
-
-def test_programs_are_not_told_what_to_type(bench):
-    """With --json an answer is one document."""
-    assert bench.rigctl("suggest", "bench.yaml", "--json").json["trial"] == 1
-    assert "Next" not in bench.rigctl("ingest", "bench.yaml", "trials.csv", "--json").out
 
 
 def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded):

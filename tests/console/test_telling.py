@@ -52,12 +52,6 @@ def test_a_test_message_reaches_whom_it_can(told):
     assert PLANTED not in answer.out + answer.err + refused.out + refused.err
 
 
-def test_where_nobody_is_told_it_says_so(bench):
-    """And that a test needs somebody."""
-    assert bench.rigctl("notify", "bench.yaml").out == "Nobody is told of anything.\n"
-    assert "notify: is missing, must say who is told" in bench.rigctl("notify", "bench.yaml", "--test", code=2).err
-
-
 def test_what_is_not_installed_is_said(told, monkeypatch):
     """With what to install."""
     bench, _ = told

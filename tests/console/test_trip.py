@@ -38,9 +38,3 @@ def test_a_trip_is_not_reset_behind_a_running_campaign_s_back(ingested):
     with state_lock(STATE):
         assert "runs this campaign" in ingested.rigctl("reset-trip", code=4).err
     assert trips() == [("ca_doser runs on", None)]
-
-
-def test_where_there_is_no_campaign_there_is_no_trip(bench):
-    """A wrong directory is a usage error, and is not made."""
-    assert "no journal here" in bench.rigctl("reset-trip", "--state", "elsewhere", code=2).err
-    assert not Path("elsewhere").exists()
