@@ -37,15 +37,21 @@ async def test_what_is_used_between_trials_is_charged_to_the_next(stage):
     assert stage.rig.calls.count("meters") == 5
 
 
-async def test_a_meter_that_could_not_be_read_after_a_trial_is_read_afresh(stage):
-    """Only what was read is taken over; an estimated trial's use is not charged again to the next."""
+def dead_once(stage, at, used_kwh=0.0):
+    """The counter of the mains, which one of its readings finds dead, while something uses energy."""
 
-    def dead_once(reading):
-        if stage.rig.calls.count("meters") == 2:
+    def read(reading):
+        if stage.rig.calls.count("meters") == at:
+            stage.world.do("energy", kwh=used_kwh)
             return Reading(math.nan, reading.unit, reading.time_s, Severity.INVALID, "no answer")
         return reading
 
-    await stage.run(make_spec(max_trials=2), idle_kwh=0.5, counters={"power": dead_once})
+    return {"power": read}
+
+
+async def test_a_meter_that_could_not_be_read_after_a_trial_is_read_afresh(stage):
+    """Only what was read is taken over; an estimated trial's use is not charged again to the next."""
+    await stage.run(make_spec(max_trials=2), idle_kwh=0.5, counters=dead_once(stage, 2))
     with stage.journal() as journal:
         first, second = (line for line in journal.ledger() if line.meter == "power")
     assert (first.estimated, second.estimated, second.quantity) == (True, False, pytest.approx(0.5 + 0.125))
@@ -53,14 +59,7 @@ async def test_a_meter_that_could_not_be_read_after_a_trial_is_read_afresh(stage
 
 async def test_what_a_trial_used_beyond_its_estimate_is_idle_once_the_meter_is_back(stage):
     """Nothing that the counter shows is lost because it could not be read in time; the estimate is not paid twice."""
-
-    def dead_once(reading):
-        if stage.rig.calls.count("meters") == 3:
-            stage.world.do("energy", kwh=0.25)
-            return Reading(math.nan, reading.unit, reading.time_s, Severity.INVALID, "no answer")
-        return reading
-
-    await stage.run(make_spec(max_trials=3), counters={"power": dead_once})
+    await stage.run(make_spec(max_trials=3), counters=dead_once(stage, 3, used_kwh=0.25))
     with stage.journal() as journal:
         paid = [line for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == "power"]
         used_kwh = [journal.meter_readings(*at)["power"].value for at in ((1, "before"), (3, "after"))]
@@ -71,12 +70,12 @@ async def test_what_a_trial_used_beyond_its_estimate_is_idle_once_the_meter_is_b
 def power_lines(stage):
     with stage.journal() as journal:
         assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
-        return [(line.quantity, line.estimated, line.note) for line in journal.ledger() if line.meter == "power"]
+        return [(line.quantity, line.estimated) for line in journal.ledger() if line.meter == "power"]
 
 
 def idle_lines(stage):
     with stage.journal() as journal:
-        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle.rows()]
+        return [(line.before_trial, line.meter, line.quantity) for line in journal.idle.rows()]
 
 
 NIGHT_S = 8 * 3600.0
@@ -93,8 +92,8 @@ async def test_fault_70_what_was_used_while_no_process_was_in_charge_is_idle(sta
     left_behind(stage, Event.MEASURE)
     a_night(stage)
     result = await stage.run(make_spec(max_trials=3))
-    assert power_lines(stage) == [(1.0, False, ""), (0.125, False, ""), (0.125, False, "")]
-    assert idle_lines(stage) == [(2, "power", 3.0, "between trials"), (2, "labour", 8.0, "between trials")]
+    assert power_lines(stage) == [(1.0, False), (0.125, False), (0.125, False)]
+    assert idle_lines(stage) == [(2, "power", 3.0), (2, "labour", 8.0)]
     with stage.journal() as journal:
         history = journal.history(make_spec().problem.space)
         assert [o.cost_known for o in history.observations] == [True, True, True]
@@ -127,17 +126,8 @@ async def test_a_start_that_fails_does_not_lose_what_was_used(stage):
     with pytest.raises(DeviceTimeout):
         await stage.run(fail={"open": DeviceTimeout("meter: silent")})
     await stage.run(make_spec(max_trials=2))
-    assert power_lines(stage)[1] == (0.125, False, "")
-    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 3.0), (2, "labour", 8.0)]
-
-
-async def test_after_a_clean_end_energy_is_idle_and_nobody_waits(stage):
-    """What the rig used while the campaign rested is booked, but no hours: everything was safe and given back."""
-    await stage.run(make_spec(max_trials=1))
-    a_night(stage)
-    await stage.run(make_spec(max_trials=2))
-    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
-    assert idle_lines(stage) == [(2, "power", 3.0, "between trials")]
+    assert power_lines(stage)[1] == (0.125, False)
+    assert idle_lines(stage) == [(2, "power", 3.0), (2, "labour", 8.0)]
 
 
 async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_uses(stage):
@@ -146,9 +136,8 @@ async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_us
     a_night(stage)
     jumped = {"power": lambda r: replace(r, value=r.value + 1e6)}
     await stage.run(make_spec(max_trials=4, budget=1000), counters=jumped)
-    (power,) = idle_lines(stage)
-    assert power[2] == pytest.approx(3 * (0.125 / 90.0) * NIGHT_S, rel=0.1)
-    assert "limited, the counter rose by 1000003.000 kWh" in power[3]
+    ((_, _, quantity),) = idle_lines(stage)
+    assert quantity == pytest.approx(3 * (0.125 / 90.0) * NIGHT_S, rel=0.1)
 
 
 def enter(journal, phase, at_s):
@@ -157,22 +146,6 @@ def enter(journal, phase, at_s):
         journal._connection.execute(
             "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, 'a test', '', ?, 1)", (phase, at_s)
         )
-
-
-@pytest.mark.parametrize("phase", ["HOLDING", "WAITING"])
-async def test_what_is_used_in_a_hold_is_idle(stage, phase):
-    """While the campaign waits, energy and hours are nobody's; the trial after it starts from fresh readings."""
-
-    def held(journal):
-        if stage.rig.calls.count("measure") == 1:
-            enter(journal, phase, stage.world.now_s)
-            stage.world.do("energy", kwh=0.25)
-            stage.world.do("time", s=1800.0)
-            enter(journal, "RUNNING", stage.world.now_s)
-
-    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, held))
-    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
-    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
 
 
 def nap(stage, seconds, kwh):
@@ -195,7 +168,7 @@ async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its
         first, second = journal.trials()
         idle = {i.meter: i for i in journal.idle.rows()}
         history = journal.history(make_spec().problem.space)
-    assert (first.state, first.because) == (State.FAILED, "the machine slept 30 min in mid-trial")
+    assert first.state is State.FAILED
     assert second.state is State.RECORDED
     assert not history.observations[0].cost_known
     assert lines["labour"].quantity == pytest.approx(90.0 / 3600.0)
@@ -243,16 +216,42 @@ async def test_the_hours_slept_between_two_trials_are_idle_where_nothing_is_coun
         assert journal.trial(1).budget - journal.trial(2).budget == 18_000_000
 
 
-async def test_what_is_used_asleep_between_two_trials_is_idle(stage):
-    """The lid was closed while the next trial was decided: it starts from fresh readings and is RECORDED."""
+def held(phase):
+    """The campaign waits for half an hour."""
 
-    def slept(journal):
+    def after(stage, journal):
+        enter(journal, phase, stage.world.now_s)
+        stage.world.do("energy", kwh=0.25)
+        stage.world.do("time", s=1800.0)
+        enter(journal, "RUNNING", stage.world.now_s)
+
+    return after
+
+
+@pytest.mark.parametrize(
+    "after",
+    [held("HOLDING"), held("WAITING"), lambda stage, _: nap(stage, 1800.0, 0.25)],
+    ids=["held", "waits", "asleep"],
+)
+async def test_what_is_used_between_two_trials_is_idle(stage, after):
+    """In a hold, or with the lid closed: energy and hours are nobody's; the next trial starts from fresh readings."""
+
+    def once(journal):
         if len(journal.read.history(make_spec().problem.space)) == 1:
-            nap(stage, 1800.0, 0.25)
+            after(stage, journal)
 
-    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, slept))
-    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
-    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, once))
+    assert power_lines(stage) == [(0.125, False), (0.125, False)]
+    assert idle_lines(stage) == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+async def test_after_a_clean_end_energy_is_idle_and_nobody_waits(stage):
+    """What the rig used while the campaign rested is booked, but no hours: everything was safe and given back."""
+    await stage.run(make_spec(max_trials=1))
+    a_night(stage)
+    await stage.run(make_spec(max_trials=2))
+    assert power_lines(stage) == [(0.125, False), (0.125, False)]
+    assert idle_lines(stage) == [(2, "power", 3.0)]
 
 
 async def test_a_nap_of_seconds_changes_nothing(stage):
@@ -263,7 +262,7 @@ async def test_a_nap_of_seconds_changes_nothing(stage):
             nap(stage, 4.0, 0.0)
 
     await stage.run(make_spec(max_trials=1), fail={"measure": sleep_once})
-    assert power_lines(stage) == [(0.125, False, "")]
+    assert power_lines(stage) == [(0.125, False)]
     assert idle_lines(stage) == []
 
 
