@@ -255,7 +255,7 @@ class JournalCorrupt(JournalError):
 
     def __init__(self, told: str, kind: str = "damaged", table: str = "", key: int | None = None) -> None:
         self.kind = kind
-        """`damaged`, `no file`, `no log`, `foreign`, or `hopeless` if nothing can be recovered."""
+        """`damaged`, `no-file`, `no-log`, `foreign`, or `hopeless` if nothing can be recovered."""
         self.table, self.key = table, key
         """Where a checksum does not hold, and of the one row that makes the difference."""
         super().__init__(told)

@@ -95,7 +95,7 @@ def _without_file(path: Path) -> JournalCorrupt:
         f"{path}: the journal is missing or empty, but its log {log_of(path).name} is there: to begin anew beside it "
         "would lose what it holds, and start budget and caps anew. Nothing was changed, and nothing will move. To "
         "recover: put the journal back; or choose another --state directory",
-        "no file",
+        "no-file",
     )
 
 
@@ -226,7 +226,7 @@ def _check_before_writing(path: Path) -> None:
         with closing(connect(path, "?mode=ro" + trace)) as connection:
             _check(connection, path)
             if lost_its_log(connection, path):
-                raise JournalCorrupt(_without_log(path), "no log")
+                raise JournalCorrupt(_without_log(path), "no-log")
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:

@@ -120,7 +120,8 @@ def steps(rows: Rows) -> Iterator[Violation]:
             yield violation(row, "trials", "has no event: nothing says how it came about")
         elif events[-1]["state"] != row["state"]:
             yield violation(row, "trials", f"is {row['state']}, but its last event says {events[-1]['state']}")
-        ends = [e["event"] for e in events if (s := known_state(e["state"])) is not None and s.final]
+        states = [(e["event"], known_state(e["state"])) for e in events]
+        ends = [event for event, state in states if state is not None and state.final]
         if len(ends) > 1:
             yield violation(row, "trials", f"has {len(ends)} ends: {', '.join(ends)}")
 
@@ -137,7 +138,8 @@ def order(rows: Rows) -> Iterator[Violation]:
         if ended and begun and begun[0]["id"] < over(ended)["id"]:
             yield Violation("events", f"trial {after}", f"began before trial {before} was over")
     for row in rows["trials"][:-1]:
-        if (state := known_state(row["state"])) is None or not state.charged:
+        state = known_state(row["state"])
+        if state is None or not state.charged:
             yield violation(row, "trials", f"is {row['state']}, though later ones have begun")
     for table in ("events", "starts"):
         for earlier, later in pairwise(rows[table]):

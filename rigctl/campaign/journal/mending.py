@@ -405,14 +405,20 @@ def _audit(mending: Mending) -> None:
     for table in TABLES.values():
         for row in mending.tables[table.name] if table.act else ():
             verb, argument = table.audited_as(row) or ("", "")
-            if table.name == "corrections" and _came_of([row]) and (late := how.pop(row["trial"], None)):
-                if late != "hand" or row["who"] == CAMPAIGN:
-                    continue  # a sensor, or nobody, said what came
-                verb = "outcome"
+            late = how.pop(row["trial"], None) if table.name == "corrections" and _came_of([row]) else None
+            if late is not None and (late != "hand" or row["who"] == CAMPAIGN):
+                continue  # a sensor, or nobody, said what came
+            verb = verb if late is None else "outcome"
             if (verb, argument) in known or (not verb and (argument, row["who"]) in by):
                 continue
             last += 1
-            said = {"id": last, "verb": verb or row["kind"], "argument": argument, "who": row["who"], "why": ""}
+            said = {
+                "id": last,
+                "verb": verb or row.get("kind", table.name),
+                "argument": argument,
+                "who": row["who"],
+                "why": "",
+            }
             when = {"alarm": row.get("alarm"), "seconds": None, "utc": row["utc"], "at_s": row["at_s"], "start": None}
             acts.append({**said, "outcome": NOTE, **when})
 

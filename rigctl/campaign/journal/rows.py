@@ -83,7 +83,6 @@ class StartRow:
     budget: Micros
     seen_utc: str = column("heartbeat")
     seen_s: float
-    """Last heartbeat."""
     ended: str | None = column("why; NULL while it runs, or if it died", default=None)
     safe: bool | None = column("1: it ended with everything safe and settled; NULL if it had no rig", default=None)
     closed: bool = column("1: the file was closed in good order", default=False)
@@ -199,8 +198,7 @@ class DoseRow:
     """Intended."""
     total_before_ml: float
     state: Literal["INTENT", "SENT", "DONE", "UNKNOWN"]
-    dispensed_ml: float | None = column("NULL while open")
-    """None while open; the full volume when UNKNOWN."""
+    dispensed_ml: float | None = column("NULL while open; the full volume when UNKNOWN")
     utc: str
     at_s: float = column("of the intent")
     settled_s: float | None
@@ -217,13 +215,10 @@ class AlarmRow:
     message: str
     utc: str
     at_s: float
-    detail: str = column("a traceback", default="")
-    """For whoever mends it: a traceback."""
+    detail: str = column("a traceback, for whoever mends it", default="")
     kind: str = column("with source: which alarm it is", default="")
-    """Its identity, together with `source`."""
     state: AlarmMark = "once"
     action: Action | Literal[""] = column("what the watch did", default="")
-    """What the watch did because of it."""
     alarm: int = column(name="id", default=0)
     """Its number, by which it is acknowledged."""
     acknowledged: str = ""
@@ -278,8 +273,7 @@ class Pin:
 class IdleRow(IdleLine):
     """A line of what no trial used, and when it was booked."""
 
-    before_trial: int = column("the trial that came after it")
-    """The trial that came after it, or that it interrupted."""
+    before_trial: int = column("the trial that came after it, or that it interrupted")
     utc: str
 
 
