@@ -6,8 +6,11 @@ from functools import cache
 
 import pytest
 import yaml
+from pydantic import Field, ValidationError
 
+from rigctl.config.shape import problems_of
 from rigctl.config.wording import parts_of
+from rigctl.rig.protocols import DeviceOptions
 from tests.config.broken.cases import GOLDEN, Case, cases, page, said_of, section, words_of
 from tests.config.conftest import loaded
 from tests.config.texts import BASES
@@ -51,6 +54,21 @@ def test_it_says_what_is_allowed_or_what_to_do(case: Case):
 def test_what_no_rig_should_be_run_with_can_still_be_read(case: Case):
     """A campaign of the past can be looked at, and its rig be made safe."""
     assert loaded(case.text or "").name == "tank"
+
+
+def test_what_somebody_elses_driver_asks_for_is_said_as_the_rest():
+    """Also of kinds that no option of ours has: no sentence is the parser's own."""
+
+    class Options(DeviceOptions):
+        serial: str = Field(default="x", min_length=1)
+        ends: list[float] = Field(default=[1, 2], min_length=2)
+        step: float = Field(default=5, multiple_of=5)
+
+    with pytest.raises(ValidationError) as refused:
+        Options.model_validate({"serial": "", "ends": [1], "step": 3})
+    said = [parts_of(what) for _, what in problems_of(refused.value, Options)[0]]
+    assert [parts.got for parts in said] == ['""', "[1]", "3"]
+    assert all(parts.allowed for parts in said)
 
 
 def test_there_are_enough_of_them():

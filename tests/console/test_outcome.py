@@ -26,7 +26,7 @@ from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.values import Measurement
 from rigctl.telling import NotifySpec, Telling
 from tests.campaign.records import SetClock, make_decision
-from tests.config.test_late import late
+from tests.config.test_hardware import late
 from tests.page.served import Answering, asking, log_in, token_for
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
