@@ -90,7 +90,8 @@ def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None
     for row in table.rows():
         if not row.sound:
             continue
-        cells: dict[str, object] = {f"hand.{t}" if t in SAID else t: text for t, text in row.texts.items()}
+        texts = {target: row.texts.get(target, "") for target in table.has}  # which columns there are counts, too
+        cells: dict[str, object] = {f"hand.{t}" if t in SAID else t: text for t, text in texts.items()}
         cells |= {t.removeprefix("value:").replace("setpoint:", "setpoint."): x for t, x in row.numbers.items()}
         rows.append(reader.row(row.where, row.texts.get("control_set", "").split("+"), cells))
     return reader.checked(rows)
