@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from rigctl.console.cli import app
 from tests.console.dough import DOUGH
 
 ROOT = Path(__file__).parent.parent.parent
+GOLDEN = Path(__file__).parent / "golden"
 
 BENCH = """\
 rig: bench
@@ -42,6 +44,15 @@ ph,ca,control_set,growth,cost
 6.2,5.0,ca,1.6,0.3
 """
 """The fourth trial failed."""
+
+
+def assert_golden(name: str, text: str) -> None:
+    """Raise AssertionError unless it is what the golden file says."""
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
 
 
 @dataclass

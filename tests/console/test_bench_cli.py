@@ -97,41 +97,6 @@ def wait_for_workers(process):
     return wait_until(at_work, "two worker processes at work")
 
 
-def test_a_grid_file_runs(bench):
-    """The same from YAML; together with options that it names itself it is refused."""
-    bench.write("grid.yaml", "{problem: hartmann3, policy: default, seeds: 1, budget: 0.4}")
-    assert "1 cell" in bench.rigctl("bench", "run", "--grid", "grid.yaml", "--out", "results").out
-    refused = bench.rigctl("bench", "run", "--grid", "grid.yaml", "--policy", "default", "--out", "results", code=2)
-    assert "--grid names everything; leave out --policy" in refused.err
-
-
-def test_what_would_be_ignored_is_refused(bench):
-    """Options beside a grid file, and a comparison with nobody."""
-    bench.write("grid.yaml", "{problem: hartmann3, policy: default, seeds: 1, budget: 0.4}")
-    for extra in (["--seeds", "1"], ["--model", "fixed"]):
-        refused = bench.rigctl("bench", "run", "--grid", "grid.yaml", *extra, "--out", "results", code=2)
-        assert f"leave out {extra[0]}" in refused.err
-    assert "--budget missing" in bench.rigctl(*RUN[:-2], "--policy", "default", "--out", "results", code=2).err
-    assert "with --ours" in bench.rigctl("bench", "summary", "results", "--published", "etc-50", code=2).err
-
-
-def test_a_label_keeps_its_meaning_in_a_directory(bench):
-    """Tables could not tell two meanings apart: refused before anything runs, and the results stay readable."""
-    bench.rigctl(*QUICK, "--seeds", "1", "--out", "results", "--format", "csv")
-    other = [*QUICK, "--seeds", "1", "--out", "results"]
-    other[other.index("fixed")] = "learned"
-    refused = bench.rigctl(*other, code=2).err
-    assert "policy default stood for other options or another model in results" in refused
-    assert "another --out" in refused
-    assert len(bench.rigctl("bench", "summary", "results", "--json").json["summary"]) == 1
-
-
-def test_results_that_cannot_be_kept_are_told(bench):
-    """No directory where one has to be."""
-    bench.write("file", "")
-    assert "file: cannot be a directory of results" in bench.rigctl(*QUICK, "--out", "file", code=2).err
-
-
 def test_figures_are_written(bench):
     """One file per figure and format, named on standard output."""
     bench.rigctl(*QUICK, "--seeds", "2", "--out", "results")
@@ -159,17 +124,3 @@ def test_a_failing_policy_is_exit_1(bench, monkeypatch):
     assert (answer.json["finished"], len(answer.json["failed"])) == (1, 1)
     assert "a bug of its own" in answer.err
     assert "1 of 2 cells failed; tracebacks in results/failed" in answer.err
-
-
-def test_wrong_names_are_exit_2_before_anything_runs(bench):
-    """Problem, policy, costs and missing data, each with the nearest name or the remedy."""
-    for extra, told in (
-        (["--policy", "defualt"], 'did you mean "default"'),
-        (["--policy", "default", "--problem", "hartmann4"], 'did you mean "hartmann3"'),
-        (["--policy", "default", "--costs", "moderat"], 'did you mean "moderate"'),
-        (["--policy", "default", "--problem", "airfoil"], "--data DIR"),
-        ([], "give --problem, --policy and --budget"),
-    ):
-        assert told in bench.rigctl(*RUN, *extra, "--out", "results", code=2).err
-    assert not (bench.folder / "results" / "cells").exists()
-    assert "no finished cells" in bench.rigctl("bench", "summary", "nowhere", code=2).err

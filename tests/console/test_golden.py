@@ -31,26 +31,16 @@ from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.config.texts import SMALL
-from tests.console.conftest import BENCH
+from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
 from tests.forked import Forked
 from tests.profiles import slow_beyond
 
-GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
 CONTROL_SETS = (("ph",), ("ca",), ("ca", "ph"), LONG)
 PLAIN = {"highlight": False, "markup": False, "emoji": False}
 REASON = "explores: all control sets take turns, and ca+ph has had the least money"
-
-
-def assert_golden(name: str, text: str) -> None:
-    """Raise AssertionError unless it is what the golden file says."""
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("WRITE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
 
 
 def loaded() -> LoadedConfig:

@@ -17,7 +17,7 @@ from rigctl.core.operating.memory import Drift
 from rigctl.errors import UsageError
 from tests.campaign.fakes import FakeClock
 from tests.campaign.records import SetClock
-from tests.console.test_golden import assert_golden
+from tests.console.conftest import assert_golden
 from tests.console.test_run import ended
 
 GREENHOUSE = Path(__file__).parent.parent.parent / "config" / "greenhouse.yaml"

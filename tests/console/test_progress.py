@@ -28,7 +28,7 @@ from rigctl.console.progress import readings_words, watching
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
-from tests.console.conftest import BENCH
+from tests.console.conftest import BENCH, assert_golden
 
 
 def row(
@@ -72,6 +72,14 @@ STORY = (
 )
 
 
+EXPECTED = SetReport(("ph",), {"ph": 6.0}, 1.6, 0.15, 1.3, 1.9, 0.2, 0.1, 9, True)
+PRODUCTION = (
+    CampaignStarted("bench", 12, 0, 20_000_000, None, Batches(0, 0)),
+    TrialEnded(row(13, 2.5), 1, 20_000_000, Batches(1, 1)),
+    TrialEnded(replace(row(13, 2.5), proposal=replace(PROPOSAL, sets=(EXPECTED,))), 1, 20_000_000, Batches(1, 1)),
+)
+
+
 def told(terminal: bool, config: str = BENCH, story: Sequence[CampaignEvent] = STORY) -> str:
     """What is written while this story is followed."""
     stream = io.StringIO()
@@ -82,36 +90,19 @@ def told(terminal: bool, config: str = BENCH, story: Sequence[CampaignEvent] = S
     return stream.getvalue()
 
 
-def test_a_pipe_gets_one_line_per_event():
-    """Choice, reason, outcome, cost, spend and best so far, each event on a line of its own."""
-    lines = told(terminal=False).splitlines()
-    assert lines[0] == "rig bench: 0.00 of 20.00 EUR spent"
-    assert lines[1] == "trial 1 explore: control ph at ph = 6 pH; because it has had least"
-    assert lines[2].startswith("trial 1 recorded: growth = 1.5 cm2/day; cost 0.2500 EUR; spent 0.25 of 20.00 EUR")
-    assert lines[3].endswith("best: growth 1.5 cm2/day (trial 1, ph)")
-    assert "trial 3 failed: camera: silent" in lines[4]
-    assert lines[5] == "alarm MAJOR doser: ran dry"
-    assert lines[6] == "ended (budget): all spent; 3 trials, 0.75 of 20.00 EUR spent"
-    assert len(lines) == 7
-
-
-def test_what_is_stopped_while_it_starts_says_what_was_spent():
-    """Nothing was told of it before; it is not 0.00."""
-    assert told(terminal=False, story=STORY[-1:]) == "ended (budget): all spent; 3 trials, 0.75 of 20.00 EUR spent\n"
-
-
-def test_the_best_is_the_least_when_minimising():
-    """Best so far follows the direction of the outcome."""
-    lines = told(terminal=False, config=BENCH.replace("floor: 0", "direction: minimise")).splitlines()
-    assert lines[3].endswith("best: growth 1.2 cm2/day (trial 2, ph)")
-
-
 @pytest.mark.parametrize(
-    "part", ["rigctl: bench", "because it has had least", "ph = 6 pH", "0.75 of 20.00 EUR (4%)", "MAJOR doser: ran dry"]
+    ("name", "config", "story"),
+    [
+        ("events", BENCH, STORY),
+        ("stopped while it starts", BENCH, STORY[-1:]),
+        ("minimising", BENCH.replace("floor: 0", "direction: minimise"), STORY),
+        ("markup", BENCH, [AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'", kind="reply"))]),
+        ("production", BENCH, PRODUCTION),
+    ],
 )
-def test_a_terminal_gets_a_live_display(part):
-    """Trial, choice and why, best so far, budget bar, spend and alarms are on the screen."""
-    assert part in told(terminal=True)
+def test_a_pipe_gets_one_line_per_event(name, config, story):
+    """Choice, reason, outcome, cost, spend and best so far; a batch beside what was expected of it; no markup."""
+    assert_golden(f"pipe-{name.replace(' ', '-')}", told(terminal=False, config=config, story=story))
 
 
 def test_after_resuming_the_best_is_that_of_this_run():
@@ -120,19 +111,6 @@ def test_after_resuming_the_best_is_that_of_this_run():
     for terminal in (False, True):
         assert "growth 1.5 cm2/day (trial 13, ph, since trial 13)" in told(terminal, story=story)
     assert "since trial" not in told(terminal=True)
-
-
-def test_a_batch_is_held_against_what_was_expected_of_it():
-    """The best of production is the luckiest batch; nothing is said where nothing was expected."""
-    report = SetReport(("ph",), {"ph": 6.0}, 1.6, 0.15, 1.3, 1.9, 0.2, 0.1, 9, True)
-    begun = CampaignStarted("bench", 12, 0, 20_000_000, None, Batches(0, 0))
-    plain = row(13, 2.5)
-    expected = replace(plain, proposal=replace(PROPOSAL, sets=(report,)))
-    story = [begun, *(TrialEnded(r, 1, 20_000_000, Batches(1, 1)) for r in (plain, expected))]
-    _, first, second = told(terminal=False, story=story).splitlines()
-    assert first.endswith("beside 0.00 of 20.00 EUR")
-    assert second == f"{first}; expected: growth = 1.6 cm2/day"
-    assert "best so far" not in told(terminal=True, story=[*story[:1], STORY[1], *story[1:]])
 
 
 def test_several_outcomes_have_a_front_beside_the_best():
@@ -147,15 +125,6 @@ def test_several_outcomes_have_a_front_beside_the_best():
     *_, last = (line for line in screen.splitlines() if "trade-off" in line)
     assert "trials 1, 2, 3, 5: none beats them in every outcome" in last
     assert "trade-off" not in told(terminal=True)
-
-
-def test_names_with_brackets_are_shown_as_they_are():
-    """Text from configuration and devices is never taken for markup."""
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=False, width=200)
-    with watching(load_text(BENCH, Path("bench.yaml")), console) as listener:
-        listener(AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'", kind="reply")))
-    assert "[red] reply [/x] '*ER'" in stream.getvalue()
 
 
 def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is():

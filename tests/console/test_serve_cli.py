@@ -47,31 +47,6 @@ def test_without_the_extra_it_says_what_to_install(rigctl, monkeypatch):
     assert "pip install '.[web]'" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--host", "0.0.0.0"], "nobody has a token yet"),  # noqa: S104 - it is refused
-        (["--host", "192.0.2.9"], "nobody has a token yet"),
-        (["--allow-host", "a:1"], "must be a name without port"),
-        (["--port", "99999"], "65535"),
-        (["--readers", "0"], "must be at least 1"),
-    ],
-)
-def test_where_it_cannot_be_served_is_said(rigctl, options, words):
-    """What was given, and what is allowed."""
-    result = rigctl("serve", *options)
-    assert result.exit_code == 2
-    assert words in result.stderr
-
-
-@pytest.mark.parametrize("verb", [["pause"], ["resume"]])
-def test_acts_are_for_a_campaign_that_runs(rigctl, verb):
-    """Without one it is said."""
-    result = rigctl(*verb)
-    assert result.exit_code == 2
-    assert "no campaign is running here" in result.stderr
-
-
 def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state):
     """What it cost stays spent; the export says who did it."""
     runner = CliRunner()

@@ -6,7 +6,6 @@ writes what is answered anew; look at what has changed.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from rigctl.console.cli import app
-from tests.console.conftest import ROOT
+from tests.console.conftest import GOLDEN, ROOT, assert_golden
 from tests.console.test_alarms import alarmed  # noqa: F401  # a world
 from tests.console.test_outcome import awaited  # noqa: F401  # another
 
-SESSIONS = sorted((Path(__file__).parent / "golden/sessions").glob("*.txt"))
+SESSIONS = sorted((GOLDEN / "sessions").glob("*.txt"))
 WORLD = re.compile(r"# in: (\w+)")
 TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?|\d{8}T\d{6}Z|\b\d\d:\d\d\b")
 
@@ -80,6 +79,4 @@ def test_a_session_is_answered_as_it_was(session, request):
     for line, given in parts(text):
         ends = f"{given}END\n" if line.endswith(" <<END") else ""
         played += f"{line}\n{ends}" + ("" if line.startswith("#") else answer(bench.folder, line, given))
-    if os.environ.get("WRITE_GOLDEN"):
-        session.write_text(played, encoding="utf-8")
-    assert played == session.read_text(encoding="utf-8")
+    assert_golden(f"sessions/{session.stem}", played)
