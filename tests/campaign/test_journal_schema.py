@@ -1,13 +1,20 @@
-"""What the journal's tables forbid, and what nobody vouches for."""
+"""What a declaration makes a table, what the journal's tables forbid, and what nobody vouches for."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import Literal
 
 import pytest
 
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.database import fetch
+from rigctl.campaign.journal.rows import TrialRecord
+from rigctl.campaign.journal.seals import lay_out
+from rigctl.campaign.journal.table import column, table, table_of
+from rigctl.codec import fields_of
+from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt
 from tests.campaign.journal_page import PAGE, page
 from tests.campaign.test_journal_integrity import clean, opened, written
@@ -53,3 +60,37 @@ def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
 def test_the_page_of_the_tables_is_up_to_date():
     """docs/journal.md has every table and column; `python -m tests.campaign.journal_page` writes it."""
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+@table("filters", "filters that people changed", kept=True, act=("", "{device} {which}"))
+class FilterRow:
+    """A kind of row that is declared here alone."""
+
+    number: int = column(name="id")
+    device: str
+    which: Literal["intake", "vent"]
+    trial: int | None = column("the last one with the old filter", names=TrialRecord)
+    amount: Micros
+    pores: tuple[float, ...] = (0.5,)
+
+
+def test_a_declaration_is_a_table():
+    """Its definition, what it refuses, what is written and read, what its rows name, and the act they come with."""
+    declared, row = table_of(FilterRow), FilterRow(1, "pump", "intake", 3, 2_500_000, (0.1, 0.2))
+    with closing(sqlite3.connect(":memory:")) as file:
+        lay_out(file)
+        for statement in declared.definition():
+            file.execute(statement)
+        cells = declared.cells(fields_of(row))
+        insert = f"INSERT INTO filters ({', '.join(cells)}) VALUES ({', '.join('?' * len(cells))})"  # noqa: S608
+        file.execute(insert, tuple(cells.values()))
+        assert fetch(file, FilterRow, "SELECT * FROM filters") == (row,)
+        for column_name, cell in (("which", "exit"), ("amount_micros", 0.5), ("amount_micros", -1), ("device", None)):
+            with pytest.raises(sqlite3.IntegrityError):
+                file.execute(insert, tuple({**cells, "id": 2, column_name: cell}.values()))
+        with pytest.raises(sqlite3.IntegrityError):
+            file.execute("UPDATE filters SET device = 'x'")
+    assert {name: there.name for name, there in declared.references.items()} == {"trial": "trials"}
+    assert [one.name for one in declared.columns.values() if one.json] == ["pores"]
+    assert [declared.columns["trial"].fits(cell) for cell in (3, None, "3")] == [True, True, False]
+    assert declared.audited_as(cells) == ("", "pump intake")

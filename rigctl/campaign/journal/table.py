@@ -239,10 +239,11 @@ def _default(field: dataclasses.Field[Any]) -> str:
     """Return the field's default in SQL; empty: it has none."""
     value = None if field.default is dataclasses.MISSING else field.default
     if field.default_factory is not dataclasses.MISSING:
-        (value,) = row({field.name: field.default_factory()}).values()
+        value = field.default_factory()
     if value is None:
         return ""
-    return f"'{value}'" if isinstance(value, str) else str(int(value) if isinstance(value, bool) else value)
+    (cell,) = row({field.name: value}).values()
+    return f"'{cell}'" if isinstance(cell, str) else str(int(cell) if isinstance(cell, bool) else cell)
 
 
 def _remark(about: str) -> str:
