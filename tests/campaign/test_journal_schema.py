@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import Literal
@@ -60,6 +61,14 @@ def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
 def test_the_page_of_the_tables_is_up_to_date():
     """docs/journal.md has every table and column; `python -m tests.campaign.journal_page` writes it."""
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_what_the_page_asks_a_journal_has_an_answer(path):
+    """Every query on it runs, and finds something."""
+    (queries,) = re.findall(r"```sql\n(.*?)```", page(), re.DOTALL)
+    with closing(sqlite3.connect(path)) as file:
+        for query in queries.split(";\n")[:-1]:
+            assert file.execute(query).fetchall(), query
 
 
 @table("filters", "filters that people changed", kept=True, act=("", "{device} {which}"))
