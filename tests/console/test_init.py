@@ -30,50 +30,11 @@ def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench):
     assert bench.rigctl("ingest", "new.yaml", *done, "--json").json["trials"] == [1]
 
 
-def test_what_was_said_stands_in_the_file(bench):
-    """Every flag has its key, with what a person may want instead beside it."""
-    bench.rigctl(*FLAGS)
-    loaded = load(bench.folder / "new.yaml")
-    assert (loaded.name, loaded.currency, loaded.problem.budget) == ("new", "EUR", 20_000_000)
-    ph, ca = loaded.problem.space.variables
-    assert [(v.name, v.unit, v.low, v.high) for v in (ph, ca)] == [("ph", "pH", 5.0, 7.0), ("ca", "mM", 0.5, 6.0)]
-    assert loaded.problem.known_costs == (0.45, 0.25, 0.65)
-    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
-    assert "natural: {truncated_normal: {mean: 6.3, sd: 0.3}}" in text
-    assert "natural: learned" in text
-    assert "# target: 300 cm2/day." in text
-    lines = ["#", *text.splitlines()]
-    sections = [i for i, line in enumerate(lines) if line[:1].isalpha()]
-    assert len(sections) >= 7
-    assert [lines[i] for i in sections if "#" not in lines[i] and not lines[i - 1].startswith("#")] == []
-
-
-def test_a_file_that_is_there_is_kept(bench):
-    """Nothing is written over it without --force, and with it the whole file is new."""
-    before = bench.write("new.yaml", "mine")
-    assert "--force" in bench.rigctl(*FLAGS, code=2).err
-    assert (bench.folder / before).read_text(encoding="utf-8") == "mine"
-    bench.rigctl(*FLAGS, "--force")
-    assert load(bench.folder / "new.yaml").name == "new"
-    assert [path.name for path in bench.folder.glob(".*")] == []
-
-
 def test_many_variables_do_not_make_more_sets_than_allowed(bench):
     """With ten variables each alone, each pair and all together; the costs are those of these sets."""
     many = [part for i in range(10) for part in ("--variable", f"v{i} mM 0 {i + 1} cost=0.{i}")]
     bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *many, "--budget", "99")
     assert len(load(bench.folder / "new.yaml").problem.space.control_sets) == 10 + 45 + 1
-
-
-def test_where_nature_is_elsewhere_it_has_a_range_of_its_own(bench):
-    """Tap water at pH 7.8, setpoints from 5.5 to 6.5 in steps: both ranges stand in the file, and it holds."""
-    tap = ("--variable", "ph pH 5.5 6.5 natural=7.8+-0.2 step=0.1", "--variable", "ca mM 1 3 natural=4..5")
-    bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *tap, "--budget", "9")
-    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
-    assert "natural_range: [7, 8.6]" in text
-    assert "natural_range: [4, 5]" in text
-    assert "\n    step: 0.1" in text
-    bench.rigctl("check", "new.yaml")
 
 
 # the questions, without a terminal --------------------------------------------------------------------------------

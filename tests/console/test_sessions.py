@@ -39,7 +39,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def answer(folder: Path, command: str, given: str) -> str:
-    """Do one command: rigctl in this process; `write`, `copy` from here, `edit` and `ls` of the folder."""
+    """Do one command: rigctl in this process; `write`, `copy` from here, `edit`, `cat` and `ls` of the folder."""
     verb, *words = shlex.split(command.removeprefix("$ ").removesuffix(" <<END"))
     if verb == "write":
         (folder / words[0]).write_text(given, encoding="utf-8")
@@ -51,6 +51,8 @@ def answer(folder: Path, command: str, given: str) -> str:
         text = (folder / name).read_text(encoding="utf-8")
         assert old in text, command
         return answer(folder, f"$ write {name}", text.replace(old, new))
+    if verb == "cat":
+        return (folder / words[0]).read_text(encoding="utf-8")
     if verb == "ls":
         return "".join(f"{path.name}\n" for path in sorted((folder / words[0]).glob("*")))
     done = CliRunner().invoke(app, words, input=given or None)

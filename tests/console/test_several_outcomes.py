@@ -69,29 +69,13 @@ def test_a_journal_is_read_by_the_names_of_its_outcomes(bench):
         assert read_past(loaded, bench.folder, journal).history.observations[0].further == whole
 
 
-def test_a_history_needs_every_outcome_or_none(two):
-    """A missing column and a half-measured trial are told with file and line."""
-    two.write("bad.csv", TRIALS.replace(",water", ",watr"))
-    assert "no column is water" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
-    two.write("bad.csv", TRIALS.replace("1.9,6.5", "1.9,"))
-    assert "bad.csv:4: water: is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
-    two.write("bad.csv", TRIALS.replace("1.9,6.5", ",6.5"))
-    assert "leave growth, water out" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
-
-
 def test_a_recommendation_shows_the_trade_off(done):
     """The Pareto front and its hypervolume stand beside what the first outcome recommends."""
     answer = done.rigctl("recommend", "--json").json
     front = answer["front"]
-    assert "other outcomes are not weighed" in answer["reason"]
     assert front["measured"]["trials"] == [1, 2, 3]
     assert front["hypervolume"] > 0
     assert {tuple(p["measured"]) for p in front["points"]} <= {(1.2, 4.0), (0.7, 2.5), (1.9, 6.5), (1.6, 7.0)}
-    text = done.rigctl("recommend").out
-    assert "Trade-off" in text
-    assert "water L" in text
-    assert "less is better" in text
-    assert "hypervolume" in text
 
 
 def test_the_status_counts_the_measured_front(done):
@@ -100,29 +84,20 @@ def test_the_status_counts_the_measured_front(done):
     assert status["pareto_trials"] == [1, 2, 3]
     # from the floor 0 of growth and 0.45 L above the worst of water: boxes of trials 3, 1 and 2, overlaps once
     assert status["hypervolume"] == pytest.approx(1.9 * 0.95 + 1.2 * 2.5 + 0.7 * 1.5)
-    text = done.rigctl("status").out
-    assert "trials that no other beats in every outcome: 1, 2, 3" in text
-    assert "hypervolume, measured: " in text
 
 
 def test_one_outcome_shows_no_trade_off(ingested):
     """Nothing changes for an ordinary campaign."""
     assert "front" not in ingested.rigctl("recommend", "--json").json
     assert "hypervolume" not in ingested.rigctl("status", "--json").json
-    assert "Trade-off" not in ingested.rigctl("recommend").out
 
 
 def test_a_single_trial_is_given_with_its_values(two):
-    """Further outcomes are among the values, on the command line and in JSON; without them the trial does not hold."""
+    """Further outcomes are among the values, on the command line and in JSON."""
     one = ("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.5", "--outcome", "1.2", "--values")
     two.rigctl(*one, "ph=6,ca=3.3,water=4")
-    told = two.rigctl(*one, "ph=6,ca=3.3", code=2).err
-    assert "water: is missing, but the trial has an outcome" in told
     entry = '{"control_set": ["ca"], "values": {"ph": 6, "ca": 2, "water": 1.5}, "outcome": 0.5, "cost": 0.1}'
     two.rigctl("ingest", "bench.yaml", "-", stdin=entry)
-    failed = '{"control_set": ["ca"], "values": {"water": 1.5}, "cost": 0.1}'
-    told = two.rigctl("ingest", "bench.yaml", "-", stdin=failed, code=2).err
-    assert "growth: is missing, but the trial has an outcome; leave growth, water out if it failed" in told
     with sqlite3.connect("state/bench/journal.sqlite") as file:
         found = file.execute("SELECT name, value, outcome FROM measurements WHERE outcome > 0 ORDER BY trial, outcome")
         assert list(found) == [("growth", 1.2, 1), ("water", 4.0, 2), ("growth", 0.5, 1), ("water", 1.5, 2)]
