@@ -52,7 +52,7 @@ def answer(folder: Path, command: str, given: str) -> str:
         assert old in text, command
         return answer(folder, f"$ write {name}", text.replace(old, new))
     if verb == "cat":
-        return (folder / words[0]).read_text(encoding="utf-8")
+        return "".join(f"| {line}\n" for line in (folder / words[0]).read_text(encoding="utf-8").splitlines())
     if verb == "ls":
         return "".join(f"{path.name}\n" for path in sorted((folder / words[0]).glob("*")))
     done = CliRunner().invoke(app, words, input=given or None)
