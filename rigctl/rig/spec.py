@@ -307,8 +307,8 @@ class MeasureSpec(Section):
         if self.every_s > self.for_s:
             yield Clash("every", "must be at most the window, for: {for}", ("for",))
         elif self.min_count > self.for_s / self.every_s + 1:
-            room = f"{self.for_s / self.every_s:.0f}"
-            yield Clash("min_count", f"but the window has room for {room} samples only", ("for", "every"))
+            most = int(self.for_s / self.every_s + 1)
+            yield Clash("min_count", f"must be at most {most}, the samples that fit into the window", ("for", "every"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,6 +225,15 @@ def test_plausible_readings_are_kept_by_sensor():
     assert rig.plausible == {"ca_probe": (0.0, pytest.approx(9.0)), "camera": (0.0, 50.0)}
 
 
+def test_a_look_counts_for_ten_times_as_long_as_it_takes():
+    """Unless the file says for how long; its samples are reduced as those of the outcome are."""
+    text = SMALL.replace("  settle:", "  look: {after: 1 min, for: 1 min, every: 15 s}\n  settle:")
+    timing = loaded(text.replace("every: 10 s}", "every: 10 s, statistic: mean, min_count: 31}")).rig.timing
+    assert timing.look.counts_for_s == 1200.0
+    assert timing.look_window == MeasureSpec(60.0, 15.0, "mean", 1)
+    assert loaded(text.replace("every: 15 s}", "every: 15 s, valid_for: 5 min}")).rig.timing.look.counts_for_s == 300.0
+
+
 def test_a_unit_is_written_as_people_and_spreadsheets_do():
     """With raised digits, and a dot for a product."""
     assert Units("EUR").to("0.1 m2/day", "cm2/day", "a growth") == pytest.approx(1000.0)

@@ -92,6 +92,7 @@ def test_caps_are_of_pumps_and_tanks():
         CapSpec(name="reservoir", pumps=("doser",), per_hour_ml=50.0),
     )
     assert [cap.per_day_ml for cap in rig.capped] == [200.0, None, None]
+    assert loaded(capped(", per_hour: 200 mL")).rig.caps[0].per_hour_ml == 200.0  # as much as in a day
 
 
 def test_check_says_how_many_trials_the_caps_allow():
