@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import TABLES
+from rigctl.campaign.journal.rows import BEGUN, INGESTED, TABLES
 from rigctl.campaign.journal.stored import (
     AMEND,
     LOOK,
@@ -38,9 +38,6 @@ Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
 """Begins the note of a dose that the watch has found: no guard has let it pass."""
 _NEAR: Final = 1e-9
-_BEGUN: Final = (Event.LOOK, Event.ARM)
-"""From either of them on something may have moved, and is charged."""
-_BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
 
 
 def violations(
@@ -261,8 +258,8 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     for row in rows["trials"]:
         said, state = rows.said(row["trial"]), known_state(row["state"])
         charged = {line["meter"] for line in lines.get(row["trial"], ())}
-        owed = set(names or charged) if any(event in said for event in _BEGUN) else set()
-        if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
+        owed = set(names or charged) if any(event in said for event in BEGUN) else set()
+        if any(event in said for event in INGESTED) and row["trial"] not in rows.imported:
             owed = {"manual"}
         if state is not None and state.charged and charged != owed:
             odd = ", ".join(sorted(charged ^ owed))
@@ -343,7 +340,7 @@ def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
     if dose["trial"] is None:
         return
     events = rows.events.get(dose["trial"], ())
-    armed_s = next((e["at_s"] for e in events if e["event"] in _BEGUN), None)
+    armed_s = next((e["at_s"] for e in events if e["event"] in BEGUN), None)
     ended_s = next((e["at_s"] for e in events if e["state"] not in TRANSITIONS), None)
     if armed_s is None or dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR):
         yield violation(dose, "doses", f"{dose['actuator']}: trial {dose['trial']} was not under way then", LOOK)

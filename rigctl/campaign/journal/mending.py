@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from rigctl.campaign.journal.beside import CAMPAIGN
-from rigctl.campaign.journal.rows import TABLES
+from rigctl.campaign.journal.rows import BEGUN, TABLES
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.journal.stored import identity_of
 from rigctl.campaign.ledger import UNITS
@@ -31,8 +31,6 @@ Rows = list[Row]
 NOTE: Final = "recovered"
 """Begins what is said of everything that was not read but put in."""
 _CHAIN: Final = (Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE)
-_BEGUN: Final = frozenset({Event.LOOK, Event.ARM})
-"""From either of them on something may have moved, and is charged."""
 _ENDS: Final = {
     State.RECORDED: Event.RECORD,
     State.FAILED: Event.FAIL,
@@ -314,7 +312,7 @@ def _ledger(mending: Mending) -> None:
             here = here if "manual" in here else {"manual": _line(mending, number, "manual", means, known)}
             owed = {"manual"}
         else:
-            owed = set(mending.identity.get("meters.names") or here) if _BEGUN & said[number] else set()
+            owed = set(mending.identity.get("meters.names") or here) if said[number].intersection(BEGUN) else set()
         kept += [here.get(meter) or _line(mending, number, meter, means) for meter in sorted(owed)]
     kept.sort(key=lambda line: (line["id"] is None, line["id"] or 0))
     last = max((line["id"] for line in kept if line["id"] is not None), default=0)
@@ -369,7 +367,7 @@ def _doses(mending: Mending) -> None:
     for row in kept:
         steps, at = spans.get(row["trial"], ([], {}))
         ended_s = steps[-1]["at_s"] if steps and steps[-1]["state"] in _ENDS else float("inf")
-        begun_s = min([at_s for event, at_s in at.items() if event in _BEGUN], default=float("inf"))
+        begun_s = min([at_s for event, at_s in at.items() if event in BEGUN], default=float("inf"))
         if row["trial"] is not None and not begun_s <= row["at_s"] <= ended_s:
             row |= {"note": f"{row['note']}; {NOTE}: of trial {row['trial']}".lstrip("; "), "trial": None}
     mending.tables["doses"] = kept

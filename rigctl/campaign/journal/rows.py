@@ -38,8 +38,9 @@ UpkeepKind = Literal["out", "in", "refilled", "replaced", "calibrated"]
 """What a person has done to a device: taken it out of service, put it back; filled its bottle; replaced a part of it;
 calibrated it."""
 
-_BEGUN: Final = (Event.LOOK, Event.ARM)
-_BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
+BEGUN: Final = (Event.LOOK, Event.ARM)
+"""From either of them on something may have moved, and is charged."""
+INGESTED: Final = (Event.INGEST, Event.INGEST_FAILED)
 _AT_S: Final = Column("at_s", "REAL", float)
 _EPOCH: Final = "as in starts"
 
@@ -151,7 +152,7 @@ class StateRow:
     setpoint: float | None
 
 
-@table("measurements", key=("trial", "name"), written_by=(Event.MEASURE, *_BY_HAND))
+@table("measurements", key=("trial", "name"), written_by=(Event.MEASURE, *INGESTED))
 class MeasurementRow:
     """One reduced window of samples; value and spread are None when INVALID."""
 
@@ -166,7 +167,7 @@ class MeasurementRow:
     detail: str
 
 
-@table("meter_readings", key=("trial", "meter", "phase"), written_by=_BEGUN)
+@table("meter_readings", key=("trial", "meter", "phase"), written_by=BEGUN)
 class MeterRow:
     """What a meter said before or after a trial; None: it could not be read."""
 
@@ -453,7 +454,7 @@ class CalibrationRow:
     "looks",
     "what the variables read before the trial was decided",
     key=("trial", "name"),
-    written_by=(Event.LOOK, *_BY_HAND),
+    written_by=(Event.LOOK, *INGESTED),
 )
 class LookRow:
     """What one variable read before its trial was decided; value and spread are None when INVALID."""
