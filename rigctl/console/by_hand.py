@@ -202,7 +202,7 @@ class RowReader:
 
     def row(self, where: str, control_set: Sequence[str], cells: Mapping[str, object]) -> ManualRow:
         """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
-        members = tuple(name for part in control_set if (name := part.strip()))
+        members = tuple(filter(None, map(str.strip, control_set)))
         try:
             # an imported one may have controlled what nobody controls any more
             if cells.get("origin") != IMPORTED and not _undecided(members, cells):
@@ -216,7 +216,7 @@ class RowReader:
                 failed = f"leave {', '.join(self.outcomes)} out if it failed"
                 self._add(where, name, f"is missing, but the trial has an outcome; {failed}")
         first, *further = (found[name] for name in self.outcomes)
-        values = {name: value for name in self.space.names if (value := found[name]) is not None}
+        values = {name: value for name, value in found.items() if name in self.space.names and value is not None}
         return ManualRow(
             control_set=members,
             values=values,
@@ -362,7 +362,8 @@ def doubts(loaded: LoadedConfig, known: History, rows: Sequence[ManualRow], toda
     found = []
     for row in rows:
         here = [*_out_of_range(loaded, row), *_far_outcome(loaded, usual, row), *_odd_cost(loaded, usual, row)]
-        if row.known.date and (odd := _odd_date(row.known.date, today)):
+        odd = _odd_date(row.known.date, today) if row.known.date else ""
+        if odd:
             here.append(f"date: {row.known.date} {odd}")
         found += [f"{row.where}: {what}" if row.where else what for what in here]
     return tuple(found)
@@ -386,7 +387,7 @@ class _Usual:
             pool = np.concatenate([before, here])
             seen.append(np.sort(pool[np.isfinite(pool)]))
         costs = [to_units(o.cost) for o in known.observations if o.cost_known and o.cost > 0]
-        costs += [to_units(amount) for row in rows if (amount := _amount(row)) > 0]
+        costs += [to_units(amount) for amount in map(_amount, rows) if amount > 0]
         return cls(tuple(seen), (len(costs), float(np.median(costs)) if costs else 0.0))
 
 

@@ -79,7 +79,8 @@ def _follows(rig: RigSpec) -> Iterator[str]:
         said = [f"{n} {f'{f.least:.3g} to ' * (f.least < f.most)}{f.most:.3g} {f.unit}".rstrip() for n, f in spans]
         yield f"A controlled variable must be measured within this distance of its setpoint: {', '.join(said)}."
         yield f"After {MISSES} misses in its last {LAST} trials no trial controls it until you have looked at it."
-    if blind := [v.name for v in moved if v.follows is None]:
+    blind = [v.name for v in moved if v.follows is None]
+    if blind:
         yield f"No sensor of its own tells whether {' or '.join(blind)} follows its setpoint."
 
 

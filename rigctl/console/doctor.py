@@ -149,7 +149,8 @@ def _file_system(machine: Machine, subject: Subject) -> Iterator[Finding]:
     if "ro" in given:
         remedy = "look in `dmesg` for what has made it so; an SD card that is worn out does"
         yield Finding("mount options", "bad", f"{place} is mounted read-only", remedy)
-    if unsafe := sorted(given & UNSAFE_OPTIONS):
+    unsafe = sorted(given & UNSAFE_OPTIONS)
+    if unsafe:
         what = f"{', '.join(unsafe)}: what was said to be on disk is not, when power fails"
         yield Finding("mount options", "bad", what, f"remove it for {source} from /etc/fstab")
     yield from _card(machine, source)

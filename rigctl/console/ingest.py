@@ -283,7 +283,7 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
     table = read_table(path, names, decimals=reading.decimals, separator=reading.separator, commas_part=False)
     _require(loaded, table, reading)
     reader = _Rows(loaded, table, reading.controlled)
-    rows = tuple(row for found in table.rows() if (row := reader.row(found)) is not None)
+    rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
     if table.mistakes:
         more = len(table.mistakes) - MOST_MISTAKES
         last = [Mistake(str(path), f"and {more} more")] if more > 0 else []
@@ -325,7 +325,7 @@ class _Rows:
         if not row.sound or len(self.table.mistakes) > before:
             return None
         variables, outcomes = self.loaded.problem.space.names, self.loaded.rig.outcome_names
-        values = {n: v for n in variables if (v := numbers.get(f"value:{n}")) is not None}
+        values = {n: numbers[f"value:{n}"] for n in variables if f"value:{n}" in numbers}
         first, *further = (numbers.get(f"value:{n}") for n in outcomes)
         cost = numbers.get("cost")
         missing = [n for n in variables if n not in values]
@@ -338,7 +338,7 @@ class _Rows:
             return None
         date, operator, batch, note = (" ".join(row.texts.get(name, "").split()) for name in SAID)
         known = ByHand(iso_date(date), operator, batch, note, amount=None if cost is None else _money(cost))
-        setpoints = {n: v for n in members if (v := numbers.get(f"setpoint:{n}")) is not None}
+        setpoints = {n: numbers[f"setpoint:{n}"] for n in members if f"setpoint:{n}" in numbers}
         beside = tuple(y for y in further if y is not None) if first is not None else ()
         return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=row.where)
 
@@ -420,7 +420,8 @@ def record(
         Locked: a campaign is running here.
         JournalError: the journal cannot be used.
     """
-    if asked := doubted(loaded, directory, plan):
+    asked = doubted(loaded, directory, plan)
+    if asked:
         sure(asked)
     with own_journal(directory, loaded.rig.speedup) as journal:
         for done in journal.read.people.imports().values():

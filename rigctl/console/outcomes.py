@@ -378,11 +378,12 @@ def _amendment_doubts(loaded: LoadedConfig, reader: Reader, row: TrialRow, becom
 
 def _number(where: str, given: str) -> float:
     try:
-        if math.isfinite(value := float(given)):
-            return value
+        value = float(given)
     except ValueError:
-        pass
-    raise UsageError(f'{where}: got "{given}", must be a finite number{number_meant(given)}')
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f'{where}: got "{given}", must be a finite number{number_meant(given)}')
+    return value
 
 
 def _amount(given: str, currency: str) -> Micros:

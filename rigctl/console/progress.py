@@ -249,7 +249,8 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener
 
         def tell(event: events.CampaignEvent) -> None:
             board.follow(event)
-            if line := line_for(board, event):
+            line = line_for(board, event)
+            if line:
                 print_whole(console, line)
 
         with _beside(tell, console) as listener:
@@ -370,7 +371,8 @@ def state_line(board: Board) -> str:
 
 
 def _left(board: Board) -> str:
-    if (trials := board.trials_left) is None:
+    trials = board.trials_left
+    if trials is None:
         return ""
     told = f"about {counted(round(trials), 'trial')} at what they have cost so far"
     return f"{told}, {duration(trials * board.usual_s / board.pace.speedup)}"

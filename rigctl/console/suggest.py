@@ -189,6 +189,7 @@ def _is_kept(directory: Path, decision: Decision) -> bool:
 def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mapping[str, Any]:
     """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
+    looks = suggestion.decision.looks
     return {
         "trial": proposal.trial,
         "policy": loaded.policy_name,
@@ -208,7 +209,7 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
             "predicted_next": proposal.predicted_cost if proposal.cost_known else None,
             "assumed_next": proposal.assumed_cost,
         },
-        **({"now": {name: look.value for name, look in looks.items()}} if (looks := suggestion.decision.looks) else {}),
+        **({"now": {name: look.value for name, look in looks.items()}} if looks else {}),
     }
 
 

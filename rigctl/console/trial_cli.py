@@ -182,7 +182,8 @@ def report(
     from rigctl.page import report_files
 
     target = out or Path("report.html")
-    if (to_stdout := target == STDOUT) and (pdf or json):
+    to_stdout = target == STDOUT
+    if to_stdout and (pdf or json):
         raise UsageError("--out -: standard output gets the HTML alone; name a file for it beside --pdf or --json")
     if pdf:
         report_files.browser()  # before anything that takes time
