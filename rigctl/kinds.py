@@ -95,7 +95,6 @@ class Exactly:
 
 Whole = Annotated[int, Exactly()]
 Number = Annotated[float, Exactly()]
-Flag = Annotated[bool, Exactly()]
 
 
 class Clash(NamedTuple):

@@ -296,8 +296,8 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
     needed = frozenset[str]().union(*(i.when.names for i in interlocks))
     measured = {name: _rules(context, at, s, name in needed) for at, name, s in context.measured}
     return WatchSpec(
-        section.every,
-        section.clear_for,
+        section.every_s,
+        section.clear_for_s,
         interlocks,
         tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
         measured,

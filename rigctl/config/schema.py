@@ -41,7 +41,7 @@ from rigctl.config.fields import (
 )
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.kinds import Clash, Duration, PositiveDuration, PositiveVolume, Volume
-from rigctl.rig.spec import Action, Caps, StartsSpec, TankSpec, TrialTiming
+from rigctl.rig.spec import Action, Caps, StartsSpec, TankSpec, TrialTiming, WatchPace
 
 
 class Section(BaseModel):
@@ -467,15 +467,6 @@ class InterlockSection(Section):
     """`warn`: an alarm; `fail`: this trial does; `hold`: safe until it is clear; `safe`: the end; `trip`: latched."""
 
 
-class WatchSection(Section):
-    """How often the watch looks, and when a held campaign goes on."""
-
-    every: PositiveDuration = 1.0
-    """Wall time between two looks."""
-    clear_for: PositiveDuration = 60.0
-    """Rig time a condition must be gone before a held campaign goes on."""
-
-
 class SafetySection(Section):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
@@ -491,7 +482,7 @@ class SafetySection(Section):
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
     interlocks: list[InterlockSection] = Field(default_factory=list)
     """What must not hold."""
-    watch: WatchSection = WatchSection()
+    watch: WatchPace = WatchPace()
     """The watch."""
     starts: StartsSpec = StartsSpec()
     """Starts that end badly."""

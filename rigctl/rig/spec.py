@@ -221,13 +221,19 @@ class WatchedSensor:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchSpec:
+class WatchPace(Section):
+    """How often the watch looks, and when a held campaign goes on."""
+
+    every_s: PositiveDuration = 1.0
+    """Wall time between two looks."""
+    clear_for_s: PositiveDuration = 60.0
+    """Rig time a condition must be gone before a held campaign goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpec(WatchPace):
     """The watch."""
 
-    every_s: float = 1.0
-    """Wall seconds between two looks."""
-    clear_for_s: float = 60.0
-    """Rig seconds a condition must be gone before a held campaign goes on."""
     interlocks: tuple[InterlockSpec, ...] = ()
     sensors: tuple[WatchedSensor, ...] = ()
     rules: Mapping[str, SensorRules] = field(default_factory=dict)
