@@ -23,6 +23,7 @@ from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policy import Particular, Policy, Proposal
 from rigctl.core.recommend import Recommendation, recommend
 from rigctl.errors import UsageError
+from rigctl.text import set_label, set_members
 
 TOLERANCE = 0.05
 """How much worse than the best is good enough where the policy has no tolerance of its own."""
@@ -206,7 +207,7 @@ class Experiment:
         cost = np.atleast_1d(_numbers("tell: cost", cost))
         names_of_one = isinstance(control_set, str) or (len(x) == 1 and all(isinstance(n, str) for n in control_set))
         given: Sequence[Any] = [control_set] if names_of_one else control_set
-        labels = [one if isinstance(one, str) else "+".join(one) for one in given]
+        labels = [one if isinstance(one, str) else set_label(one) for one in given]
         n, d = len(labels), self.space.dimension
         if x.shape != (n, d) or y.shape != (n,) or cost.shape != (n,):
             raise UsageError(
@@ -216,7 +217,7 @@ class Experiment:
         if not np.isfinite(x).all() or not np.isfinite(cost).all() or (cost < 0).any() or np.isinf(y).any():
             raise UsageError("tell: x and cost must be finite, no cost negative; y is NaN where a trial failed")
         try:
-            sets = [self.space.index_of(label.split("+")) for label in labels]
+            sets = [self.space.index_of(set_members(label)) for label in labels]
         except ValueError as error:
             raise UsageError(f"tell: {error}") from error
         looks = self._looks(look, n, suggestion)

@@ -14,7 +14,6 @@ LONGEST: Final = 2000
 """Characters of what is told of one event."""
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """What a cell begins with that spreadsheets work out."""
-MOST_IN_FULL: Final = 1e12
 _KEPT: Final = "\n\t"
 
 
@@ -26,12 +25,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c for c in text if c.isprintable() or c in _KEPT or unicodedata.category(c) == "Zs")
-
-
-def in_full(value: float, digits: int) -> str:
-    """Return a number with so many digits, or with all before its point where these are more; no powers below 1e12."""
-    text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text and abs(value) < MOST_IN_FULL else text
 
 
 def cell(text: str) -> str:

@@ -18,7 +18,6 @@ from rigctl.console.export import _cell
 from rigctl.console.output import console, print_fields, screen_class
 from rigctl.core.rule import Setting
 from rigctl.core.rules.saying import _setting
-from rigctl.core.text import settings
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
 from rigctl.page import words
 from rigctl.page.door import plain_page
@@ -28,6 +27,7 @@ from rigctl.printable import one_line, printable
 from rigctl.rig.protocols import Deadline, Identity, Reading, Severity
 from rigctl.rig.testing import ManualClock, ScriptedLine
 from rigctl.rig.values import Alarm
+from rigctl.text import settings
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock

@@ -14,13 +14,14 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
 from rigctl.campaign.control import LARGEST, Request
 from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, restore, void
-from rigctl.campaign.instruments import astray, days, out_of_service
+from rigctl.campaign.instruments import astray, out_of_service
 from rigctl.campaign.journal.rows import Amendment, UpkeepKind
 from rigctl.campaign.journal.writer import Journal
 from rigctl.codec import typed
 from rigctl.errors import UsageError
 from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
+from rigctl.text import lasting
 
 TUBING: Final = "tubing"
 
@@ -266,8 +267,8 @@ class Calibrated(Care):
 
     def outcome(self, rig: RigSpec) -> str:
         every_s = rig.care.get(self.device, CareSpec()).calibrate_every_s
-        when = "just now" if self.age_s == 0 else f"{days(self.age_s)} ago"
-        due = "" if every_s is None else f"; the next is due in {days(max(0.0, every_s - self.age_s))}"
+        when = "just now" if self.age_s == 0 else f"{lasting(self.age_s)} ago"
+        due = "" if every_s is None else f"; the next is due in {lasting(max(0.0, every_s - self.age_s))}"
         return f"{self.device} was calibrated {when}{due}"
 
 

@@ -12,7 +12,6 @@ import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
 from typing import Final
 
 from rigctl.campaign.desk import Desk
@@ -29,6 +28,7 @@ from rigctl.errors import DeviceError, RigctlError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import LateSpec, RigSpec
 from rigctl.rig.values import Alarm, Measurement
+from rigctl.text import lasting, told_utc
 
 SOON: Final = 0.2
 """Of the time that there is for an outcome: when so much is left, people are told."""
@@ -228,16 +228,3 @@ def _listed(waiting: Mapping[int, float]) -> str:
     numbers = [str(n) for n in waiting]
     shown = ", ".join(numbers if len(numbers) <= 5 else [*numbers[:4], f"and {len(numbers) - 4} more"])
     return f"trial {shown}" if len(numbers) == 1 else f"trials {shown}"
-
-
-def lasting(seconds: float) -> str:
-    """Return a time for people, in the largest unit that it holds twice: 36 h, 90 min."""
-    for size_s, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size_s or seconds == size_s:
-            return f"{seconds / size_s:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def told_utc(utc: str, zone: tzinfo | None = None) -> str:
-    """Return an instant for people, in this zone (None: the machine's), and name it: others read it elsewhere."""
-    return f"{datetime.fromisoformat(utc).astimezone(zone):%Y-%m-%d %H:%M %Z}"

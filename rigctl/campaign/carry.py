@@ -51,12 +51,12 @@ from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
-from rigctl.printable import in_full
 from rigctl.rig.metering import KnowsSuspend, look_s
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, Measurement
+from rigctl.text import in_full
 
 # The look before the decision -----------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError, counted
-from rigctl.printable import in_full
 from rigctl.rig.spec import RigSpec
+from rigctl.text import in_full
 
 MOST = 1e300
 """No quantity is larger; what is not finite is not below it either."""

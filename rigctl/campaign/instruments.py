@@ -20,11 +20,11 @@ from rigctl.campaign.journal.rows import MeasurementRow, TrialRow, UpkeepRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.errors import counted
-from rigctl.printable import in_full
 from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
 from rigctl.rig.values import Measurement
+from rigctl.text import in_full, lasting
 
 # State and objections (pure) ------------------------------------------------------------------------------------------
 
@@ -131,10 +131,10 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
     if every_s is None or ago_s is None:
         return
     if ago_s > every_s:
-        why = f"was calibrated {days(ago_s)} ago, must be every {days(every_s)}"
+        why = f"was calibrated {lasting(ago_s)} ago, must be every {lasting(every_s)}"
         yield Objection(device, "overdue", why, calibrate, forbids)
     elif ago_s > DUE_SOON * every_s:
-        yield Objection(device, "due", f"must be calibrated within {days(every_s - ago_s)}", calibrate)
+        yield Objection(device, "due", f"must be calibrated within {lasting(every_s - ago_s)}", calibrate)
 
 
 def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objection]:
@@ -151,11 +151,6 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
         good_for = f"which is good for {care.tubing_ml / 1000:g} L"
         why = f"has pumped {state.tubing_ml / 1000:.4g} L through its tubing, {good_for}"
         yield Objection(device, "tubing", why, f"replace it, then `rigctl replaced {device} tubing`")
-
-
-def days(seconds: float) -> str:
-    """Say a time as people do who calibrate instruments."""
-    return f"{in_full(seconds / 86400, 3)} d" if seconds >= 86400 else f"{seconds / 3600:.3g} h"
 
 
 # From devices to control sets ------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import PolicyError, counted
 from rigctl.provenance import deciding_code, difference
 from rigctl.rig.spec import MeterSpec
+from rigctl.text import set_label
 
 # All decisions --------------------------------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ def _compared(row: Decision, again: Decision) -> Iterator[str]:
     if again.origin != row.origin:
         yield f"origin: was {row.origin}, is {again.origin} ({again.note or 'the proposal can be played now'})"
     if again.control_set != row.control_set:
-        yield f"control set: was {'+'.join(row.control_set)}, is {'+'.join(again.control_set)}"
+        yield f"control set: was {set_label(row.control_set)}, is {set_label(again.control_set)}"
     elif again.proposal is not None and row.proposal is not None and again.proposal.setting != row.proposal.setting:
         yield f"setting: was {list(row.proposal.setting)}, is {list(again.proposal.setting)}"
     # As text, so that NaN equals NaN.
@@ -151,7 +152,7 @@ def asked(situation: Situation) -> str | None:
         return NOTHING
     except PolicyError:
         return NO_ANSWER
-    return "+".join(decision.control_set)
+    return set_label(decision.control_set)
 
 
 def prices(reader: Reader, spec: CampaignSpec) -> tuple[Price, ...]:
@@ -191,7 +192,7 @@ def flips_of(
         found = counterfactuals(situation, asked, prices=priced, most=most)
     except PolicyError:  # it cannot decide any more as it did
         return None
-    return found if found.answer == "+".join(row.control_set) else None
+    return found if found.answer == set_label(row.control_set) else None
 
 
 def what_came_of(reader: Reader, spec: CampaignSpec, row: TrialRow) -> CameOf | None:

@@ -21,8 +21,8 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
-from rigctl.printable import in_full
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.text import in_full
 
 if TYPE_CHECKING:
     from rigctl.core.operating.policy import Operating

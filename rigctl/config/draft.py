@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any, Final, Literal
 
 from rigctl.config import wording
+from rigctl.text import set_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +335,7 @@ def _sets_and_costs(draft: Draft) -> Iterator[tuple[str, str]]:
     for size in sizes:
         for members in combinations(variables, size):
             cost = base + sum(Decimal(v.cost or "0") for v in members)
-            yield "+".join(v.name for v in members), f"{cost:f}"
+            yield set_label(v.name for v in members), f"{cost:f}"
 
 
 # a rig with wires -------------------------------------------------------------------------------------------------

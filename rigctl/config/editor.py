@@ -16,10 +16,10 @@ from pydantic_core.core_schema import DataclassSchema, WithDefaultSchema
 
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
 from rigctl.config.shape import meanings_of, options_model
-from rigctl.config.wording import lasting
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.kinds import DURATION, VOLUME, key_of
 from rigctl.rig.registry import Registry
+from rigctl.text import lasting
 
 
 def json_schema(registry: Registry) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from rigctl.rig.spec import (
     TrialTiming,
     VariableWiring,
 )
+from rigctl.text import shown_unit
 
 _URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
 _PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
@@ -263,7 +264,7 @@ def _follows(context: Context, name: str, section: VariableSection, least: float
             context.findings.add(path, f"must be left out: no actuator could bring {name} to a setpoint")
     if not section.actuators or section.doses is not None or (given is None and section.sensor in section.actuators):
         return None
-    return FollowSpec(max(least, most), least, "" if section.unit == "1" else section.unit)
+    return FollowSpec(max(least, most), least, shown_unit(section.unit))
 
 
 # trial and money --------------------------------------------------------------------------------------------------

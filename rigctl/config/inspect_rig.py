@@ -18,7 +18,6 @@ from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.pumps import check_caps
 from rigctl.config.safety import built
 from rigctl.config.schema import VariableSection
-from rigctl.config.wording import lasting
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
@@ -31,6 +30,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
+from rigctl.text import lasting
 
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""

@@ -25,6 +25,7 @@ from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
 from rigctl.kinds import Kind
+from rigctl.text import set_label, set_members, shown_unit
 
 if TYPE_CHECKING:
     from rigctl.config.schema import ReferenceSection
@@ -111,8 +112,8 @@ def build_worth(context: Context) -> float | None:
         if section is not context.config.outcome:
             findings.add(at, f'got "{section.worth}", but only what the first outcome is worth is counted; remove it')
             continue
-        per = "" if unit == "1" else f"/({unit})" if "/" in unit else f"/{unit}"
-        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", "" if unit == "1" else unit)
+        per = f"/({unit})" if "/" in unit else f"/{unit}" if shown_unit(unit) else ""
+        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(unit))
         price = findings.attempt(at, None, context.units.price, section.worth, kind)
         if price == 0:
             findings.add(at, f'got "{section.worth}", must be more than nothing; leave it out where nobody knows')
@@ -263,11 +264,11 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
         return None
     if context.config.costs == "per-setting":
         context.findings.add(("costs",), 'got "per-setting" beside known_costs, which are per set; remove one of them')
-    labels = {frozenset(s): "+".join(s) for s in sets}
+    labels = {frozenset(s): set_label(s) for s in sets}
     costs: dict[frozenset[str], float] = {}
     for label, amount in given.items():
         path: KeyPath = ("known_costs", label)
-        members = frozenset(label.split("+"))
+        members = frozenset(set_members(label))
         if members not in labels and context.findings.whole("variables"):
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
         costs[members] = to_units(context.findings.attempt(path, 0, context.units.money, amount))
@@ -434,9 +435,9 @@ def _setting(
             findings.add(("reference", "at", name), f'got "{name}", must be among those in reference.control')
     if not section.control:
         return None
-    labels = ["+".join(s) for s in sets]
+    labels = [set_label(s) for s in sets]
     if sets and frozenset(section.control) not in map(frozenset, sets):
-        got = "+".join(section.control)
+        got = set_label(section.control)
         findings.add(("reference", "control"), unknown(got, labels, "a control set: "))
         return None
     by_name = {v.name: v for v in variables}

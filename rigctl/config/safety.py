@@ -15,7 +15,7 @@ from rigctl.config.findings import Context, unknown
 from rigctl.config.forecast import forecast
 from rigctl.config.pumps import astray, unserved
 from rigctl.config.schema import InterlockSection, LimitSection, OutcomeSection, VariableSection
-from rigctl.config.wording import lasting, shown
+from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath, PluginError
 from rigctl.kinds import DURATION, Kind
@@ -27,6 +27,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, InterlockSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.rig.testing import ManualClock
+from rigctl.text import lasting
 
 # civil time: zone, hours and tariffs ------------------------------------------------------------------------------
 

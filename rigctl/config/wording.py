@@ -6,7 +6,7 @@ A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,21 +139,3 @@ def _with_a_point(number: str) -> str:
     elif re.fullmatch(r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:,\d{3}){2,}", number):
         number = number.replace(",", "")
     return re.sub(r"(?<=\d),(?=\d)", ".", number)
-
-
-def lasting(seconds: float) -> str:
-    """Write a duration as people do: 45 s, 11 min, 1 h 20 min, 3 days 4 h."""
-    if seconds < 90:
-        return f"{seconds:.3g} s"
-    large, small, names = 60, 1, ("h", "min")
-    whole = round(seconds / 60)
-    if whole >= 1440:
-        large, small, names = 1440, 60, ("day" if whole < 2 * 1440 else "days", "h")
-    first, rest = divmod(round(whole / small) * small, large)
-    parts = [f"{first} {names[0]}"] * (first > 0) + [f"{rest // small} {names[1]}"] * (rest > 0)
-    return " ".join(parts)
-
-
-def joined(names: Sequence[str]) -> str:
-    """Write names as a sentence does: `a, b and c`."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])

@@ -33,7 +33,7 @@ from rigctl.core.money import Micros, to_micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Finished
 from rigctl.errors import ConfigError, Mistake, UsageError
-from rigctl.printable import in_full
+from rigctl.text import in_full, set_label, set_members, shown_unit
 
 VOID, IMPORTED = "void", "imported"
 LOOK, LOOK_SD = "look.", "look_sd."
@@ -93,7 +93,7 @@ def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None
         texts = {target: row.texts.get(target, "") for target in table.has}  # which columns there are counts, too
         cells: dict[str, object] = {f"hand.{t}" if t in SAID else t: text for t, text in texts.items()}
         cells |= {t.removeprefix("value:").replace("setpoint:", "setpoint."): x for t, x in row.numbers.items()}
-        rows.append(reader.row(row.where, row.texts.get("control_set", "").split("+"), cells))
+        rows.append(reader.row(row.where, set_members(row.texts.get("control_set", "")), cells))
     return reader.checked(rows)
 
 
@@ -178,7 +178,7 @@ def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[
             raise UsageError(f"{option}: {unknown(name, list(variables), 'a variable: ')}")
         v = variables[name]
         try:
-            yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if v.unit != "1" else "a number")
+            yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if shown_unit(v.unit) else "a number")
         except ValueError as error:
             raise UsageError(f"{option}: {name}: {error}") from None
 
@@ -209,7 +209,7 @@ class RowReader:
                 self.space.index_of(members)
         except ValueError:
             labels = [c.label for c in self.space.control_sets]
-            self._add(where, "control_set", unknown("+".join(members), labels, "a control set: "))
+            self._add(where, "control_set", unknown(set_label(members), labels, "a control set: "))
         found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
         if any(found[name] is not None for name in self.outcomes):
             for name in (name for name, value in found.items() if value is None):
@@ -245,7 +245,7 @@ class RowReader:
         said = {name: value for name, value in found.items() if value is not None}
         for name in said:
             if name not in members:
-                self._add(where, f"setpoint.{name}", f'is given, but {name} is not in "{"+".join(members)}"')
+                self._add(where, f"setpoint.{name}", f'is given, but {name} is not in "{set_label(members)}"')
         return said
 
     def _looks(self, where: str, cells: Mapping[str, object]) -> Mapping[str, Looked]:

@@ -9,18 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
-from rigctl.campaign.instruments import LAST, MISSES, days
+from rigctl.campaign.instruments import LAST, MISSES
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.config.wording import joined, lasting
 from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
-from rigctl.console.output import duration
 from rigctl.core.money import to_units
-from rigctl.core.text import settings, unit_names
 from rigctl.errors import ConfigError, counted
-from rigctl.printable import in_full
 from rigctl.rig.abilities import Grained
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.metering import look_s, trial_s
@@ -30,6 +26,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import CapSpec, CareSpec, LateSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import SafeTimes
+from rigctl.text import in_full, joined, lasting, settings, shown_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -258,7 +255,7 @@ def _worth(loaded: LoadedConfig) -> list[str]:
     """Say what was understood of the outcome's worth; at a bench by hand people may look without being told to."""
     if loaded.worth is None or (loaded.wired and loaded.rig.timing.look is None):
         return []
-    one = "unit of outcome" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    one = shown_unit(loaded.outcome_unit) or "unit of outcome"
     worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
     return [f"`recommend` says in money what looking earns: one {one} is worth {worth}."]
 
@@ -271,7 +268,7 @@ def _referring(loaded: LoadedConfig) -> list[str]:
     when = f"Trials {reference.every}, {2 * reference.every} and so on play"
     if reference.control_set is None:
         return [f"{when} what would be recommended at the first of them, again and again."]
-    at = settings(space.setpoints(reference.control_set, reference.setting), unit_names(space))
+    at = settings(space.setpoints(reference.control_set, reference.setting), space.units)
     return [f"{when} the reference: {at}."]
 
 
@@ -471,7 +468,7 @@ def counted_of(care: CareSpec) -> str:
     said = [
         "" if bottle is None else f"a bottle of {bottle:g} mL, warned of at {counted(care.warn_doses, 'dose')}",
         "" if tubing is None else f"tubing for {tubing / 1000:g} L",
-        "" if every_s is None else f"calibrated every {days(every_s)}",
+        "" if every_s is None else f"calibrated every {lasting(every_s)}",
         "" if care.slope == CareSpec().slope else f"slopes of {care.slope[0]:g} to {care.slope[1]:g} %",
     ]
     return "; ".join(filter(None, said))
@@ -494,11 +491,11 @@ def show(found: Checked, console: Console) -> None:
         for url, (told_s, confirmed_s) in times.by_bus.items():
             console.print(f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", highlight=False, soft_wrap=True)
     if rig.starts is not None and times.by_bus:
-        most, good = counted(rig.starts.at_most, "start"), duration(rig.starts.good_after_s)
+        most, good = counted(rig.starts.at_most, "start"), lasting(rig.starts.good_after_s)
         console.print(f"starts: held after {most} in a row that end badly within {good}")
     for interlock in rig.watch.interlocks:
-        lasting = f" for {interlock.for_s:g} s" if interlock.for_s else ""
-        console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
+        held = f" for {interlock.for_s:g} s" if interlock.for_s else ""
+        console.print(f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", soft_wrap=True)
     for name, care in rig.care.items():
         console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
     for line in alarms.who_is_told(alarms.told(loaded), troubles=False):

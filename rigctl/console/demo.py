@@ -30,6 +30,7 @@ from rigctl.core.money import to_units
 from rigctl.core.recommend import Option
 from rigctl.core.rule import Rule
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.text import set_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -149,7 +150,7 @@ def truth(scenario: Scenario, option: Option, *, blind: bool = False) -> Mapping
         RigctlError: it does not say.
     """
     setpoints = ",".join(f"{name}={value!r}" for name, value in option.setpoints.items())
-    options = ["--control-set", "+".join(option.control_set), "--setpoints", setpoints, "--json"]
+    options = ["--control-set", set_label(option.control_set), "--setpoints", setpoints, "--json"]
     return _told(scenario, [*options, *(["--blind"] if blind else [])])
 
 
@@ -385,14 +386,14 @@ def compared(done: Demo) -> Iterator[str]:
     what = "its rule" if done.rule_truth is not None else "its setting"
     yield "By the simulator's truth of what each recommends:"
     yield f"  seeing  {_yields(done, seen)}, by {what}"
-    yield f"  blind   {_yields(blind, unseen)}, by {'+'.join(unseen['control_set']) or 'nothing'}"
+    yield f"  blind   {_yields(blind, unseen)}, by {set_label(unseen['control_set']) or 'nothing'}"
     yield f"  Looking was worth {_difference(done, seen, unseen)}."
     as_good = _as_good(unseen["sets"], seen["outcome"], 1.0 if done.loaded.problem.maximise else -1.0)
     if as_good is None:
         yield "  No fixed setting is as good as that."
         return
     cost, sets = as_good
-    saved, names = cost - seen["cost"], " and ".join("+".join(names) for names in sets)
+    saved, names = cost - seen["cost"], " and ".join(set_label(names) for names in sets)
     yield (
         f"  As good without looking costs {number(cost, 3)} {done.loaded.currency} a trial: {names}"
         f"{' in turn' if len(sets) > 1 else ''}."
@@ -434,4 +435,4 @@ def _truth(done: Demo) -> str:
         return f"unknown, {done.untold}"
     best = told["best"]
     share = f"{told['share_of_best']:.1%} of the best there is"
-    return f"{_yields(done, told)}; {share} ({'+'.join(best['control_set'])}: {number(best['outcome'])})"
+    return f"{_yields(done, told)}; {share} ({set_label(best['control_set'])}: {number(best['outcome'])})"

@@ -37,6 +37,7 @@ from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.printable import cell
+from rigctl.text import set_label
 
 
 def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
@@ -159,7 +160,7 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str], handed: Handed)
         row.trial,
         row.state.value,
         "" if row.proposal is None else row.proposal.phase,
-        "+".join(row.control_set),
+        set_label(row.control_set),
         *(row.setpoints.get(name) for name in space.names),
         *(row.measured.get(name) for name in space.names),
         row.outcome if recorded else None,
@@ -191,7 +192,7 @@ def _of_people(row: TrialRow, handed: Handed) -> tuple[object, ...]:
         known.operator,
         known.batch,
         row.remark,
-        "" if known.suggestion is None else "+".join(handed.suggestions[known.suggestion].control_set),
+        "" if known.suggestion is None else set_label(handed.suggestions[known.suggestion].control_set),
         known.departed,
         None if known.amount is None else exact(known.amount),
         None if source is None else source.noise_sd,

@@ -41,6 +41,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.errors import ConfigError, Mistake, UsageError, counted
+from rigctl.text import set_label, set_members
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
@@ -91,7 +92,7 @@ def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     measured = by_name("--values", said.values)
     cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency).strip())
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
-    (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
+    (row,) = reader.checked([reader.row("ingest", set_members(said.control_set), {**cells, **more})])
     return replace(row, where="")
 
 
@@ -229,7 +230,7 @@ def departure(
     Where nobody says what was set, what was measured of it tells whether it can have been that.
     """
     if tuple(control_set) != suggested.control_set:
-        return f"controlled {'+'.join(control_set)} instead of {'+'.join(suggested.control_set)}"
+        return f"controlled {set_label(control_set)} instead of {set_label(suggested.control_set)}"
     wide, told = {v.name: v.high - v.low for v in space.variables}, []
     for name, wanted in suggested.setpoints.items():
         if name in setpoints and abs(setpoints[name] - wanted) > ROUNDED * wide[name]:
@@ -486,7 +487,7 @@ def _sets(loaded: LoadedConfig, plan: Plan) -> Counter[str]:
     strange = " (no control set of this campaign)"
     found: Counter[str] = Counter()
     for row in plan.rows:
-        label = "+".join(row.control_set) or "nothing"
+        label = set_label(row.control_set) or "nothing"
         found[label + (strange if set_of(loaded.problem.space, row.control_set) == -1 else "")] += 1
     return found
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rigctl.campaign.acts import Outcome
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import awaits, given_up
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import Reader
@@ -29,6 +28,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.money import Micros, to_micros
 from rigctl.errors import ConfigError, Mistake, UsageError
+from rigctl.text import set_label, told_utc
 
 FAR: Final = 6.0
 """Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
@@ -172,7 +172,7 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     if not found:
         return ["No outcome is awaited."]
     return [
-        f"trial {row['trial']}: {'+'.join(row['control_set'])} at "
+        f"trial {row['trial']}: {set_label(row['control_set'])} at "
         f"{', '.join(f'{n} {v:g}' for n, v in row['setpoints'].items())}, awaited until {told_utc(row['due_utc'])}"
         for row in found
     ]

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
-from rigctl.printable import flat, in_full, printable
+from rigctl.printable import flat, printable
+from rigctl.text import in_full, set_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -228,18 +229,6 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or not math.isfinite(value) else in_full(value, digits)
 
 
-def duration(seconds: float) -> str:
-    """Write a length of time as a person says it, in two units at most: `45 s`, `12 min 5 s`, `3 h 10 min`."""
-    left = max(0, round(seconds))
-    if left < 60:
-        return f"{left} s"
-    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-    first = next(i for i, (_, size) in enumerate(units) if left >= size)
-    (big, size), (small, part) = units[first], units[first + 1]
-    whole, rest = divmod(left, size)
-    return f"{whole} {big} {rest // part} {small}" if rest // part else f"{whole} {big}"
-
-
 def settings(setpoints: Mapping[str, float | None], units: Mapping[str, str] | None = None) -> str:
     """Write setpoints as `ca = 2.1 mM, b = 30 uM`."""
     of = units or {}
@@ -272,7 +261,7 @@ def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[s
     """Write what came of it: what was set stands there, what is to be measured is left to fill in."""
     names = (*loaded.problem.space.names, *(further.name for further in loaded.problem.further))
     values = ",".join(f"{n}={setpoints[n]:.4g}" if n in setpoints else f"{n}=MEASURED" for n in names)
-    words = f"--control-set {'+'.join(setpoints)} --values {values} --outcome MEASURED --cost PAID"
+    words = f"--control-set {set_label(setpoints)} --values {values} --outcome MEASURED --cost PAID"
     return f"{HEAD}rigctl ingest {_word(loaded.path)} {words}{_where(state)}"
 
 

@@ -20,7 +20,7 @@ from rigctl.campaign.safe_file import standing
 from rigctl.campaign.status import UnderWay
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, Column, duration, labelled, lines, number, redraws, settings, table, wrapped
+from rigctl.console.output import INDENT, Column, labelled, lines, number, redraws, settings, table, wrapped
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.explain import phase_word
 from rigctl.core.money import Micros, to_units
@@ -28,6 +28,7 @@ from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.errors import counted
 from rigctl.rig.metering import trial_s
 from rigctl.rig.values import Alarm, Seen
+from rigctl.text import lasting, set_label, shown_unit
 
 LAST_TRIALS = 8
 
@@ -57,8 +58,8 @@ class Labels:
         return cls(
             rig=loaded.name,
             currency=loaded.currency,
-            units=_shown({v.name: v.unit for v in problem.space.variables}),
-            outcomes=_shown(outcomes),
+            units=problem.space.units,
+            outcomes={name: shown_unit(unit) for name, unit in outcomes.items()},
             signs=tuple(1.0 if more else -1.0 for more in better),
             wired=loaded.wired,
             costs_told=problem.costs_told,
@@ -71,10 +72,6 @@ class Labels:
     @property
     def further(self) -> tuple[str, ...]:
         return tuple(self.outcomes)[1:]
-
-
-def _shown(units: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: "" if unit == "1" else unit for name, unit in units.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +328,7 @@ def _now(board: Board) -> Mapping[str, str]:
         "operating": "" if board.batches is None else f"for production, {events.batched(board.batches.count)} done",
         "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
         "read before": settings(trial.looks, labels.units),
-        "control": "+".join(trial.control_set),
+        "control": set_label(trial.control_set),
         "at": settings(trial.setpoints, labels.units),
         "readings": readings_words(board.readings),
         "doses": _doses(board, trial),
@@ -347,14 +344,14 @@ def step_words(trial: UnderWay, now_s: float, speedup: float) -> str:
     """Say what is done now, and how long it takes yet."""
     step, left_s = trial.step(now_s)
     words = STEPS.get(step, step)
-    return words if left_s is None else f"{words}, {duration(left_s / speedup)} left"
+    return words if left_s is None else f"{words}, {lasting(round(left_s / speedup))} left"
 
 
 def _step(board: Board, trial: UnderWay) -> str:
     words, left_s = step_words(trial, board.now_s, board.pace.speedup), board.trial_left_s
     if left_s is None or left_s < WORTH_A_LINE_S or trial.step(board.now_s)[0] == "measure":
         return words
-    return f"{words}; the trial takes about {duration(left_s)} yet"
+    return f"{words}; the trial takes about {lasting(round(left_s))} yet"
 
 
 def state_line(board: Board) -> str:
@@ -364,7 +361,7 @@ def state_line(board: Board) -> str:
     parts = [board.pausing, operating, f"{ended}, {_spent(board)} spent"]
     if trial is not None:
         doses, readings = _doses(board, trial), readings_words(board.readings)
-        control = f" control {'+'.join(trial.control_set)}" if trial.control_set else ""
+        control = f" control {set_label(trial.control_set)}" if trial.control_set else ""
         parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
     return "; ".join(filter(None, parts))
@@ -375,7 +372,7 @@ def _left(board: Board) -> str:
     if trials is None:
         return ""
     told = f"about {counted(round(trials), 'trial')} at what they have cost so far"
-    return f"{told}, {duration(trials * board.usual_s / board.pace.speedup)}"
+    return f"{told}, {lasting(round(trials * board.usual_s / board.pace.speedup))}"
 
 
 def readings_words(readings: Mapping[str, Seen]) -> str:
@@ -385,8 +382,8 @@ def readings_words(readings: Mapping[str, Seen]) -> str:
             told += [f"{name} no reading"] if seen.stale_after_s is not None else []
             continue
         since = ", none since" if seen.detail else ""
-        age = f" ({duration(seen.age_s)} ago{since})" if since or seen.age_s > STALE_S else ""
-        unit = "" if seen.unit == "1" else seen.unit
+        age = f" ({lasting(round(seen.age_s))} ago{since})" if since or seen.age_s > STALE_S else ""
+        unit = shown_unit(seen.unit)
         told.append(f"{name} {number(seen.value)} {unit}".rstrip() + age)
     return ", ".join(told)
 
@@ -419,7 +416,7 @@ def _best(board: Board) -> str:
     if best is None:
         return "none yet"
     value = f"{labels.outcome} {number(best.outcome)} {labels.outcomes[labels.outcome]}".rstrip()
-    return f"{value} (trial {best.trial}, {'+'.join(best.control_set)}{_since(board)})"
+    return f"{value} (trial {best.trial}, {set_label(best.control_set)}{_since(board)})"
 
 
 def _compared(board: Board, row: TrialRow) -> str:
@@ -461,7 +458,7 @@ def _recent(board: Board) -> tuple[Column, ...]:
     values = [(first, [number(r.outcome) for r in rows])]
     values += [((name, unit), [number(r.further.get(name)) for r in rows]) for name, unit in further]
     return (
-        Column("controlled", ["+".join(r.control_set) for r in rows], left=True),
+        Column("controlled", [set_label(r.control_set) for r in rows], left=True),
         Column("trial", [str(r.trial) for r in rows]),
         *(Column(f"{name}\n{unit}".strip(), cells) for (name, unit), cells in values),
         Column(f"cost\n{labels.currency}", costs),
@@ -482,7 +479,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = f"rig {event.rig}: {operating}{_spent(board)} spent{resumed}{lost}"
         case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
-            chosen = "+".join(event.control_set)
+            chosen = set_label(event.control_set)
             phase = phase_word(event.proposal.phase)
             line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
         case events.TrialStep():

@@ -10,7 +10,6 @@ from typing import Any
 
 from rigctl.campaign import control
 from rigctl.campaign.alarms import Alarms, worst
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
@@ -32,6 +31,7 @@ from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, RigctlError, UsageError, counted
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo
+from rigctl.text import set_label, shown_unit, told_utc
 
 LAST_ACTS = 5
 
@@ -169,7 +169,7 @@ def explained(
     loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
     flips = None if quick else what_would_change(campaign.reader, spec, row)
     came_of = what_came_of(campaign.reader, spec, row)
-    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    unit = shown_unit(loaded.outcome_unit)
     if flips is not None:
         lines += ("What would have changed the choice:",)
         lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit))
@@ -181,7 +181,7 @@ def explained(
 
 def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple[Proposal | None, tuple[str, ...]]:
     """Return what was suggested for a trial that a person did, if it was kept, and what to say of the trial."""
-    label, known = "+".join(row.control_set), row.by_hand or ByHand()
+    label, known = set_label(row.control_set), row.by_hand or ByHand()
     if known.imported is not None:
         source = campaign.reader.people.imports()[known.imported].source
         return None, (f"Trial {row.trial} is from before the campaign: {label}, from {source}. It was not charged.",)

@@ -28,12 +28,11 @@ from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.recommend import Option, Recommendation
 from rigctl.core.rule import Rule
 from rigctl.core.rules.saying import answer, how_to_read, rows, worth
-from rigctl.core.text import plus_minus
 from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study
 from rigctl.page.campaign import campaign_spec
-from rigctl.printable import in_full
+from rigctl.text import in_full, plus_minus, set_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +112,7 @@ def show(
     fields = {**_fields(choice, labels), "because": recommendation.reason}
     if technical:
         fields["compared"] = recommendation.technical
-    head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
+    head = wrapped(f"Recommendation: control {set_label(choice.control_set)}", console.width)
     lines(console, ("", *head), "bold")
     lines(console, labelled(fields, console.width))
     if note:
@@ -139,7 +138,7 @@ def _now(recommendation: Recommendation) -> str:
     now = recommendation.now
     if now is None or now == recommendation.choice:
         return "At these readings: what is recommended without any, for they tell nothing of the trial"
-    return f"At these readings: control {'+'.join(now.control_set)}"
+    return f"At these readings: control {set_label(now.control_set)}"
 
 
 def _fields(option: Option, labels: Labels) -> dict[str, str]:
@@ -186,7 +185,7 @@ def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[Co
     """Return the other options as columns; what has the highest `spare` is left out first where room is short."""
     options, unit = recommendation.alternatives, labels.outcomes[labels.outcome]
     return (
-        Column("control", ["+".join(o.control_set) for o in options], left=True),
+        Column("control", [set_label(o.control_set) for o in options], left=True),
         Column(f"{labels.outcome}\n{unit}".strip(), [number(o.expected) for o in options]),
         Column("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
         Column(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
@@ -216,7 +215,7 @@ def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
     units, points = labels.outcomes, front.points
     columns = [
         Column("trial", [str(p.trial) for p in points]),
-        Column("control", ["+".join(p.control_set) for p in points], left=True),
+        Column("control", [set_label(p.control_set) for p in points], left=True),
     ]
     for k, ((name, unit), sign) in enumerate(zip(units.items(), labels.signs, strict=True)):
         better = "more is better" if sign > 0 else "less is better"

@@ -35,8 +35,8 @@ from rigctl.errors import PolicyError, UsageError, counted
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec, configured
-from rigctl.printable import in_full
 from rigctl.signals import INTERRUPTED_EXIT
+from rigctl.text import in_full, set_label, shown_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -293,7 +293,7 @@ def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float
     space = loaded.problem.space
     found: dict[str, float] = {}
     for v, text, value in quantities(loaded, "--set", given):
-        unit = "" if v.unit == "1" else f" {v.unit}"
+        unit = f" {shown_unit(v.unit)}".rstrip()
         if not v.low <= value <= v.high:
             raise UsageError(f'--set: {v.name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
         if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
@@ -304,7 +304,7 @@ def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float
         index = space.index_of(tuple(found))
     except ValueError:
         allowed = ", ".join(c.label for c in space.control_sets)
-        raise UsageError(f"--set: got {'+'.join(found)}, must be one of the control sets: {allowed}") from None
+        raise UsageError(f"--set: got {set_label(found)}, must be one of the control sets: {allowed}") from None
     return tuple((name, found[name]) for name in space.control_sets[index].names)
 
 

@@ -28,6 +28,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
 from rigctl.page.campaign import campaign_spec
+from rigctl.text import shown_unit
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""
@@ -104,7 +105,7 @@ def readings(loaded: LoadedConfig, given: str | None) -> Mapping[str, Looked]:
         raise UsageError(f'--now: got "{given}", must be NAME=X,...; leave --now out where nothing was read')
     found = {}
     for v, _, value in quantities(loaded, "--now", given):
-        unit = "" if v.unit == "1" else f" {v.unit}"
+        unit = f" {shown_unit(v.unit)}".rstrip()
         if not 2 * v.low - v.high <= value <= 2 * v.high - v.low:
             told = f"got {value:g}{unit}, far outside its range of {v.low:g} to {v.high:g}{unit}"
             raise UsageError(f"--now: {v.name}: {told}; look at the reading and its unit, or leave it out")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.events import Batches
 from rigctl.campaign.instruments import said_of, wrong_with
 from rigctl.campaign.journal import Reader, open_reader
@@ -24,6 +23,7 @@ from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.page.words import AGAIN, ending
 from rigctl.rig.values import Alarm, Seen
+from rigctl.text import set_label, told_utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,7 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         under_way, speedup = UnderWay.from_json(trial), status["speedup"]
         step = progress.step_words(under_way, 0.0, speedup)
         units = {name: seen["unit"] for name, seen in status.get("readings", {}).items()}
-        chosen = f": control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints, units)}"
+        chosen = f": control {set_label(under_way.control_set)} at {settings(under_way.setpoints, units)}"
         chosen = chosen if under_way.control_set else ""  # while it looks nothing is chosen
         words["trial"] = f"{under_way.trial} {under_way.phase}{chosen}; {step}"
         doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from rigctl.core.doubts import Doubt
 from rigctl.core.recommend import Recommendation
-from rigctl.core.text import decimals_for, ends, settings, written
 from rigctl.core.worth import Gain, Lesson, PayBack, Reference
-from rigctl.printable import in_full
+from rigctl.text import decimals_for, ends, in_full, set_label, settings, written
 
 LITTLE = 0.5
 """Less of what occurs by itself than this share was seen: what is said of it is a guess."""
@@ -43,7 +42,7 @@ class _Words:
     """Write the numbers of one recommendation with the same decimals."""
 
     def __init__(self, recommendation: Recommendation, outcome: str, unit: str, currency: str) -> None:
-        self._label = "+".join(recommendation.choice.control_set)
+        self._label = set_label(recommendation.choice.control_set)
         self._outcome, self._unit, self._currency = outcome, unit, currency
         options = (recommendation.choice, *recommendation.alternatives)
         spreads = [0.25 * (o.high - o.low) for o in options]
@@ -56,7 +55,7 @@ class _Words:
         said = f"{who} gave {gave}; the other trials predict {others} for it."
         if d.control_set is None or d.setpoints is None:
             return f"{said} It is not counted."
-        way = f"{'+'.join(d.control_set)} at {settings(d.setpoints, dict.fromkeys(d.setpoints, ''))}"
+        way = f"{set_label(d.control_set)} at {settings(d.setpoints, dict.fromkeys(d.setpoints, ''))}"
         if d.counted:
             return f"{said} The recommendation rests on it alone: without it, it would be {way}. Repeat it to be sure."
         return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
@@ -68,7 +67,7 @@ class _Words:
         elif r.what == "everything":
             lines = [f"With everything controlled, {self._outcome} is expected at {span}."]
         else:
-            done = f"controlling {'+'.join(r.control_set)}" if r.control_set else ALONE
+            done = f"controlling {set_label(r.control_set)}" if r.control_set else ALONE
             lines = [f"With today's practice, {done}, {self._outcome} is expected at {span}."]
         lines.append(f"  Controlling {self._label} instead is {self._gain(r.gain)}.")
         if r.extrapolated:
@@ -89,7 +88,7 @@ class _Words:
         """Say what a dearer way buys, and from which worth of the outcome on it pays."""
         most = "at most " if p.at_most else ""
         extra = f"{most}{in_full(p.extra_cost, 3)} {self._currency} a trial"
-        who = f"{'+'.join(p.dearer)} instead of {'+'.join(p.than) or ALONE}"
+        who = f"{set_label(p.dearer)} instead of {set_label(p.than) or ALONE}"
         if p.per_outcome is None:
             return f"{who}: {extra} more, for nothing that was shown."
         one = f"one {self._unit}" if self._unit else f"one unit of {self._outcome}"

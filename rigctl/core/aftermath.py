@@ -21,9 +21,8 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
 from rigctl.core.natural import present
-from rigctl.core.text import decimals_for
 from rigctl.core.worth import half_width
-from rigctl.printable import in_full
+from rigctl.text import decimals_for, in_full
 
 NODES = 512
 

@@ -27,7 +27,7 @@ from rigctl.core.natural import present
 from rigctl.core.policy import Finished
 from rigctl.core.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.errors import PolicyError
-from rigctl.printable import in_full
+from rigctl.text import in_full, set_label
 
 NOTHING: Final = ""
 """The answer of a policy that proposes nothing more."""
@@ -71,7 +71,7 @@ def recommended(situation: Situation) -> str | None:
         )
     except PolicyError:
         return NO_ANSWER
-    return "+".join(found.choice.control_set)
+    return set_label(found.choice.control_set)
 
 
 def outstanding(situation: Situation, found: Recommendation) -> Outstanding | None:
@@ -101,7 +101,7 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
         rng = trial_rng(s.seed, s.trial)
         then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, known).choice
         if then.control_set != found.choice.control_set:
-            sets.append("+".join(then.control_set))
+            sets.append(set_label(then.control_set))
         else:
             setting = setting or then.setpoints != found.choice.setpoints
     return Outstanding(len(late), tuple(dict.fromkeys(sets)), setting)

@@ -13,9 +13,8 @@ from typing import Final
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.persistence import ReadBefore
 from rigctl.core.policy import Proposal, SetReport
-from rigctl.core.text import decimals_for, plus_minus, settings, unit_names
 from rigctl.errors import counted
-from rigctl.printable import in_full
+from rigctl.text import decimals_for, in_full, plus_minus, set_label, settings, shown_unit
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -48,7 +47,7 @@ def explain(
 
     `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper.
     """
-    units, unit = unit_names(problem.space), "" if unit == "1" else unit
+    units, unit = problem.space.units, shown_unit(unit)
     if technical:
         return _technical(proposal, problem, outcome, unit, currency)
     label = problem.space.control_sets[proposal.control_set].label
@@ -72,7 +71,7 @@ def explain(
         besides = ", whatever becomes of the other outcomes" if problem.further else ""
         lines.append(f"What each control set promises of {outcome}{besides}:")
     for report in proposal.sets:
-        lines.append(f"  {'+'.join(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")
+        lines.append(f"  {set_label(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")
         if report.mean is not None:
             lines.append(f"    at {settings(report.at, units)}")
     return tuple(lines)
@@ -183,7 +182,7 @@ class _Rows:
 
 
 def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
-    units, chosen = unit_names(problem.space), problem.space.control_sets[proposal.control_set]
+    units, chosen = problem.space.units, problem.space.control_sets[proposal.control_set]
     at = settings(problem.space.setpoints(proposal.control_set, proposal.setting), units)
     reason = proposal.technical or proposal.reason
     lines = [
@@ -204,7 +203,7 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
         )
     lines += [f"Note: {note}." for note in proposal.notes]
     for r in proposal.sets:
-        label, state = "+".join(r.control_set), "in play" if r.eligible else "out"
+        label, state = set_label(r.control_set), "in play" if r.eligible else "out"
         cost = "cost not known" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
         if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
             value = NOTHING_YET

@@ -30,6 +30,7 @@ from rigctl.core.rules.planner import Chosen, Planner
 from rigctl.core.rules.stating import Fixed, state
 from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
 from rigctl.errors import PolicyError, counted
+from rigctl.text import set_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -378,7 +379,7 @@ def _compared(problem: Problem, option: Option, choice: Option) -> Option:
 
 
 def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
-    label, among = "+".join(choice.control_set), f"of {counted(count, 'control set')} that gave outcomes"
+    label, among = set_label(choice.control_set), f"of {counted(count, 'control set')} that gave outcomes"
     if tolerance == 0:
         equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
         return f"{among}, {label} is the best that the data support{equals}"

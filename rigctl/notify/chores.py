@@ -18,7 +18,6 @@ from zoneinfo import ZoneInfo
 
 from rigctl.campaign import control
 from rigctl.campaign.alarms import AlarmState, pressing, worst
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here
@@ -31,6 +30,7 @@ from rigctl.page.facts import gather
 from rigctl.page.shown import Facts
 from rigctl.page.words import ending, number
 from rigctl.rig.protocols import Severity
+from rigctl.text import set_label, told_utc
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -112,7 +112,7 @@ def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
     known = [(row.outcome, row) for row in facts.recorded if row.outcome is not None]
     if known:
         value, row = (max if outcome.maximise else min)(known, key=lambda pair: pair[0])
-        control_set = "+".join(row.control_set) or "nothing"
+        control_set = set_label(row.control_set) or "nothing"
         lines.append(
             f"Best so far: {number(value)} {outcome.unit}".rstrip() + f", trial {row.trial}, controlling {control_set}."
         )

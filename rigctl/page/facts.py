@@ -31,7 +31,6 @@ from rigctl.core.explain import plain_note, sentences
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
-from rigctl.core.text import settings
 from rigctl.page.shown import (
     Awaited,
     Course,
@@ -49,6 +48,7 @@ from rigctl.page.shown import (
 )
 from rigctl.page.trial_now import trial_now
 from rigctl.page.words import ending
+from rigctl.text import settings, shown_unit
 
 RECENT = 10
 """Trials that a forecast goes by."""
@@ -138,24 +138,20 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:
     """Return names and units, from the configuration or, without one, from what the journal knows of it."""
     if loaded is not None:
         problem = loaded.problem
-        first = Outcome(loaded.rig.outcome_name, _shown(loaded.outcome_unit), problem.maximise)
-        further = tuple(Outcome(f.name, _shown(f.unit), f.maximise) for f in problem.further)
-        units = {v.name: _shown(v.unit) for v in problem.space.variables}
+        first = Outcome(loaded.rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
+        further = tuple(Outcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
+        units = problem.space.units
         return Labels(loaded.name, loaded.currency, units, (first, *further))
     known = {key: json.loads(value) for key, value in campaign.identity.items()}
     names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
-    units = {name: _shown(known.get(f"variables.{name}.unit", "")) for name in names}
+    units = {name: shown_unit(known.get(f"variables.{name}.unit", "")) for name in names}
     name, unit = known.get("outcome.name", "outcome"), known.get("outcome.unit", "")
-    first = Outcome(name, _shown(unit), bool(known.get("outcome.maximise", True)))
+    first = Outcome(name, shown_unit(unit), bool(known.get("outcome.maximise", True)))
     further = tuple(
-        Outcome(f["name"], _shown(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
+        Outcome(f["name"], shown_unit(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
         for f in known.get("further_outcomes", ())
     )
     return Labels(campaign.rig, campaign.currency, units, (first, *further))
-
-
-def _shown(unit: str) -> str:
-    return "" if unit == "1" else unit
 
 
 def followed(reader: Reader, before: Facts | None) -> Course:
@@ -403,7 +399,7 @@ def instruments(
         known = status["upkeep"]
     else:
         known = [] if loaded is None else as_last_known(reader, loaded.rig)
-    return tuple(
+    told = (
         Instrument(
             name=entry["device"],
             says=said_of(entry),
@@ -412,6 +408,7 @@ def instruments(
         )
         for entry in known
     )
+    return tuple(one for one in told if one.says or one.wrong or one.held)
 
 
 # The log --------------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from rigctl.page.svg import (
     short,
 )
 from rigctl.page.words import between, money, number, with_unit
+from rigctl.text import set_label
 
 COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
@@ -114,10 +115,10 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
-        figure.text("0", LANE * lane + 12, " + ".join(chosen))
+        figure.text("0", LANE * lane + 12, set_label(chosen, " + "))
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
-    told = "; ".join(f"{'+'.join(s)}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
+    told = "; ".join(f"{set_label(s)}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
 
 

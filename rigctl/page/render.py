@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigctl.campaign.alarms import AlarmState, pressing
-from rigctl.config.wording import joined, lasting
 from rigctl.core.advise import advise
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Axis, Tracks, series
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
+from rigctl.text import joined, lasting, set_label
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -77,6 +77,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable,
     )
+    found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
     found.globals.update(counted=counted, joined=joined, lasting=lasting)
     return found
 

@@ -17,7 +17,6 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.config.load import LoadedConfig
-from rigctl.config.wording import joined
 from rigctl.core.advise import LITTLE
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History
@@ -35,6 +34,7 @@ from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import Scale, axis_row, drawing, range_row
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
+from rigctl.text import joined, set_label, shown_unit
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -122,7 +122,7 @@ def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: S
     """Return what would change the recommendation, found by deciding again; with many trials that takes too long."""
     if len(history) > MOST_TRIALS:
         return ()
-    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    unit = shown_unit(loaded.outcome_unit)
     return shown(changes(loaded, history, state, priced), currency=loaded.currency, unit=unit)
 
 
@@ -263,7 +263,7 @@ def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
 def _ways(facts: Facts, found: Recommendation) -> Drawn:
     """Return every way of running on one outcome axis, the recommended one first."""
     ways: list[tuple[str, Option | Reference, str]] = [
-        *((" + ".join(o.control_set), o, "open") for o in (found.choice, *found.alternatives)),
+        *((set_label(o.control_set, " + "), o, "open") for o in (found.choice, *found.alternatives)),
         *((WAYS[r.what], r, "out") for r in found.worth.references),
     ]
     ways[0] = (ways[0][0], found.choice, "chosen")
@@ -275,7 +275,7 @@ def _ways(facts: Facts, found: Recommendation) -> Drawn:
     ]
     parts.append(_row("", len(ways), axis_row(axis, 6)))
     title = f"Expected {facts.labels.outcome.name} of each way of running"
-    told = f"recommended: {'+'.join(found.choice.control_set)}, {words.number(found.choice.expected)}"
+    told = f"recommended: {set_label(found.choice.control_set)}, {words.number(found.choice.expected)}"
     return Drawn(
         "ways",
         "ways",
@@ -301,7 +301,7 @@ def _money(facts: Facts) -> Drawn:
 
 def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
     name = facts.labels.outcome.name
-    sets = ["+".join(tracks.sets[i]) for i in tracks.played]
+    sets = [set_label(tracks.sets[i]) for i in tracks.played]
     columns = ("trial", "money", "hours", name, "best", "control_set")
     series = (tracks.trial, tracks.money, tracks.time_h, tracks.outcome, tracks.best)
     rows = tuple(zip(*(values.tolist() for values in series), sets, strict=True))
@@ -334,7 +334,7 @@ def _front(facts: Facts, study: Study | None) -> Drawn | None:
     if shown is None:
         return None
     first, second = (o.name for o in facts.labels.outcomes[:2])
-    rows = tuple((r.trial, "+".join(r.control_set), r.outcome, r.further.get(second)) for r in facts.recorded)
+    rows = tuple((r.trial, set_label(r.control_set), r.outcome, r.further.get(second)) for r in facts.recorded)
     return Drawn(
         "trade-off", "front", f"{first} against {second}", shown, ("trial", "control_set", first, second), rows
     )

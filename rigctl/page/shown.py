@@ -15,6 +15,7 @@ from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.core.persistence import ReadBefore
 from rigctl.core.recommend import Recommendation
+from rigctl.text import set_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class SetFact:
 
     @property
     def label(self) -> str:
-        return " + ".join(self.control_set)
+        return set_label(self.control_set, " + ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from rigctl.core.response import told_of_response
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply
+from rigctl.text import shown_unit
 
 PLACES = 33
 """Points along a slice."""
@@ -96,7 +97,9 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     found = recommended(loaded, history, state, before.least)
     posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
     aged = posterior.hyperparameters.ageing
-    lines = told_of_response(problem, history, aged, outcome=loaded.rig.outcome_name, unit=_unit(loaded))
+    lines = told_of_response(
+        problem, history, aged, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit)
+    )
     response = tuple(" ".join(sentences(line, problem.space.names)) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
     return Study(len(history), decision, found, slices, bands, supplies, came=came, response=response, notes=notes)
@@ -173,7 +176,7 @@ def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
     found = flips_of(known.before, known.last, known.prices, DECISIONS)
     if found is None:  # today's code decides otherwise, or not at all: nothing can be said of that choice
         return ()
-    return shown(found, currency=loaded.currency, unit=_unit(loaded))
+    return shown(found, currency=loaded.currency, unit=shown_unit(loaded.outcome_unit))
 
 
 def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
@@ -185,12 +188,8 @@ def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...
     return (
         ()
         if came is None
-        else told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+        else told(came, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit), currency=loaded.currency)
     )
-
-
-def _unit(loaded: LoadedConfig) -> str:
-    return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
 
 
 def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:
@@ -228,7 +227,7 @@ def _slice(problem: Problem, history: History, posterior: Posterior, choice: Opt
     outcome, half = sign(problem) * mean, TWO_SIDED * sd
     return Slice(
         variable=variable.name,
-        unit="" if variable.unit == "1" else variable.unit,
+        unit=shown_unit(variable.unit),
         at=_numbers(variable.low + (variable.high - variable.low) * u),
         mean=_numbers(outcome),
         low=_numbers(outcome - half),

@@ -68,7 +68,7 @@ def _looks(row: TrialRow) -> bool:
 
 def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
     """Say what the variables read before the decision."""
-    units = {} if loaded is None else {v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables}
+    units = {} if loaded is None else loaded.problem.space.units
     told = {
         n: "not read" if look.value is None else with_unit(look.value, units.get(n, ""))
         for n, look in row.looks.items()
@@ -77,9 +77,8 @@ def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
 
 
 def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
-    units = {} if loaded is None else {v.name: v.unit for v in loaded.problem.space.variables}
-    shown = {name: "" if unit == "1" else unit for name, unit in units.items()}
-    return tuple(Pair(name, shown.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
+    units = {} if loaded is None else loaded.problem.space.units
+    return tuple(Pair(name, units.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
 
 
 def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:

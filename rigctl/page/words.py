@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
-from rigctl.config.wording import joined
 from rigctl.core.recommend import Option
 from rigctl.core.rules.saying import Row, answer, how_to_read, rows, worth
-from rigctl.core.text import plus_minus
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
-from rigctl.printable import in_full
+from rigctl.text import in_full, joined, plus_minus
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
+from rigctl.text import shown_unit
+
 Comparison = Literal["<", "<=", ">", ">="]
 _SIGNS: Final = MappingProxyType({"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge})
 
@@ -49,7 +51,7 @@ class Compare:
     def __str__(self) -> str:
         short = f"{self.limit:g}"
         limit = short if float(short) == self.limit else repr(self.limit)
-        unit = "" if self.unit == "1" else self.unit
+        unit = shown_unit(self.unit)
         return f"{self.name} {self.sign} {limit} {unit}".rstrip()
 
 

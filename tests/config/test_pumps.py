@@ -142,5 +142,5 @@ def test_what_is_counted_of_a_device():
 def test_check_says_what_is_counted():
     """One phrase for each of a device, in units that people use."""
     care = CareSpec(500.0, 1, 50_000.0, 30 * 86_400.0, (90.0, 105.0))
-    assert re.findall(r"[\d.]+ \S+", counted_of(care)) == ["500 mL,", "1 dose;", "50 L;", "30 d;", "90 to", "105 %"]
+    assert re.findall(r"[\d.]+ \S+", counted_of(care)) == ["500 mL,", "1 dose;", "50 L;", "30 days;", "90 to", "105 %"]
     assert re.findall(r"[\d.]+ \S+", counted_of(CareSpec(calibrate_every_s=3600.0))) == ["1 h"]

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
 from rigctl.console import alarms as listing
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
+from rigctl.text import told_utc
 
 STATE = Path("state/bench")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign import acts
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.beside import Awaiting
@@ -25,6 +24,7 @@ from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.values import Measurement
 from rigctl.telling import NotifySpec, Telling
+from rigctl.text import told_utc
 from tests.campaign.records import SetClock, make_decision
 from tests.config.test_hardware import late
 from tests.page.served import Answering, asking, log_in, token_for

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rigctl.config.load import LoadedConfig, load, load_text
-from rigctl.config.wording import lasting
 from rigctl.console.checking import lines, plan
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
@@ -119,15 +118,6 @@ def test_programs_are_given_the_plan(bench):
     assert answer["trial"]["least_s"] == 1500.0
     assert answer["cost"]["least"] == pytest.approx(0.625)
     assert answer["buys"]["trials_at_most"] == 96
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(45, "45 s"), (90, "2 min"), (660, "11 min"), (3600, "1 h"), (4800, "1 h 20 min"), (109_400, "1 day 6 h")],
-)
-def test_durations_are_written_as_people_do(seconds, said):
-    """Two units at most, and no nought."""
-    assert lasting(seconds) == said
 
 
 def test_what_a_control_set_costs_is_forecast_where_every_meter_can_be_foretold():

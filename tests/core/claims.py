@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rigctl.core.explain import explain
-from rigctl.core.text import settings
+from rigctl.text import settings
 
 FORBIDDEN = (
     "sobol|maximis|in play|harvest|armed|incumbent|acquisition|posterior|prior|gittins|lambda|hypervolume|epsilon|"

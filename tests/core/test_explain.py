@@ -18,7 +18,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.ucb_cvs import UcbCvs
-from rigctl.core.text import plus_minus
+from rigctl.text import plus_minus
 from tests.core.claims import FORBIDDEN, denied, told, unreadable
 from tests.core.conftest import make_history
 from tests.core.made_up import SEVERAL, WORDY, decisions

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.beside import Awaiting
@@ -20,6 +19,7 @@ from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
 from rigctl.page.shown import Part
 from rigctl.page.words import STILL, clock, headline
+from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
 from tests.page.conftest import NOON
 

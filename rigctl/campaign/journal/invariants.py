@@ -33,6 +33,7 @@ from rigctl.codec import parsed, typed
 from rigctl.core.money import to_micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
+from rigctl.text import set_label
 
 Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
@@ -188,8 +189,8 @@ def chosen(rows: Rows) -> Iterator[Violation]:
         members, setpoints = document(row, "control_set"), document(row, "setpoints")
         if members is None or setpoints is None or not is_decided(rows, row["trial"]):
             continue  # told as a document, or by `looks`
-        if row["origin"] != "manual" and sets is not None and "+".join(members) not in sets:
-            yield violation(row, "trials", f"its control set {'+'.join(members)} is none of the campaign's")
+        if row["origin"] != "manual" and sets is not None and set_label(members) not in sets:
+            yield violation(row, "trials", f"its control set {set_label(members)} is none of the campaign's")
         if not set(setpoints) <= set(members) or (row["origin"] != "manual" and set(setpoints) != set(members)):
             yield violation(
                 row, "trials", f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}"

@@ -25,6 +25,7 @@ from rigctl.codec import parsed, to_json
 from rigctl.core.money import Micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
+from rigctl.text import set_members
 
 Row = dict[str, Any]
 Rows = list[Row]
@@ -174,7 +175,7 @@ def _placeholder(mending: Mending, number: int) -> Row:
     return {
         "trial": number,
         "state": "",
-        "control_set": to_json(labels[0].split("+")),
+        "control_set": to_json(set_members(labels[0])),
         "setpoints": to_json({}),
         "origin": "manual",
         "proposal": None,

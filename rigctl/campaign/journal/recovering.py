@@ -27,7 +27,7 @@ from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.files import whole
-from rigctl.printable import in_full
+from rigctl.text import in_full
 
 _ROUNDS: Final = 20
 """Times that rows which cannot be as they stand are left out, before what is left is told as it is."""

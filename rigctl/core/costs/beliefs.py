@@ -15,7 +15,7 @@ from rigctl.core.costs.spread import Spread, spreads
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
-from rigctl.printable import in_full
+from rigctl.text import in_full
 
 CostBound = Literal["hoeffding", "empirical-bernstein"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.marginals.families import Marginal
+from rigctl.text import set_label, shown_unit
 
 MOST_STEPS = 10**9
 """Of a range; no instrument tells so many setpoints apart."""
@@ -87,7 +88,7 @@ class ControlSet:
     @property
     def label(self) -> str:
         """Return `a+b`, as written in tables and CSV files."""
-        return "+".join(self.names)
+        return set_label(self.names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +147,11 @@ class Space:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(v.name for v in self.variables)
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Return the variables' units as they are shown."""
+        return {v.name: shown_unit(v.unit) for v in self.variables}
 
     @property
     def dimension(self) -> int:
@@ -218,4 +224,4 @@ class Space:
             if frozenset(c.names) == wanted:
                 return i
         allowed = ", ".join(c.label for c in self.control_sets)
-        raise ValueError(f"no control set {'+'.join(members)!r}; allowed: {allowed}")
+        raise ValueError(f"no control set {set_label(members)!r}; allowed: {allowed}")

@@ -19,6 +19,7 @@ from rigctl.core.policy import NotWorthIt
 from rigctl.core.recommend import recommend
 from rigctl.core.rule import Between, Line, line_for
 from rigctl.core.rules.planner import Planner
+from rigctl.text import set_label, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _fixed(memory: Memory, problem: Problem, *, missing: bool = False, instead_o
     index, way = playable[0]
     barred = instead_of or (() if index == indices[0] else memory.ways[0].control_set)
     if barred:
-        why = f"{'+'.join(barred)} is asked for, but cannot be played now. The best fixed setting that can is run"
+        why = f"{set_label(barred)} is asked for, but cannot be played now. The best fixed setting that can is run"
     elif missing:
         why = "a reading that the rule takes is missing, so the best fixed setting is run"
     else:
@@ -146,7 +147,7 @@ def _unit(space: Space, control_set: int, setpoints: Mapping[str, float]) -> tup
 def _condition(condition: Between, space: Space) -> str:
     name, low, high = condition.reading, condition.low, condition.high
     unit = space.variables[space.names.index(name)].unit
-    own = "" if unit == "1" else f" {unit}".rstrip()
+    own = f" {shown_unit(unit)}".rstrip()
     if low is None:
         return f"{name} below {high:g}{own}"
     return f"{name} from {low:g}{own}" if high is None else f"{name} from {low:g} to {high:g}{own}"

@@ -28,8 +28,8 @@ from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, re
 from rigctl.core.multi_objective.preference import CostPreference, Sorting
 from rigctl.core.multi_objective.scalarise import Scalarised, TradeOff, best_trade_offs
 from rigctl.core.policy import Proposal
-from rigctl.core.text import plus_minus
 from rigctl.errors import PolicyError
+from rigctl.text import plus_minus, shown_unit
 
 PER_VARIABLE = 10
 """Values told apart of each variable where the number of settings is not given: a continuous domain has no |X|."""
@@ -216,7 +216,7 @@ class _Turn:
     def _reason(self, found: TradeOff, weights: FloatArray) -> str:
         problem = self.outlook.problem
         names = ("the outcome", *(f.name for f in problem.further))
-        units = ("", *("" if f.unit == "1" else f.unit for f in problem.further))
+        units = ("", *(shown_unit(f.unit) for f in problem.further))
         parts = [
             f"{name} (weight {weight:.2f}, expected {plus_minus(mean, sd)} {unit}".rstrip() + ")"
             for name, weight, mean, sd, unit in zip(

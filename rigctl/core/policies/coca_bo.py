@@ -27,6 +27,7 @@ from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, Proposal
+from rigctl.text import set_label
 
 EXACT = 1e-3
 """Spread of what was looked at, in an arm's model: the reading is an input there, whatever it means for the trial."""
@@ -90,7 +91,7 @@ class CocaBo:
             bounds = [self._bound(arm, problem, history, models, rng) for arm in arms]
             best = max(range(len(arms)), key=lambda a: (bounds[a][0], -a))
             chosen, setting = arms[best].control_set, bounds[best][1]
-            seen = "+".join(problem.space.names[v] for v in arms[best].looked_at)
+            seen = set_label(problem.space.names[v] for v in arms[best].looked_at)
             why = f"{sets[chosen].label} could turn out best" + (f", by what {seen} read" if seen else "")
         proposal = Proposal(
             trial=len(history) + 1,

@@ -17,7 +17,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import to_units
-from rigctl.printable import in_full
+from rigctl.text import in_full
 
 
 @dataclass(frozen=True, slots=True)

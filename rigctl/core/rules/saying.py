@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from rigctl.core.natural import ENOUGH
 from rigctl.core.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
-from rigctl.core.text import decimals_for, ends, written
 from rigctl.core.worth import SMALLEST, Gain
-from rigctl.printable import in_full
+from rigctl.text import decimals_for, ends, in_full, set_label, written
 
 ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
@@ -40,7 +39,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
     return tuple(
         Row(
             when=tuple(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
-            control="+".join(line.control_set),
+            control=set_label(line.control_set),
             at=settings(line, units),
             expected=f"{line.expected:.{decimals}f}",
             interval=ends(line.low, line.high, decimals),
@@ -111,7 +110,9 @@ class _Words:
         """Say what looking is compared with."""
         cost = best.cost_per_trial
         price = "" if cost is None else f", at {in_full(cost, 3)} {self._currency} a trial"
-        return f"The best fixed setting controls {'+'.join(best.control_set)}: {self.span(best.low, best.high)}{price}."
+        return (
+            f"The best fixed setting controls {set_label(best.control_set)}: {self.span(best.low, best.high)}{price}."
+        )
 
     def gain(self, gain: Gain) -> str:
         """Say how much better something is; with `than` after it."""
@@ -155,12 +156,12 @@ class _Words:
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{in_full(looking.instead_costs, 3)} {self._currency}"
-            yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
+            yield f"To expect as much without looking, control {set_label(looking.instead)}: {price} a trial more."
 
     def _earns(self, earning: Earning) -> Iterator[str]:
         """Say what looking itself is worth in money."""
         money = self._in_money(earning)
-        yield f"The fixed setting that earns most controls {'+'.join(earning.best)}."
+        yield f"The fixed setting that earns most controls {set_label(earning.best)}."
         if float(written(earning.value.high, money.decimals)) == 0:
             yield "Costs taken off, looking first gains nothing over it."
         else:

@@ -20,8 +20,8 @@ from rigctl.core.recommend import Recommendation, planner_of, recommend
 from rigctl.core.rule import Line, Setting, Slope
 from rigctl.core.rules.readings import Beyond, Days, Readings
 from rigctl.core.rules.saying import answer, how_to_read, rows, settings, worth
-from rigctl.core.text import ends
 from rigctl.core.worth import Gain
+from rigctl.text import ends
 from tests.core.claims import unreadable
 
 MODEL = ModelOptions("fixed", lengthscales=(0.25, 0.3, 0.5), signal_sd=2.0, noise_sd=0.05, mean=4.0)

@@ -1,0 +1,93 @@
+"""How numbers, units, intervals, durations, instants and control sets are written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from itertools import pairwise
+from math import floor, isfinite, log10
+from typing import Final
+
+MOST_IN_FULL: Final = 1e12
+
+
+def in_full(value: float, digits: int) -> str:
+    """Return a number with so many digits, or with all before its point where these are more; no powers below 1e12."""
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < MOST_IN_FULL else text
+
+
+def shown_unit(unit: str) -> str:
+    """Return a unit as it is written behind a number: nothing for `1`."""
+    return "" if unit == "1" else unit
+
+
+def set_label(names: Iterable[str], plus: str = "+") -> str:
+    """Return the name of a control set: `k+ph`; empty for the one that controls nothing."""
+    return plus.join(names)
+
+
+def set_members(label: str) -> tuple[str, ...]:
+    """Return the variables of a control set by its name."""
+    return tuple(label.split("+"))
+
+
+def joined(names: Sequence[str]) -> str:
+    """Write names as a sentence does: `a, b and c`."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
+
+
+def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
+    """Return `k = 9.4 mM, ph = 5.6 pH`."""
+    return ", ".join(f"{name} = {in_full(value, 4)} {units[name]}".rstrip() for name, value in at.items())
+
+
+def plus_minus(mean: float, sd: float) -> str:
+    """Two digits of the spread, and as many decimals of the mean: `3380 ± 310`, `11.24 ± 0.15`."""
+    if not (isfinite(mean) and 1e-4 < sd < 1e6):
+        return f"{mean:.4g} ± {sd:.2g}"
+    digit = 1 - floor(log10(sd))
+    decimals = max(digit, 0)
+    return f"{round(mean, digit):.{decimals}f} ± {round(sd, digit):.{decimals}f}"
+
+
+def decimals_for(spreads: Sequence[float]) -> int:
+    """Return how many decimals show one digit of the smallest of these, at most 6.
+
+    All that is compared is shown with the same ones, so that rounding turns no order round.
+    """
+    seen = [s for s in spreads if isfinite(s) and s > 0]
+    return min(max(-floor(log10(min(seen))), 0), 6) if seen else 2
+
+
+def ends(low: float, high: float, decimals: int) -> str:
+    """Write both ends of an interval, with as many more decimals as tell them apart; equal ones as one number."""
+    for places in range(decimals, 7):
+        first, last = (written(value, places) for value in (low, high))
+        if first != last:
+            return f"{first} to {last}"
+    return written(high, decimals)
+
+
+def written(value: float, decimals: int) -> str:
+    """Write a number with so many decimals; nothing is never negative."""
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def lasting(seconds: float) -> str:
+    """Write a duration: 75 s, 2 min 5 s, 11 min, 1 h 20 min, 3 days 4 h; seconds only below ten minutes."""
+    sizes = (("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    for (large, size), (small, part) in pairwise(sizes):
+        exact = 60 if part == 1 and seconds >= 600 else part
+        whole = round(seconds / exact) * exact
+        if seconds >= 90 and whole >= size:
+            first, rest = divmod(whole, size)
+            name = "days" if large == "day" and first > 1 else large
+            return f"{first} {name} {rest // part} {small}" if rest else f"{first} {name}"
+    return f"{seconds:.3g} s"
+
+
+def told_utc(utc: str, zone: tzinfo | None = None) -> str:
+    """Return an instant for people, in this zone (None: the machine's), and name it: others read it elsewhere."""
+    return f"{datetime.fromisoformat(utc).astimezone(zone):%Y-%m-%d %H:%M %Z}"
