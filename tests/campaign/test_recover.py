@@ -179,6 +179,15 @@ def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_
     assert {name for name, table in loss.tables.items() if table.lost} == {"ledger", "doses"}
 
 
+def test_a_row_that_names_what_is_lost_names_nothing_from_then_on(sound, tmp_path):  # noqa: F811
+    """A suggestion that cannot be read costs no trial what is known of it besides."""
+    path = copied(sound, tmp_path)
+    doctored(path, "UPDATE by_hand SET suggestion = 7 WHERE trial = 7")
+    recovered(path, tmp_path / "new")
+    with open_reader(tmp_path / "new") as new, open_reader(sound) as old:
+        assert new.people.by_hand() == old.people.by_hand()
+
+
 def test_a_campaign_goes_on_from_what_was_recovered(tmp_path):
     """After a trial's decision and another's end are lost, and a trip that may have been latched is reset."""
     stage = Stage(tmp_path)
