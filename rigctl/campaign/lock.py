@@ -156,7 +156,7 @@ def make_directory(directory: Path) -> None:
             f"(`sudo -u '#{there.st_uid}' rigctl ...`), or choose another directory with --state"
         )
     if there.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UsageError(open_to_others(directory))
+        raise UsageError("; ".join(open_to_others(directory)))
 
 
 @contextmanager
@@ -169,16 +169,17 @@ def unseen_by_others() -> Iterator[None]:
         os.umask(before)
 
 
-def open_to_others(directory: Path) -> str:
-    """Say what others may do with a state directory, and the remedy; empty: nothing, or it is not there."""
+def open_to_others(directory: Path) -> tuple[str, str]:
+    """Say what others may do with a state directory, and the remedy; both empty: nothing, or it is not there."""
     try:
         mode = stat.S_IMODE(directory.stat().st_mode)
     except OSError:
-        return ""
+        return "", ""
     if not mode & OTHERS:
-        return ""
+        return "", ""
     may = "replace or delete its files" if mode & (stat.S_IWGRP | stat.S_IWOTH) else "read what is in it"
-    return f"{directory}: others on this machine may {may} (mode {mode:o}); `chmod 700 {shlex.quote(str(directory))}`"
+    remedy = f"`chmod 700 {shlex.quote(str(directory))}`"
+    return f"{directory}: others on this machine may {may} (mode {mode:o})", remedy
 
 
 def _unwritable(directory: Path, error: OSError) -> JournalUnwritable:

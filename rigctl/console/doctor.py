@@ -89,9 +89,8 @@ def _directory(_: Machine, subject: Subject) -> Iterator[Finding]:
     directory = subject.directory
     if directory is None or not directory.is_dir():
         return
-    wide = open_to_others(directory)
-    if wide:
-        what, remedy = wide.split("; ", 1)
+    what, remedy = open_to_others(directory)
+    if what:
         refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         yield Finding("state directory", "bad" if refused else "warn", what, remedy)
     else:

@@ -112,7 +112,7 @@ def conducted(
     """Run it until it ends, showing progress and telling people; nothing looks on any more when this returns."""
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
-    wide = open_to_others(directory)
+    wide = "; ".join(filter(None, open_to_others(directory)))
     if wide:
         structlog.get_logger("rigctl.console").warning(wide)
     setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)

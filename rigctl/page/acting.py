@@ -157,7 +157,7 @@ class Desk:
                 arguments |= said.arguments
             answer = await asyncio.to_thread(control.ask, self.directory, verb, within_s, **arguments)
         except RigctlError as error:
-            status = 409 if isinstance(error, UsageError) or ": no answer" not in str(error) else 504
+            status = 504 if isinstance(error, control.NoAnswer) else 409
             if wants_json:
                 return JSONResponse({"ok": False, "error": str(error)}, status)
             return HTMLResponse(plain_page("Not done", [str(error)], up="../"), status)

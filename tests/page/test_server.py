@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from rigctl.campaign import control
 from rigctl.page.gatherer import SECRET
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
@@ -207,6 +208,18 @@ def test_without_a_campaign_that_runs_nothing_can_be_done(state):
         answer = client.post("/act/pause", data={"csrf": csrf})
     assert answer.status_code == 409
     assert "no campaign is running here" in answer.text
+
+
+def test_a_campaign_that_does_not_answer_is_told_apart_from_a_refusal(state, monkeypatch):
+    """Programs may ask again."""
+
+    def hangs(*_, **__):
+        raise control.NoAnswer("it hangs")
+
+    with asking(state) as client:
+        csrf = log_in(client, token_for(state))
+        monkeypatch.setattr(control, "ask", hangs)
+        assert client.post("/act/pause", data={"csrf": csrf}).status_code == 504
 
 
 def test_an_unknown_act_is_refused(state, campaign):
