@@ -19,7 +19,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import JournalCorrupt, UsageError
 from tests.campaign.fakes import Stage, make_spec, open_journal
 from tests.campaign.records import SetClock, make_decision
-from tests.campaign.test_verify import CASES, doctored, sound  # noqa: F401 - a fixture
+from tests.campaign.test_verify import CASES, by_hand, doctored, sound  # noqa: F401 - a fixture
 
 PAGE = 4096
 AT = "2026-11-22T14:30:00+00:00"
@@ -182,10 +182,13 @@ def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_
 def test_a_row_that_names_what_is_lost_names_nothing_from_then_on(sound, tmp_path):  # noqa: F811
     """A suggestion that cannot be read costs no trial what is known of it besides."""
     path = copied(sound, tmp_path)
-    doctored(path, "UPDATE by_hand SET suggestion = 7 WHERE trial = 7")
+    with closing(Journal(path.parent, SetClock(1e9), "boot-1")) as journal:
+        journal.ingest([by_hand(9, batch="B9", suggestion=journal.people.suggest(make_decision(9)))], ("y",))
+    doctored(path, "DELETE FROM suggestions")
     recovered(path, tmp_path / "new")
-    with open_reader(tmp_path / "new") as new, open_reader(sound) as old:
-        assert new.people.by_hand() == old.people.by_hand()
+    with open_reader(tmp_path / "new") as new:
+        known = new.people.by_hand(9)[9]
+    assert (known.batch, known.suggestion) == ("B9", None)
 
 
 def test_a_campaign_goes_on_from_what_was_recovered(tmp_path):
