@@ -11,11 +11,12 @@ from hashlib import sha256
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from rigctl.campaign import control
+from rigctl.campaign.acts import Acknowledge, Act, Outcome, Shelve, Unshelve, Void
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.access import LASTS_S, Audit, Session, Sessions, Throttle, TokenFile
 from rigctl.page.door import LOGIN_FORM, Refused, check_origin, form, plain_page
@@ -25,20 +26,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-VERBS: Mapping[str, tuple[str, float]] = {
+REQUESTS: Mapping[str, tuple[str, float]] = {
     "finish": ("stop", 5.0),
     "stop": ("stop", 5.0),
     "safe": ("safe", 60.0),
     "pause": ("pause", 10.0),
     "resume": ("resume", 10.0),
-    "ack": ("ack", 10.0),
-    "shelve": ("shelve", 10.0),
-    "unshelve": ("unshelve", 10.0),
-    "void": ("void", 30.0),
-    "outcome": ("outcome", 30.0),
 }
-"""What a form may ask for: the campaign's verb, and the wall seconds it may take."""
-NUMBERS = ("trial", "alarm", "seconds")
+"""What a form may ask of the campaign itself: its verb, and the wall seconds it may take."""
+FORMS: Mapping[str, type[Act]] = {kind.verb: kind for kind in (Acknowledge, Shelve, Unshelve, Void, Outcome)}
+"""The acts that have a form; its numbers are the act's whole ones."""
+ACT_S = 30.0
+"""Wall seconds that an act may take."""
 NO_TOKENS = "Nobody can act on this page yet: `rigctl token create NAME` makes a token."
 
 
@@ -142,11 +141,11 @@ class Desk:
         check_origin(request)
         session, given = await self._checked(request)
         name = request.path_params["verb"]
-        if name not in VERBS:
-            raise Refused(404, f"Got {name}, must be one of {', '.join(VERBS)}.")
-        verb, within_s = VERBS[name]
+        if name not in REQUESTS and name not in FORMS:
+            raise Refused(404, f"Got {name}, must be one of {', '.join((*REQUESTS, *FORMS))}.")
+        verb, within_s = REQUESTS.get(name, (name, ACT_S))
         arguments: dict[str, Any] = {"who": f"{session.name} (page)", "why": given.get("why", "")}
-        arguments |= {key: _number(key, given[key]) for key in NUMBERS if key in given}
+        arguments |= {key: _number(key, given[key]) for key in _numbers(verb) if key in given}
         wants_json = "application/json" in request.headers.get("accept", "")
         try:
             if verb == "outcome":
@@ -167,6 +166,12 @@ class Desk:
             failed = json.dumps(answer["failed"])
             return HTMLResponse(plain_page("NOT CONFIRMED SAFE", [failed], up="../"), 500)
         return RedirectResponse("../", HTTPStatus.SEE_OTHER)
+
+
+def _numbers(verb: str) -> tuple[str, ...]:
+    """Return which fields of a form are whole numbers: those of its act."""
+    hints = get_type_hints(FORMS[verb]) if verb in FORMS else {}
+    return tuple(name for name, kind in hints.items() if kind is int)
 
 
 def _number(name: str, text: str) -> int:
