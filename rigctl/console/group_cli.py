@@ -34,7 +34,7 @@ device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to
 alarm = typer.Typer(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
 journal = typer.Typer(cls=Group, no_args_is_help=True, help="Verify, back up, recover, export and replay the journal.")
 tools = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the machine, the page's tokens, and the bench.")
-token = typer.Typer(no_args_is_help=True, help="Say who may act on a campaign from its page.")
+token = typer.Typer(cls=Group, no_args_is_help=True, help="Say who may act on a campaign from its page.")
 tools.add_typer(token, name="token")
 tools.add_typer(bench, name="bench")
 

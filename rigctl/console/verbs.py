@@ -56,11 +56,28 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "value_error": "one of {}",
 }
 """What an option must be, by what the parser calls its fault; a value error is that of a choice."""
-_HELP: Final = "; `rigctl --help` lists all"
+_HELP: Final = "`rigctl --help` lists all"
 _QUOTED: Final = re.compile("'([^']*)'")
 
 
-class Group(TyperGroup):
+class _Named(TyperGroup):
+    """Tells a verb that there is not with the full names of those that may be meant."""
+
+    def names(self, ctx: Any) -> Mapping[str, str]:
+        """Return the names of its verbs, with the words that each is called by in full."""
+        above = "".join(f"{word} " for word in ctx.command_path.split()[1:])
+        return {name: f"{above}{name}" for name in self.commands}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.names(ctx)
+            meant = " or ".join(f"`rigctl {names[name]}`" for name in get_close_matches(args[0], names))
+            asked = " ".join([*ctx.command_path.split()[1:], args[0]])
+            raise UsageError(f"no such command: {asked}; {f'did you mean {meant}?' if meant else _HELP}")
+        return super().resolve_command(ctx, args)
+
+
+class Group(_Named):
     """Lists verbs about one thing; those made of acts are made here, as all else needs nothing that acts need."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -80,7 +97,7 @@ class Group(TyperGroup):
                 self.commands.setdefault(verb, made)
 
 
-class Verbs(TyperGroup):
+class Verbs(_Named):
     """Lists verbs in the order a person meets them, and turns errors into a message and an exit code.
 
     Under `--json` the message is an object on standard output, too.
@@ -102,14 +119,9 @@ class Verbs(TyperGroup):
                 found = found.get_command(ctx, name)
         return found
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the verb that is called; one that there is not is told with those that may be meant."""
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            near = get_close_matches(args[0], [*self.commands, *ALONE])
-            meant = [" ".join(ALONE.get(name, (name,))) for name in near]
-            suggested = f"; did you mean {' or '.join(f'`rigctl {verb}`' for verb in meant)}?" if meant else ""
-            raise UsageError(f"no such command: {args[0]}{suggested or _HELP}")
-        return super().resolve_command(ctx, args)
+    def names(self, ctx: Any) -> Mapping[str, str]:
+        """Return all names that verbs answer to, with the verb that each is."""
+        return {**super().names(ctx), **{name: " ".join(words) for name, words in ALONE.items()}}
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         with _refusals(ctx, tuple(args)):
