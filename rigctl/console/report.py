@@ -118,7 +118,8 @@ def show(
     if note:
         lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
-    lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
+    said = [line for one in advice for line in (one.head, *(f"{INDENT}{line}" for line in one.more))]
+    lines(console, ("", *(part for line in said for part in wrapped(line, console.width))))
     if recommendation.awaited is not None:
         lines(console, wrapped(recommendation.awaited.told(), console.width))
     if recommendation.rule is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rigctl.core.doubts import Doubt
 from rigctl.core.recommend import Recommendation
@@ -14,19 +15,24 @@ LITTLE = 0.5
 ALONE = "leaving everything alone"
 
 
-def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
+class Advice(NamedTuple):
+    """One sentence, and those that belong to it."""
+
+    head: str
+    more: tuple[str, ...] = ()
+
+
+def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency: str) -> tuple[Advice, ...]:
     """Say what the recommended way is worth; `unit` is the outcome's, as shown, empty for none."""
     worth = recommendation.worth
     say = _Words(recommendation, outcome, unit, currency)
-    lines = [line for reference in worth.references for line in say.reference(reference)]
-    paying = [say.pay_back(p) for p in worth.pay_back]
-    lines += ["What the dearer way buys:", *(f"  {line}" for line in paying)] if paying else []
+    paying = tuple(say.pay_back(p) for p in worth.pay_back)
     return (
-        *_held(recommendation.held),
-        *(say.doubt(found) for found in recommendation.doubts),
-        *lines,
-        "What controlling each variable does:",
-        *(f"  {say.lesson(found)}" for found in worth.lessons),
+        *(Advice(line) for line in _held(recommendation.held)),
+        *(Advice(say.doubt(found)) for found in recommendation.doubts),
+        *(say.reference(reference) for reference in worth.references),
+        *([Advice("What the dearer way buys:", paying)] if paying else []),
+        Advice("What controlling each variable does:", tuple(say.lesson(found) for found in worth.lessons)),
     )
 
 
@@ -60,29 +66,29 @@ class _Words:
             return f"{said} The recommendation rests on it alone: without it, it would be {way}. Repeat it to be sure."
         return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
 
-    def reference(self, r: Reference) -> list[str]:
+    def reference(self, r: Reference) -> Advice:
         span = self._span(r.low, r.high)
         if r.what == "nothing":
-            lines = [f"With everything left alone, {self._outcome} is expected at {span}."]
+            head = f"With everything left alone, {self._outcome} is expected at {span}."
         elif r.what == "everything":
-            lines = [f"With everything controlled, {self._outcome} is expected at {span}."]
+            head = f"With everything controlled, {self._outcome} is expected at {span}."
         else:
             done = f"controlling {set_label(r.control_set)}" if r.control_set else ALONE
-            lines = [f"With today's practice, {done}, {self._outcome} is expected at {span}."]
-        lines.append(f"  Controlling {self._label} instead is {self._gain(r.gain)}.")
+            head = f"With today's practice, {done}, {self._outcome} is expected at {span}."
+        lines = [f"Controlling {self._label} instead is {self._gain(r.gain)}."]
         if r.extrapolated:
-            lines.append("  No trial was run like that, so this is the model's estimate.")
+            lines.append("No trial was run like that, so this is the model's estimate.")
         if r.seen < LITTLE:
-            lines.append(f"  It is little more than a guess: trials tell {r.seen:.0%} of what such a trial would do.")
-        return [*lines, *self._cost(r)]
+            lines.append(f"It is little more than a guess: trials tell {r.seen:.0%} of what such a trial would do.")
+        return Advice(head, (*lines, self._cost(r)))
 
-    def _cost(self, r: Reference) -> list[str]:
+    def _cost(self, r: Reference) -> str:
         if r.cost_per_trial is not None:
-            return [f"  A trial of it costs {in_full(r.cost_per_trial, 4)} {self._currency}."]
+            return f"A trial of it costs {in_full(r.cost_per_trial, 4)} {self._currency}."
         if r.cost_at_least is not None:
             least = f"{in_full(r.cost_at_least, 4)} {self._currency}"
-            return [f"  Its cost is not known; time and fixed costs alone are {least}."]
-        return ["  Its cost is not known."]
+            return f"Its cost is not known; time and fixed costs alone are {least}."
+        return "Its cost is not known."
 
     def pay_back(self, p: PayBack) -> str:
         """Say what a dearer way buys, and from which worth of the outcome on it pays."""

@@ -200,7 +200,7 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
         "decimals": decimals,
         "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
         "today": next((r for r in found.worth.references if r.what == "today"), None),
-        "worth": words.grouped(lines),
+        "worth": lines,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
@@ -147,17 +147,6 @@ def rule(labels: Labels, study: Study | None) -> RuleWords | None:
         tuple(worth(found, unit=unit, currency=currency)),
         tuple(how_to_read(found)),
     )
-
-
-def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return indented lines below the line they belong to."""
-    found: list[tuple[str, list[str]]] = []
-    for line in lines:
-        if line.startswith(" ") and found:
-            found[-1][1].append(line.strip())
-        else:
-            found.append((line.strip(), []))
-    return found
 
 
 def headline(facts: Facts, study: Study | None) -> str:

@@ -13,6 +13,7 @@ HOW = {
     "and read by set_members": r"""\.split\(["']\+["']""",
     "a unit of 1 is left out by shown_unit": r"""\bunit [=!]= "1\"""",
     "errors have kinds and fields": r"""["'] (not )?in str\((error|refused by)\)""",
+    "sentences that belong to one are its own": r"""\bline\.startswith\(" "\)""",
     "a sentence and its remedy are two values": r"""\.split\("; ", 1\)""",
 }
 """What a reader finds instead, and how it was done before."""
