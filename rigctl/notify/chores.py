@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from rigctl.campaign import control
-from rigctl.campaign.alarms import AlarmState, pressing, worst
+from rigctl.campaign.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here
@@ -67,7 +67,7 @@ class Looker:
         with suppress(OSError):
             found = os.statvfs(self.directory)
             free = found.f_bavail * found.f_frsize
-        self.numbers = Numbers(self.facts, self.facts.alarms, dosed, status, free, self._size())
+        self.numbers = Numbers(self.facts, dosed, status, free, self._size())
         return self.numbers
 
     def _status(self) -> dict[str, Any] | None:
@@ -109,12 +109,12 @@ def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
         + (f" Production has cost {money_.operated:.2f} {labels.currency}." if money_.operated else ""),
     ]
     outcome = labels.outcome
-    known = [(row.outcome, row) for row in facts.recorded if row.outcome is not None]
-    if known:
-        value, row = (max if outcome.maximise else min)(known, key=lambda pair: pair[0])
-        control_set = set_label(row.control_set) or "nothing"
+    best = facts.best
+    if best is not None:
+        control_set = set_label(best.control_set) or "nothing"
         lines.append(
-            f"Best so far: {number(value)} {outcome.unit}".rstrip() + f", trial {row.trial}, controlling {control_set}."
+            f"Best so far: {number(best.outcome)} {outcome.unit}".rstrip()
+            + f", trial {best.trial}, controlling {control_set}."
         )
     lines += _awaited_words(facts, zone)
     lines.append(_alarm_words(numbers))
@@ -133,10 +133,10 @@ def _awaited_words(facts: Facts, zone: tzinfo | None) -> list[str]:
 
 
 def _alarm_words(numbers: Numbers) -> str:
-    first, open_ = worst(numbers.alarms), pressing(numbers.alarms)
+    first, open_ = worst(numbers.facts.alarms), pressing(numbers.facts.alarms)
     if first is None:
         return "Alarms: none stands" + (f", {counted(len(open_), 'alarm')} to be acknowledged." if open_ else ".")
-    standing = sum(a.standing for a in numbers.alarms)
+    standing = sum(a.standing for a in numbers.facts.alarms)
     word = SEVERITIES.get(first.severity, "note")
     return f"Alarms: {standing} standing, the worst a {word}: {first.source}: {first.message}."
 
@@ -278,7 +278,6 @@ class Numbers:
     """Holds what the metrics are made of."""
 
     facts: Facts
-    alarms: Sequence[AlarmState] = ()
     dosed_ml: Mapping[str, float] = field(default_factory=dict)
     """By pump, in the whole campaign."""
     status: Mapping[str, Any] | None = None
@@ -307,18 +306,17 @@ def _campaign(numbers: Numbers) -> Iterator[Metric]:
         yield _gauge(
             "rigctl_money_production", "What batches for production have cost so far.", ("currency",), operated
         )
-    outcomes = [row.outcome for row in facts.recorded if row.outcome is not None]
-    best = [((outcome.name, outcome.unit), (max if outcome.maximise else min)(outcomes))] if outcomes else []
+    first = facts.best
+    best = [] if first is None or first.outcome is None else [((outcome.name, outcome.unit), first.outcome)]
     yield _gauge("rigctl_best_outcome", "Best outcome measured so far.", ("outcome", "unit"), best)
-    standing = Counter(a.severity.name for a in numbers.alarms if a.standing)
+    standing = Counter(a.severity.name for a in numbers.facts.alarms if a.standing)
     yield _gauge(
         "rigctl_alarms_standing",
         "Alarms whose cause has not gone, by severity.",
         ("severity",),
         [((name,), standing[name]) for name in LEVELS],
     )
-    unseen = sum(a.condition in ("stands", "over") and not a.note for a in numbers.alarms)
-    yield _gauge("rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), [((), unseen)])
+    yield _gauge("rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), [((), facts.unseen)])
     word = facts.phase.word
     phases = [((phase,), float(phase == word)) for phase in dict.fromkeys((*PHASES, word))]
     yield _gauge("rigctl_phase", "What the campaign does: 1 for that, else 0.", ("phase",), phases)

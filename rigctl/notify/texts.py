@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from rigctl.campaign.alarms import AlarmState
 from rigctl.errors import counted
-from rigctl.page.words import AGAIN
+from rigctl.page.words import AGAIN, ENDINGS
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 
@@ -33,14 +33,6 @@ DOES: Final[Mapping[Action | Literal[""], str]] = {
     "": "It is looked at again and again until it is over.",
 }
 ONCE: Final = "It is told once: nothing will say that it is over."
-ENDINGS: Final[Mapping[str, str]] = {
-    "budget": "nothing more fits the budget",
-    "finished": "the policy has found enough",
-    "trials": "as many trials as asked for are done",
-    "stopped": "somebody asked for it",
-    "abandoned": "somebody broke it off",
-    "interlock": "the watch ended it",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,6 +304,13 @@ class Facts:
         return sum(alarm.condition in ("stands", "over") and not alarm.note for alarm in self.alarms)
 
     @property
+    def best(self) -> CourseRow | None:
+        """Return the trial that gave the best outcome so far."""
+        rows = [row for row in self.recorded if row.outcome is not None]
+        pick = max if self.labels.outcome.maximise else min
+        return pick(rows, key=lambda row: row.outcome or 0.0, default=None)
+
+    @property
     def recorded(self) -> tuple[CourseRow, ...]:
         """Return the trials that gave an outcome, in order."""
         return tuple(row for row in self.course.rows if row.recorded)
