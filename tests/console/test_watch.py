@@ -12,6 +12,8 @@ from rich.console import Console
 from rigctl.campaign import control
 from rigctl.console import watch
 from rigctl.errors import UsageError
+from rigctl.printable import printable
+from tests.console.conftest import assert_golden
 from tests.console.test_golden import PLAIN, board
 
 
@@ -42,14 +44,7 @@ def answers(monkeypatch):
 def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
     """Nothing while nothing changes; what is done, for how long yet, doses and readings when it does."""
     answers += [answer(400.0), answer(401.0), answer(7600.0), answer(7600.0, phase="holding", why="probe is silent")]
-    *lines, end = ingested.rigctl("status", "--watch").out.split("\n", 3)
-    assert lines[0] == (
-        "5 trials, 2.10 of 20.00 EUR spent; trial 1 control ca+ph: settling, 11 min 50 s left; the trial takes about "
-        "12 min 50 s yet; dosed ca_doser 2, 78.9 mL; readings ca 3.01 mM"
-    )
-    assert "measuring, 50 s left" in lines[1]
-    assert lines[2].startswith("holding: probe is silent; 5 trials")
-    assert end.startswith("running: no\n")
+    assert_golden("watch-pipe", ingested.rigctl("status", "--watch").out)
 
 
 def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers):
@@ -77,8 +72,7 @@ def test_a_terminal_gets_the_display_of_the_run(ingested, answers):
         file=stream, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"}, **PLAIN
     )
     watch.watch(ingested.folder / "state/bench", console)
-    assert "settling, 11 min 50 s left" in stream.getvalue()
-    assert "growth 1.9 cm2/day (trial 3, ph+ca)" in stream.getvalue()
+    assert_golden("watch-terminal", printable(stream.getvalue().rpartition("rigctl: bench")[2]))
 
 
 def test_nothing_to_watch_is_refused(ingested, answers):
