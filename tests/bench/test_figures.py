@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from rigctl.bench.asking.labels import listed, predefined
-from rigctl.bench.figures.draw import drawn, write_figure
+from rigctl.bench.figures.draw import drawn, page_of, write_figure
 from rigctl.bench.figures.figure import PALETTE, Figure, Line, Panel, style_of
 from rigctl.bench.figures.layouts import figures_of
-from rigctl.bench.figures.page import page_of
 from rigctl.bench.papers.paper import PAPERS, grid_of
 from rigctl.bench.tables.results import curve_of, function_and_d, trials_of
 from rigctl.errors import UsageError
