@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from tests.house.measure import Source, circles, complexity, floors, import_graph, knows, pinned, within
+from tests.house.measure import PRODUCT, Source, circles, complexity, floors, import_graph, knows, pinned, read, within
 
 
 def house(**files: str) -> list[Source]:
@@ -19,6 +20,11 @@ def test_a_circle_is_found_through_lazy_and_type_only_imports():
     typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rigctl.core import a\n"
     graph = import_graph(house(a=lazy, b=typed, c="import rigctl.core.a\n"))
     assert circles(graph) == [["rigctl.core.a", "rigctl.core.b"]]
+
+
+def test_nobody_imports_in_a_circle():
+    """Neither lazily nor for types alone."""
+    assert circles(import_graph(read(Path(__file__).parents[2], PRODUCT))) == []
 
 
 def test_rooms_floors_and_arrows_count_a_folder_as_one_room():
