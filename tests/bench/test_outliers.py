@@ -8,7 +8,7 @@ from rigctl.bench.running.simulate import one_thread
 from tests.bench.measure_outliers import results
 
 
-@pytest.mark.parametrize(("problem", "seed"), [("hills", 1), ("draws", 2)])
+@pytest.mark.parametrize(("problem", "seed"), [("hills", 1), pytest.param("draws", 2, marks=pytest.mark.slow)])
 def test_a_campaign_survives_false_outcomes(problem, seed):
     """One in twenty lucky, hundredfold, or a last one: what is recommended is no worse than a tenth of a spread."""
     kinds = ["clean", "last", "lucky5", "gross5", "typed11"]

@@ -24,6 +24,7 @@ from rigctl.core.policy import NotWorthIt
 from rigctl.core.recommend import planner_of, recommend
 from rigctl.core.rule import Between, Setting
 from tests.core.plain import PlainProcess
+from tests.profiles import slow_beyond
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 COSTS = (0.1, 0.1, 1.0)
@@ -269,7 +270,7 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
     assert memory.lost > 0
 
 
-@pytest.mark.parametrize("model", [FIXED, ModelOptions()])
+@pytest.mark.parametrize("model", slow_beyond(1, [FIXED, ModelOptions()]))
 def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
     for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40}):
@@ -323,7 +324,7 @@ class Creeping(World):
         return replace(seen, y=seen.y - 0.05 * min(max(number - 35, 0), 15))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", slow_beyond(1, [1, 2, 3]))
 def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
     """The model takes it for a step, then a ramp, then for what makes up for both."""
     world = Creeping(hill, seed)
