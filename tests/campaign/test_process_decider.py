@@ -55,11 +55,11 @@ def question(count=0, policy=None, state=None, seed=7, spec=None):
 
 @pytest.fixture
 async def decider():
-    """Ended with whatever it started."""
-    made = ProcessDecider()
+    """Ended with whatever it started; other tests may have left what theirs are forked from (tests/forked.py)."""
+    before, made = psutil.Process().children(), ProcessDecider()
     yield made
     await made.close()
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= set(before)
 
 
 def plain(asked):
