@@ -9,9 +9,8 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from rigctl.config import reference as configuration
-from rigctl.config.editor import json_schema
-from rigctl.console import reference as commands
+from rigctl.config import editor as configuration
+from rigctl.console import verbs as commands
 from rigctl.console.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +24,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
     pages = {
         "reference/cli.md": commands.page(typer.main.get_command(app)),
-        "reference/configuration.md": configuration.page(json_schema(built_in())),
+        "reference/configuration.md": configuration.page(configuration.json_schema(built_in())),
         "messages.md": cases.page(),
     }
     for name, text in pages.items():
