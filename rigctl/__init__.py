@@ -9,16 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rigctl import policies as policies
     from rigctl.campaigns import read as read
     from rigctl.campaigns import run as run
     from rigctl.config.load import LoadedConfig as LoadedConfig
     from rigctl.config.load import load as load
-    from rigctl.core.acquisition.outlook import Choice as Choice
-    from rigctl.core.acquisition.outlook import Outlook as Outlook
-    from rigctl.core.acquisition.outlook import OutlookPolicy as OutlookPolicy
-    from rigctl.core.acquisition.outlook import first_point as first_point
-    from rigctl.core.acquisition.outlook import look as look
-    from rigctl.core.asking import next_proposal as next_proposal
     from rigctl.core.experiment.history import History as History
     from rigctl.core.experiment.history import Observation as Observation
     from rigctl.core.experiment.problem import FurtherOutcome as FurtherOutcome
@@ -34,28 +29,54 @@ if TYPE_CHECKING:
     from rigctl.core.natural import Learned as Learned
     from rigctl.core.play import Played as Played
     from rigctl.core.play import play as play
-    from rigctl.core.policies.check import check_policy as check_policy
-    from rigctl.core.policies.registry import policy_class as policy_class
-    from rigctl.core.policies.registry import policy_names as policy_names
-    from rigctl.core.policy import BudgetSpent as BudgetSpent
     from rigctl.core.policy import Finished as Finished
-    from rigctl.core.policy import Policy as Policy
     from rigctl.core.policy import Proposal as Proposal
     from rigctl.core.recommend import Recommendation as Recommendation
     from rigctl.core.recommend import recommend as recommend
     from rigctl.errors import ConfigError as ConfigError
+    from rigctl.errors import DeviceBusy as DeviceBusy
+    from rigctl.errors import DeviceError as DeviceError
+    from rigctl.errors import DeviceFault as DeviceFault
+    from rigctl.errors import DeviceTimeout as DeviceTimeout
+    from rigctl.errors import ExperimentFileError as ExperimentFileError
+    from rigctl.errors import GarbledReply as GarbledReply
+    from rigctl.errors import GuardRefused as GuardRefused
+    from rigctl.errors import IdentityMismatch as IdentityMismatch
+    from rigctl.errors import JournalError as JournalError
+    from rigctl.errors import Locked as Locked
+    from rigctl.errors import PluginError as PluginError
     from rigctl.errors import PolicyError as PolicyError
+    from rigctl.errors import PortUnavailable as PortUnavailable
     from rigctl.errors import RigctlError as RigctlError
+    from rigctl.errors import Tripped as Tripped
+    from rigctl.errors import UnknownPlugin as UnknownPlugin
     from rigctl.errors import UsageError as UsageError
     from rigctl.experiment import Experiment as Experiment
     from rigctl.experiment import Suggestion as Suggestion
     from rigctl.experiment import variable as variable
     from rigctl.rig.conformance import check_driver as check_driver
+    from rigctl.rig.protocols import Actuator as Actuator
+    from rigctl.rig.protocols import ActuatorState as ActuatorState
+    from rigctl.rig.protocols import ByteLine as ByteLine
+    from rigctl.rig.protocols import Clock as Clock
+    from rigctl.rig.protocols import Deadline as Deadline
+    from rigctl.rig.protocols import Device as Device
+    from rigctl.rig.protocols import DeviceOptions as DeviceOptions
+    from rigctl.rig.protocols import Doser as Doser
+    from rigctl.rig.protocols import DoseStatus as DoseStatus
+    from rigctl.rig.protocols import Driver as Driver
+    from rigctl.rig.protocols import Identity as Identity
+    from rigctl.rig.protocols import Line as Line
+    from rigctl.rig.protocols import Meter as Meter
+    from rigctl.rig.protocols import OpenLine as OpenLine
+    from rigctl.rig.protocols import Reading as Reading
+    from rigctl.rig.protocols import RegisterLine as RegisterLine
+    from rigctl.rig.protocols import Sensor as Sensor
+    from rigctl.rig.protocols import Severity as Severity
 
 _HOMES = {
     "rigctl.campaigns": ("read", "run"),
     "rigctl.config.load": ("LoadedConfig", "load"),
-    "rigctl.core.acquisition.outlook": ("Choice", "Outlook", "OutlookPolicy", "first_point", "look"),
     "rigctl.core.experiment.history": ("History", "Observation"),
     "rigctl.core.experiment.problem": ("FurtherOutcome", "ModelOptions", "Problem"),
     "rigctl.core.experiment.space": ("ControlSet", "Space", "Variable"),
@@ -63,16 +84,52 @@ _HOMES = {
     "rigctl.core.marginals.families": ("Empirical", "TruncatedNormal", "Uniform"),
     "rigctl.core.natural": ("Learned",),
     "rigctl.core.play": ("Played", "play"),
-    "rigctl.core.policies.check": ("check_policy",),
-    "rigctl.core.policies.registry": ("policy_class", "policy_names"),
-    "rigctl.core.policy": ("BudgetSpent", "Finished", "Policy", "Proposal"),
-    "rigctl.core.asking": ("next_proposal",),
+    "rigctl.core.policy": ("Finished", "Proposal"),
     "rigctl.core.recommend": ("Recommendation", "recommend"),
-    "rigctl.errors": ("ConfigError", "PolicyError", "RigctlError", "UsageError"),
+    "rigctl.errors": (
+        "ConfigError",
+        "DeviceBusy",
+        "DeviceError",
+        "DeviceFault",
+        "DeviceTimeout",
+        "ExperimentFileError",
+        "GarbledReply",
+        "GuardRefused",
+        "IdentityMismatch",
+        "JournalError",
+        "Locked",
+        "PluginError",
+        "PolicyError",
+        "PortUnavailable",
+        "RigctlError",
+        "Tripped",
+        "UnknownPlugin",
+        "UsageError",
+    ),
     "rigctl.experiment": ("Experiment", "Suggestion", "variable"),
     "rigctl.rig.conformance": ("check_driver",),
+    "rigctl.rig.protocols": (
+        "Actuator",
+        "ActuatorState",
+        "ByteLine",
+        "Clock",
+        "Deadline",
+        "Device",
+        "DeviceOptions",
+        "DoseStatus",
+        "Doser",
+        "Driver",
+        "Identity",
+        "Line",
+        "Meter",
+        "OpenLine",
+        "Reading",
+        "RegisterLine",
+        "Sensor",
+        "Severity",
+    ),
 }
-__all__ = ["__version__", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604 - they are strings
+__all__ = ["__version__", "policies", *(name for names in _HOMES.values() for name in names)]  # noqa: PLE0604 - they are strings
 
 
 def __getattr__(name: str) -> Any:
@@ -80,6 +137,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return metadata.version("rigctl")
+    if name == "policies":
+        return import_module("rigctl.policies")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)

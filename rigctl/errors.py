@@ -3,6 +3,7 @@
 ```
 RigctlError                     exit 1
 ├── UsageError                  exit 2   a command was called wrongly
+│   └── ExperimentFileError              a file holds no experiment that can be loaded, or cannot be written
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
 │   └── NoAnswer                         it was late, or its process ended
@@ -70,6 +71,14 @@ class UsageError(RigctlError):
     """A command was called wrongly."""
 
     exit_code = 2
+
+
+class ExperimentFileError(UsageError):
+    """A file holds no experiment that this version can load, or an experiment cannot be saved in it."""
+
+    def __init__(self, path: object, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.file = str(path)
 
 
 KeyPath = tuple[str | int, ...]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rigctl import experiment_file
+from rigctl.codec import fields_of
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
@@ -88,7 +91,7 @@ class Suggestion:
 class Experiment:
     """What is to be found out, with what money, and what has been observed so far.
 
-    It lives in memory: keep what was told to it, or use a state directory (`rigctl suggest` and `rigctl ingest`).
+    It lives in memory until `save`; a state directory (`rigctl suggest` and `rigctl ingest`) keeps every trial by itself.
     """
 
     problem: Problem
@@ -137,6 +140,29 @@ class Experiment:
         if isinstance(chosen, Particular) and (wrong := chosen.mistakes(problem)):
             raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))
         return cls(problem, chosen, seed)
+
+    @classmethod
+    def load(cls, path: Path | str, policy: Policy | None = None) -> Experiment:
+        """Load an experiment that `save` has written; its next suggestion is the one it would have made.
+
+        Args:
+            path: the file.
+            policy: decides instead of the saved one; needed where that one is not installed.
+
+        Raises:
+            ExperimentFileError: the file is missing, damaged, or of another version.
+            UnknownPlugin: the saved policy is not installed.
+        """
+        return cls(**fields_of(experiment_file.read(Path(path), policy)))
+
+    def save(self, path: Path | str) -> None:
+        """Save problem, policy, trials and what the policy remembers, as JSON: the whole file, or none.
+
+        Raises:
+            ExperimentFileError: the problem holds code (a cost field, a marginal of your own), or the file cannot be
+                written; what stood there before still does.
+        """
+        experiment_file.write(Path(path), experiment_file.Saved(**fields_of(self)))
 
     @property
     def space(self) -> Space:

@@ -8,6 +8,7 @@ import lzma
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,15 @@ PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def page():
-    """What every block of the page has left behind, run in order from the project's root."""
+def page(tmp_path_factory):
+    """What every block of the page has left behind, run in order beside the project's configurations."""
     names = {}
+    here = tmp_path_factory.mktemp("notebook")
+    (here / "config").symlink_to(ROOT / "config")
     blocks = re.findall(r"<!-- ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-    assert [label for label, _ in blocks] == ["next trial", "tell", "look", "play", "configuration", "read"]
+    assert [label for label, _ in blocks] == ["next trial", "tell", "save", "look", "play", "configuration", "read"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
+        patch.chdir(here)
         for label, code in blocks:
             exec(compile(code, f"docs/python.md ({label})", "exec"), names)  # noqa: S102
     return names
@@ -125,13 +128,16 @@ def test_a_trial_whose_outcome_is_no_number_has_failed_in_a_play_too(page):
 
 def test_every_name_is_documented_on_the_page_and_has_a_docstring():
     """What is on the face is on the page, and the other way round; type checkers see the same names."""
-    listed = set(re.findall(r"`(\w+)`", PAGE[PAGE.index("## The names") :]))
+    top, more = PAGE[PAGE.index("## The names") :].split("## The names of `rigctl.policies`")
+    listed = set(re.findall(r"`(\w+)`", top))
     assert listed == set(rigctl.__all__) - {"__version__"}
+    assert set(re.findall(r"`(\w+)`", more)) == set(rigctl.policies.__all__)
     source = ast.parse((ROOT / "rigctl" / "__init__.py").read_text(encoding="utf-8"))
     checked = {a.asname for node in ast.walk(source) if isinstance(node, ast.ImportFrom) for a in node.names}
     assert checked >= listed
-    for name in listed:
-        assert (getattr(rigctl, name).__doc__ or "").strip(), name
+    for module, names in ((rigctl, listed), (rigctl.policies, rigctl.policies.__all__)):
+        for name in names:
+            assert (getattr(module, name).__doc__ or "").strip(), name
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", rigctl.__version__)
 
 
@@ -199,6 +205,85 @@ def test_a_suggestion_is_told_by_its_own_names(many):
     assert experiment.table()["control_set"] == ["a+b"] * (3 if many else 1)
     with pytest.raises(UsageError):
         experiment.tell(names, [x, x], [y, y], [cost, cost])  # two trials: of a alone, and of b alone
+
+
+def everything_told(policy):
+    """An experiment with every kind of marginal, steps, a reading, a failed trial and what the policy remembers."""
+    variables = [
+        rigctl.variable("a", 0, 10, natural=(5, 1)),
+        rigctl.variable("b", 0, 1, natural=[0.2, 0.4, 0.6]),
+        rigctl.variable("c", 0, 4, step=1, natural_range=(-1, 3)),
+        rigctl.variable("d", 0, 1, natural=(5, 0.3), natural_range=(4, 6)),
+    ]
+    experiment = rigctl.Experiment.of(variables, [["a"], ["a", "b"], ["c", "d"]], budget=10, policy=policy, seed=3)
+    experiment.problem = replace(experiment.problem, unavailable={2: "the pump is away"})
+    experiment.tell("a", [5.0, 0.3, 1.0, 5.0], 1 / 3, 0.5, suggestion=experiment.suggest(look={"a": (5.0, 0.1)}))
+    experiment.tell("c+d", [5.0, 0.3, 1.0, 0.5], float("nan"), 0.1)
+    return experiment
+
+
+@pytest.mark.parametrize("policy", sorted(set(rigctl.policies.policy_names()) - {"ca-mobo", "mo-ucb"}))
+def test_a_loaded_experiment_decides_as_the_saved_one(policy, tmp_path):
+    """All that was told and remembered survives exactly, whatever the policy, and so does the next suggestion."""
+    told = everything_told(policy)
+    told.save(tmp_path / "told.json")
+    loaded = rigctl.Experiment.load(tmp_path / "told.json")
+    assert loaded == told
+    assert loaded.suggest() == told.suggest()
+
+
+def test_an_experiment_whose_policy_is_not_installed_is_loaded_with_one_given(tmp_path):
+    """Alone it is refused by the policy's name."""
+    told = everything_told("value-per-cost")
+    told.policy = replace(CaMobo(order=("a",)))
+    told.save(tmp_path / "told.json")
+    assert rigctl.Experiment.load(tmp_path / "told.json").policy == told.policy
+    path = tmp_path / "told.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"ca-mobo"', '"my-own"'), encoding="utf-8")
+    with pytest.raises(rigctl.UnknownPlugin):
+        rigctl.Experiment.load(path)
+    assert rigctl.Experiment.load(path, policy=told.policy) == told
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-9],
+        lambda text: "[]",
+        lambda text: text.replace('"rigctl_experiment": 1', '"rigctl_experiment": 2'),
+        lambda text: text.replace('"kind": "Uniform"', '"kind": "Unusual"'),
+        lambda text: text.replace('"low"', '"lowest"'),
+        lambda text: text.replace('"high": 10', '"high": -10'),
+        lambda text: text.replace('"control_set": 2', '"control_set": 3'),
+        lambda text: text.replace('"trials"', '"trails"'),
+    ],
+)
+def test_a_file_that_holds_no_whole_experiment_is_refused_by_name(damage, tmp_path):
+    """Damaged, of another version, or not there: one kind of error, with the file."""
+    path = tmp_path / "told.json"
+    everything_told("value-per-cost").save(path)
+    text = path.read_text(encoding="utf-8")
+    assert damage(text) != text
+    path.write_text(damage(text), encoding="utf-8")
+    for wrong in (path, tmp_path / "nowhere.json"):
+        with pytest.raises(rigctl.ExperimentFileError) as refused:
+            rigctl.Experiment.load(wrong)
+        assert refused.value.file == str(wrong)
+
+
+def test_an_experiment_that_cannot_be_saved_leaves_the_file_that_was_there(tmp_path):
+    """A marginal of one's own is code."""
+    told, path = everything_told("value-per-cost"), tmp_path / "told.json"
+    told.save(path)
+    before = path.read_bytes()
+    odd = [replace(v, marginal=object()) for v in told.space.variables]
+    told.problem = replace(told.problem, space=replace(told.space, variables=tuple(odd)))
+    for where in (path, tmp_path / "no" / "directory.json"):
+        with pytest.raises(rigctl.ExperimentFileError):
+            told.save(where)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("policy", ["ca-mobo", "mo-ucb", CaMobo(order=("a",)), CaMobo(order=("c",))])

@@ -1,0 +1,26 @@
+"""What a policy is made of, for whoever writes or compares policies (docs/write-a-policy.md)."""
+
+from __future__ import annotations
+
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy, first_point, look
+from rigctl.core.asking import next_proposal
+from rigctl.core.policies.check import check_policy
+from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.core.policy import BudgetSpent, Finished, NotWorthIt, Policy, Proposal
+
+__all__ = [
+    "BudgetSpent",
+    "Choice",
+    "Finished",
+    "NotWorthIt",
+    "Outlook",
+    "OutlookPolicy",
+    "Policy",
+    "Proposal",
+    "check_policy",
+    "first_point",
+    "look",
+    "next_proposal",
+    "policy_class",
+    "policy_names",
+]
