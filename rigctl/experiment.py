@@ -91,7 +91,7 @@ class Suggestion:
 class Experiment:
     """What is to be found out, with what money, and what has been observed so far.
 
-    It lives in memory until `save`; a state directory (`rigctl suggest` and `rigctl ingest`) keeps every trial by itself.
+    It lives in memory until `save`; a state directory (`rigctl suggest` and `rigctl ingest`) keeps every trial itself.
     """
 
     problem: Problem
