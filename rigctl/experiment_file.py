@@ -51,10 +51,9 @@ def write(path: Path, saved: Saved) -> None:
     problem = plain(saved.problem)
     for name in ("space", "usual"):
         space = getattr(saved.problem, name)
-        for variable, into in zip(
-            space.variables if space else (), (problem[name] or {}).get("variables", ()), strict=True
-        ):
-            into["marginal"] = _tagged(path, variable.marginal)
+        if space is not None:
+            for variable, into in zip(space.variables, problem[name]["variables"], strict=True):
+                into["marginal"] = _tagged(path, variable.marginal)
     document = {
         "rigctl_experiment": FORMAT,
         "seed": saved.seed,
@@ -123,10 +122,10 @@ def _saved(document: Mapping[str, Any], policy: Policy | None) -> Saved:
 
 
 def _problem(document: Mapping[str, Any]) -> Problem:
-    spaces = {name: space for name in ("space", "usual") if (space := document[name]) is not None}
-    for space in spaces.values():
-        for variable in space["variables"]:
-            variable["marginal"] = _marginal(variable["marginal"])
+    for name in ("space", "usual"):
+        if document[name] is not None:
+            for variable in document[name]["variables"]:
+                variable["marginal"] = _marginal(variable["marginal"])
     problem = typed(Problem, document)
     return replace(problem, unavailable={int(i): why for i, why in problem.unavailable.items()})
 

@@ -235,7 +235,7 @@ def test_a_loaded_experiment_decides_as_the_saved_one(policy, tmp_path):
 def test_an_experiment_whose_policy_is_not_installed_is_loaded_with_one_given(tmp_path):
     """Alone it is refused by the policy's name."""
     told = everything_told("value-per-cost")
-    told.policy = replace(CaMobo(order=("a",)))
+    told.policy = CaMobo(order=("a",))
     told.save(tmp_path / "told.json")
     assert rigctl.Experiment.load(tmp_path / "told.json").policy == told.policy
     path = tmp_path / "told.json"
