@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from rigctl.campaigns import run as run
     from rigctl.config.load import LoadedConfig as LoadedConfig
     from rigctl.config.load import load as load
+    from rigctl.core.advice.explain import explain as explain
+    from rigctl.core.advice.recommend import Recommendation as Recommendation
+    from rigctl.core.advice.recommend import recommend as recommend
     from rigctl.core.experiment.history import History as History
     from rigctl.core.experiment.history import Observation as Observation
+    from rigctl.core.experiment.marginals.families import Empirical as Empirical
+    from rigctl.core.experiment.marginals.families import TruncatedNormal as TruncatedNormal
+    from rigctl.core.experiment.marginals.families import Uniform as Uniform
+    from rigctl.core.experiment.natural import Learned as Learned
+    from rigctl.core.experiment.policy import Finished as Finished
+    from rigctl.core.experiment.policy import Proposal as Proposal
     from rigctl.core.experiment.problem import FurtherOutcome as FurtherOutcome
     from rigctl.core.experiment.problem import ModelOptions as ModelOptions
     from rigctl.core.experiment.problem import Problem as Problem
     from rigctl.core.experiment.space import ControlSet as ControlSet
     from rigctl.core.experiment.space import Space as Space
     from rigctl.core.experiment.space import Variable as Variable
-    from rigctl.core.explain import explain as explain
-    from rigctl.core.marginals.families import Empirical as Empirical
-    from rigctl.core.marginals.families import TruncatedNormal as TruncatedNormal
-    from rigctl.core.marginals.families import Uniform as Uniform
-    from rigctl.core.natural import Learned as Learned
     from rigctl.core.play import Played as Played
     from rigctl.core.play import play as play
-    from rigctl.core.policy import Finished as Finished
-    from rigctl.core.policy import Proposal as Proposal
-    from rigctl.core.recommend import Recommendation as Recommendation
-    from rigctl.core.recommend import recommend as recommend
     from rigctl.errors import ConfigError as ConfigError
     from rigctl.errors import DeviceBusy as DeviceBusy
     from rigctl.errors import DeviceError as DeviceError
@@ -80,12 +80,12 @@ _HOMES = {
     "rigctl.core.experiment.history": ("History", "Observation"),
     "rigctl.core.experiment.problem": ("FurtherOutcome", "ModelOptions", "Problem"),
     "rigctl.core.experiment.space": ("ControlSet", "Space", "Variable"),
-    "rigctl.core.explain": ("explain",),
-    "rigctl.core.marginals.families": ("Empirical", "TruncatedNormal", "Uniform"),
-    "rigctl.core.natural": ("Learned",),
+    "rigctl.core.advice.explain": ("explain",),
+    "rigctl.core.experiment.marginals.families": ("Empirical", "TruncatedNormal", "Uniform"),
+    "rigctl.core.experiment.natural": ("Learned",),
     "rigctl.core.play": ("Played", "play"),
-    "rigctl.core.policy": ("Finished", "Proposal"),
-    "rigctl.core.recommend": ("Recommendation", "recommend"),
+    "rigctl.core.experiment.policy": ("Finished", "Proposal"),
+    "rigctl.core.advice.recommend": ("Recommendation", "recommend"),
     "rigctl.errors": (
         "ConfigError",
         "DeviceBusy",

@@ -10,12 +10,12 @@ from typing import Any
 
 from rigctl.codec import plain, typed
 from rigctl.core.experiment.history import ALONE, History, Observation
+from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.stretched import Stretched
+from rigctl.core.experiment.natural import Learned
+from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.marginals.stretched import Stretched
-from rigctl.core.natural import Learned
 from rigctl.core.policies.registry import policy_class
-from rigctl.core.policy import Policy
 from rigctl.errors import ExperimentFileError, reason
 from rigctl.files import whole
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy, first_point, look
 from rigctl.core.asking import next_proposal
+from rigctl.core.experiment.policy import BudgetSpent, Finished, NotWorthIt, Policy, Proposal
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.core.policy import BudgetSpent, Finished, NotWorthIt, Policy, Proposal
 
 __all__ = [
     "BudgetSpent",

@@ -10,7 +10,7 @@ import pytest
 
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.trial import State
-from rigctl.core.explain import phase_word
+from rigctl.core.advice.explain import phase_word
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import MeterSpec
 

@@ -16,8 +16,8 @@ from rigctl.campaign.status import Status
 from rigctl.console import output, sink
 from rigctl.console.export import _cell
 from rigctl.console.output import console, print_fields, screen_class
-from rigctl.core.rule import Setting
-from rigctl.core.rules.saying import _setting
+from rigctl.core.advice.rule import Setting
+from rigctl.core.advice.rules.saying import _setting
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
 from rigctl.page import words
 from rigctl.page.door import plain_page

@@ -15,7 +15,7 @@ import pytest
 
 import rigctl
 from rigctl.console.demo import Scenario, simulator
-from rigctl.core.policies.ca_mobo import CaMobo
+from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 
 ROOT = Path(__file__).parents[1]

@@ -21,16 +21,16 @@ from rigctl.bench.problems.problem import COST_SETS, PLANT_SETS
 from rigctl.bench.running.simulate import one_thread
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.kernels import KernelName
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.kernels import KernelName
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Policy
 
 BoundsKind = Literal["integrated", "pointwise"]
 

@@ -48,8 +48,8 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding
 from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
-from rigctl.core.money import Micros, to_units
-from rigctl.core.policy import Finished
+from rigctl.core.experiment.money import Micros, to_units
+from rigctl.core.experiment.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
 from rigctl.rig.metering import KnowsSuspend, look_s
 from rigctl.rig.protocols import Clock, Reading, Severity

@@ -17,8 +17,8 @@ from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_thr
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
+from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.money import Micros
 from rigctl.errors import DeviceError
 from rigctl.rig.metering import CIVIL, is_own
 from rigctl.rig.protocols import Reading, Severity

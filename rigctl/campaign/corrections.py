@@ -17,7 +17,7 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, CampaignRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
 from rigctl.rig.spec import RigSpec
 from rigctl.text import in_full

@@ -16,10 +16,10 @@ from rigctl.core.asking import next_proposal, on_grid, trial_rng
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.costs.feasibility import everything_fits, nothing_fits
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.natural import belief
+from rigctl.core.experiment.policy import UNCHANGED, BudgetSpent, Finished, Policy, Proposal, Steadfast
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.natural import belief
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import UNCHANGED, BudgetSpent, Finished, Policy, Proposal, Steadfast
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class _Respondent:
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.experiment.history import History  # noqa: PLC0415
-        from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
+        from rigctl.core.experiment.policy import BudgetSpent, Finished  # noqa: PLC0415
         from rigctl.errors import PolicyError  # noqa: PLC0415
 
         known, fresh = further

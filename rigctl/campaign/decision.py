@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.money import Micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal
 
 Origin = Literal["policy", "rejected", "timed-out", "manual"]
 """Who decided: the policy; something else because its proposal was unusable, or because there was none (it was late, or

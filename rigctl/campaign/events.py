@@ -9,8 +9,8 @@ from typing import Literal
 from rigctl.campaign.decision import Origin
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
-from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.money import Micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.values import Alarm, Measurement, SafeReport, Seen
 
 Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]

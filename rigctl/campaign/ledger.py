@@ -35,7 +35,7 @@ from rigctl.campaign.plausibility import (
     step,
 )
 from rigctl.campaign.tariffs import Cost, cost, price, spell_before, spell_of
-from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 

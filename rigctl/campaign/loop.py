@@ -28,7 +28,7 @@ from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
-from rigctl.core.policy import BudgetSpent, Finished
+from rigctl.core.experiment.policy import BudgetSpent, Finished
 from rigctl.errors import (
     CapReached,
     CapSpent,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from math import floor, isfinite, log2
 
-from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.rig.metering import ASLEEP, by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec

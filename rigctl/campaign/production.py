@@ -25,18 +25,18 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.people import this_person
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import State
+from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
-from rigctl.core.money import Micros, to_units
+from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.operating.exploring import counted as counted_so_far
 from rigctl.core.operating.memory import Drift, remembered
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
-from rigctl.core.worth import half_width
 from rigctl.errors import JournalError, counted
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, AlarmMark
 
 if TYPE_CHECKING:
-    from rigctl.core.policy import Policy
+    from rigctl.core.experiment.policy import Policy
 
 
 SEE: Final = "See what has changed"

@@ -16,16 +16,16 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.core.aftermath import CameOf, came_of
+from rigctl.core.advice.aftermath import CameOf, came_of
+from rigctl.core.advice.flips import Counterfactuals
+from rigctl.core.advice.levers import Price, Situation
 from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, counterfactuals
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import Micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent, Finished, Proposal
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.flips import Counterfactuals
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.levers import Price, Situation
-from rigctl.core.money import Micros, to_units
 from rigctl.core.policies.fallback import REPEAT
-from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import PolicyError, counted
 from rigctl.provenance import deciding_code, difference
 from rigctl.rig.spec import MeterSpec

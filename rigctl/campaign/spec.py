@@ -14,12 +14,12 @@ import numpy as np
 from pydantic import BaseModel
 
 from rigctl.codec import fields_of, plain
+from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.stretched import Stretched
+from rigctl.core.experiment.money import Micros, to_units
+from rigctl.core.experiment.natural import Learned
+from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.marginals.stretched import Stretched
-from rigctl.core.money import Micros, to_units
-from rigctl.core.natural import Learned
-from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.text import in_full

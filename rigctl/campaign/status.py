@@ -22,7 +22,7 @@ from rigctl.campaign.events import (
     TrialStep,
 )
 from rigctl.campaign.trial import State
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.rig.protocols import Clock
 from rigctl.rig.values import Seen
 

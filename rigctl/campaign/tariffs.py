@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from rigctl.campaign.plausibility import Consumption, decimal
-from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.rig.calendar import Rate, Tariff
 from rigctl.rig.metering import CIVIL, at_change, by_power
 from rigctl.rig.protocols import Reading

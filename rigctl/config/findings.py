@@ -13,7 +13,7 @@ from rigctl.config.document import Document
 from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
 from rigctl.config.units import Units
 from rigctl.config.wording import shown
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean

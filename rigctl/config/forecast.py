@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
-from rigctl.core.money import to_units
 from rigctl.rig.metering import trial_s
 from rigctl.rig.spec import DAY_S, CapSpec, DosingSpec, MeterSpec, RigSpec, VariableWiring
 

@@ -20,9 +20,9 @@ from rigctl.config.safety import with_windows
 from rigctl.config.schema import SecretSection
 from rigctl.config.shape import check_shape, check_together, make_policy
 from rigctl.config.units import Units
+from rigctl.core.experiment.policy import Particular, Policy
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.core.policy import Particular, Policy
 from rigctl.errors import ConfigError, KeyPath, Mistake, UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.registry import Registry

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.config.wording import bracketed, quantity_meant, shown, write
-from rigctl.core.money import Micros, to_micros
+from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.kinds import PER_TRIAL, Kind
 from rigctl.plugins import nearest
 

@@ -25,13 +25,13 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.table import SAID, Decimals, Names, read_table
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.money import Micros, to_micros, to_units
+from rigctl.core.experiment.natural import Learned
+from rigctl.core.experiment.policy import Finished
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.money import Micros, to_micros, to_units
-from rigctl.core.natural import Learned
-from rigctl.core.policy import Finished
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.text import in_full, set_label, set_members, shown_unit
 

@@ -15,7 +15,7 @@ from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
 from rigctl.rig.abilities import Grained
 from rigctl.rig.dead_man import unguarded, unguarded_told

@@ -26,9 +26,9 @@ from rigctl.console import run
 from rigctl.console.output import number
 from rigctl.console.progress import Labels
 from rigctl.console.serving import linger, page_beside
-from rigctl.core.money import to_units
-from rigctl.core.recommend import Option
-from rigctl.core.rule import Rule
+from rigctl.core.advice.recommend import Option
+from rigctl.core.advice.rule import Rule
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.text import set_label
 

@@ -32,8 +32,8 @@ from rigctl.console.assemble import OpenCampaign
 from rigctl.console.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
 from rigctl.console.options import Records
 from rigctl.console.output import told
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.printable import cell

@@ -29,8 +29,8 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.assemble import loaded_here, own_journal, rig_factory
 from rigctl.console.safe import left_safe
+from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.policy import Policy
 from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec

@@ -37,9 +37,9 @@ from rigctl.console.by_hand import (
 )
 from rigctl.console.table import SAID, Column, Decimals, Names, Row, Table, is_empty, key, read_table
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.errors import ConfigError, Mistake, UsageError, counted
 from rigctl.text import set_label, set_members
 

@@ -14,7 +14,7 @@ from rigctl.campaign.journal.recovering import Loss, recover_journal, told
 from rigctl.campaign.journal.stored import Caps
 from rigctl.campaign.journal.verifying import Config, Verdict, verified
 from rigctl.config.load import load_text
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.rig.spec import RigSpec
 

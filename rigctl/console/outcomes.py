@@ -23,10 +23,10 @@ from rigctl.config.wording import number_meant
 from rigctl.console.assemble import find_own_state, open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.table import Decimals, Names, read_table
-from rigctl.core.aftermath import forecast
+from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.money import Micros, to_micros
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.text import set_label, told_utc
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rigctl.config.load import LoadedConfig
-    from rigctl.core.rule import Rule
+    from rigctl.core.advice.rule import Rule
 
 
 LEAST_WIDTH = 20

@@ -22,8 +22,8 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, Column, labelled, lines, number, redraws, settings, table, wrapped
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
-from rigctl.core.explain import phase_word
-from rigctl.core.money import Micros, to_units
+from rigctl.core.advice.explain import phase_word
+from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.errors import counted
 from rigctl.rig.metering import trial_s

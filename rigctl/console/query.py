@@ -22,12 +22,12 @@ from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
-from rigctl.core import aftermath
-from rigctl.core.aftermath import CameOf
+from rigctl.core.advice import aftermath
+from rigctl.core.advice.aftermath import CameOf
+from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.counterfactuals import shown
-from rigctl.core.flips import Counterfactuals
-from rigctl.core.money import to_units
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalError, RigctlError, UsageError, counted
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo

@@ -17,18 +17,18 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, Column, labelled, lines, number, settings, table, told, wrapped
 from rigctl.console.progress import Labels
-from rigctl.core.advise import advise
+from rigctl.core.advice.advise import advise
+from rigctl.core.advice.recommend import Option, Recommendation
+from rigctl.core.advice.rule import Rule
+from rigctl.core.advice.rules.saying import answer, how_to_read, rows, worth
+from rigctl.core.advice.worth import LEVEL
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.core.recommend import Option, Recommendation
-from rigctl.core.rule import Rule
-from rigctl.core.rules.saying import answer, how_to_read, rows, worth
-from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study
 from rigctl.page.campaign import campaign_spec

@@ -28,9 +28,9 @@ from rigctl.console.by_hand import quantities
 from rigctl.console.output import INDENT, lines, number, told, wrapped
 from rigctl.console.progress import Labels, watching
 from rigctl.console.safe import safe_json
-from rigctl.core.money import to_units
+from rigctl.core.advice.recommend import Recommendation
+from rigctl.core.experiment.money import to_units
 from rigctl.core.operating.policy import Operating
-from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, UsageError, counted
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup

@@ -20,12 +20,12 @@ from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import has_journal, own_journal
 from rigctl.console.by_hand import memory, observation, quantities, read_rows
+from rigctl.core.advice.explain import explain
 from rigctl.core.asking import first_state
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.money import Micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent, Finished, Proposal
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.explain import explain
-from rigctl.core.money import Micros, to_units
-from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
 from rigctl.page.campaign import campaign_spec
 from rigctl.text import shown_unit

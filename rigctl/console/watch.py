@@ -19,7 +19,7 @@ from rigctl.config.load import load_text
 from rigctl.console import progress, query
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
 from rigctl.console.progress import Board
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.page.words import AGAIN, ending
 from rigctl.rig.values import Alarm, Seen

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.advice.reference import kept, reference_proposal
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.natural import belief, present
+from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.natural import belief, present
-from rigctl.core.policy import Policy, Proposal
-from rigctl.core.reference import kept, reference_proposal
 from rigctl.errors import PolicyError
 
 OFF_GRID = 1e-9

@@ -15,17 +15,17 @@ from typing import Final
 
 import numpy as np
 
+from rigctl.core.advice.flips import KINDS, Counterfactuals, Flip, Kind
+from rigctl.core.advice.levers import Lever, Price, Situation, levers
+from rigctl.core.advice.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.natural import present
+from rigctl.core.experiment.policy import Finished
 from rigctl.core.experiment.problem import sign
-from rigctl.core.flips import KINDS, Counterfactuals, Flip, Kind
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
-from rigctl.core.levers import Lever, Price, Situation, levers
-from rigctl.core.natural import present
-from rigctl.core.policy import Finished
-from rigctl.core.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.errors import PolicyError
 from rigctl.text import in_full, set_label
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import Finished, Policy, Proposal
 
 BUDGET_SPENT = "the budget is spent"
 

@@ -16,7 +16,7 @@ from rigctl.campaign.events import (
     PhaseChanged,
 )
 from rigctl.codec import plain
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import counted
 from rigctl.telling import Telling
 

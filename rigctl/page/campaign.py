@@ -14,7 +14,7 @@ from rigctl.campaign.journal.rows import CampaignRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.config.units import Units
-from rigctl.core.money import MICROS_PER_UNIT
+from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.errors import RigctlError
 
 

@@ -26,11 +26,11 @@ from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
+from rigctl.core.advice.explain import plain_note, sentences
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.natural import Learned
+from rigctl.core.experiment.policy import SetReport
 from rigctl.core.experiment.space import Variable
-from rigctl.core.explain import plain_note, sentences
-from rigctl.core.money import to_units
-from rigctl.core.natural import Learned
-from rigctl.core.policy import SetReport
 from rigctl.page.shown import (
     Awaited,
     Course,

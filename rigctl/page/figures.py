@@ -11,11 +11,11 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from rigctl.campaign.journal.glance import CourseRow
-from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.money import to_units
+from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.core.persistence import ReadBefore
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
 from rigctl.page.svg import (

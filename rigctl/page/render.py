@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigctl.campaign.alarms import AlarmState, pressing
-from rigctl.core.advise import advise
+from rigctl.core.advice.advise import advise
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Axis, Tracks, series

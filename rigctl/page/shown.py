@@ -13,8 +13,8 @@ from typing import Any, Literal
 from rigctl.campaign.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.people import Mark
-from rigctl.core.persistence import ReadBefore
-from rigctl.core.recommend import Recommendation
+from rigctl.core.advice.recommend import Recommendation
+from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.text import set_label
 
 

@@ -11,25 +11,25 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.replay import came_of_row, flips_of, prices, situation_before
 from rigctl.config.load import LoadedConfig
-from rigctl.core.aftermath import told
-from rigctl.core.arrays import FloatArray
+from rigctl.core.advice.aftermath import told
+from rigctl.core.advice.explain import sentences
+from rigctl.core.advice.flips import Counterfactuals
+from rigctl.core.advice.levers import Price, Situation
+from rigctl.core.advice.recommend import Option, Outstanding, Recommendation, recommend
+from rigctl.core.advice.response import told_of_response
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.counterfactuals import changes_of_recommendation, outstanding, shown
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.marginals.drift import scan
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
-from rigctl.core.explain import sentences
-from rigctl.core.flips import Counterfactuals
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.levers import Price, Situation
-from rigctl.core.marginals.drift import scan
-from rigctl.core.money import to_units
-from rigctl.core.natural import Learned, present
-from rigctl.core.recommend import Option, Outstanding, Recommendation, recommend
-from rigctl.core.response import told_of_response
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply

@@ -13,7 +13,7 @@ from math import ceil, floor, isfinite, log10
 import numpy as np
 from markupsafe import Markup, escape
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.printable import printable
 
 WIDE = 1000

@@ -10,7 +10,7 @@ from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 from rigctl.page.words import clock, with_unit
 from rigctl.rig.metering import look_s

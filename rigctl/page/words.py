@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
-from rigctl.core.recommend import Option
-from rigctl.core.rules.saying import Row, answer, how_to_read, rows, worth
+from rigctl.core.advice.recommend import Option
+from rigctl.core.advice.rules.saying import Row, answer, how_to_read, rows, worth
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
 from rigctl.text import in_full, joined, plus_minus

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.play import Played
-from rigctl.core.policy import Policy, Proposal
 
 
 @dataclass(slots=True)

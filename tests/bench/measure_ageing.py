@@ -22,6 +22,7 @@ from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.regrets import good_cost, recommended_after, regrets, true_values
 from rigctl.bench.running.simulate import simulate
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.gp import model
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -29,7 +30,6 @@ from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.play import Played
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import Proposal
 
 POLICY = LikelyMaximisers()
 

@@ -17,14 +17,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.process import cost_process
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros, to_units
 
 Draw = Callable[[np.random.Generator, int], FloatArray]
 NEXT = 20

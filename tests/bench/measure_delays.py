@@ -20,7 +20,7 @@ from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.simulate import one_thread, simulate
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from tests.bench.late import Awaiting, Post
 
 LONGEST: Final = 20

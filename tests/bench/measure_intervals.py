@@ -21,13 +21,13 @@ from rigctl.bench.problems.catalogue import bench_problem, rule_truth
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.running.simulate import one_thread, simulate
+from rigctl.core.advice.recommend import recommend
+from rigctl.core.advice.rule import Rule
+from rigctl.core.advice.worth import half_width
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.play import Played
-from rigctl.core.recommend import recommend
-from rigctl.core.rule import Rule
-from rigctl.core.worth import half_width
 
 TOLERANCE = 0.05
 

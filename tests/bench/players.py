@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rigctl.bench.cell import Cell, PolicySpec
-from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal
+from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Proposal
 
 QUICK = PolicySpec("quick", "explore-then-commit", {}, {"hyperparameters": "fixed"})
 

@@ -7,7 +7,7 @@ import pytest
 from rigctl.bench.asking.labels import predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
-from rigctl.core.rule import Between, Line, Setting
+from rigctl.core.advice.rule import Between, Line, Setting
 from tests.bench.measure_intervals import always, followed
 
 

@@ -9,7 +9,7 @@ from rigctl.bench.problems.multi_outcome import trays, zdt3
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.simulate import simulate
 from rigctl.core.multi_objective.hypervolume import hypervolume
-from rigctl.core.policies.ca_mobo import CaMobo, MoUcb
+from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
 
 
 def test_zdt3_is_the_published_function():

@@ -17,10 +17,10 @@ from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.regrets import rule_after
 from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.space import Settings
-from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.play import Decided, Played
-from rigctl.core.policy import Proposal
 from rigctl.errors import UsageError
 from tests.bench.players import InTurn, quick_cell
 

@@ -24,9 +24,9 @@ from rigctl.bench.running.regrets import (
     true_values,
 )
 from rigctl.bench.running.simulate import run_cell, simulate
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned
 from rigctl.core.multi_objective.hypervolume import hypervolume
-from rigctl.core.natural import Learned
 from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import InTurn, quick_cell
 

@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rigctl.core.policy import Policy
+from rigctl.core.experiment.policy import Policy
 from tests.campaign.fakes import TenLines
 
 LIBC = ctypes.PyDLL(None)

@@ -16,11 +16,11 @@ from rigctl.campaign.decide import decide
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros, to_units
-from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.errors import NoAnswer
 from rigctl.rig.civil import Civil
 from rigctl.rig.metering import ASLEEP

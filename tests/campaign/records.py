@@ -6,7 +6,7 @@ from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.protocols import ActuatorState, Reading
 from rigctl.rig.values import Measurement
 

@@ -14,7 +14,7 @@ from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.production import production
 from rigctl.campaign.trial import State
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Identity
 from tests.campaign.fakes import make_rig_spec

@@ -20,8 +20,8 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.rows import TABLES, Amendment
 from rigctl.campaign.spec import NATURALS, identity_of
 from rigctl.config.load import load
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.marginals.families import Uniform
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.abilities import Calibration
 from tests.campaign.fakes import make_spec

@@ -9,9 +9,9 @@ import pytest
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.codec import to_json
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
-from rigctl.core.money import to_micros
-from rigctl.core.policies.ca_mobo import CaMobo
+from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 from rigctl.rig.spec import OutcomeWiring
 from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec

@@ -14,7 +14,7 @@ from pyModbusTCP.constants import EXP_GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND as
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.rig.civil import Civil
 from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon

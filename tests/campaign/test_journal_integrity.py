@@ -19,7 +19,7 @@ from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, Pin
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm

@@ -15,7 +15,7 @@ from rigctl.campaign.journal.rows import TrialRecord
 from rigctl.campaign.journal.seals import lay_out
 from rigctl.campaign.journal.table import column, table, table_of
 from rigctl.codec import fields_of
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt
 from tests.campaign.journal_page import PAGE, page
 from tests.campaign.test_journal_integrity import clean, opened, written

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 

@@ -16,8 +16,8 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
-from rigctl.core.money import to_micros
-from rigctl.core.policy import BudgetSpent, NotWorthIt
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity

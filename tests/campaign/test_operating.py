@@ -14,8 +14,8 @@ from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.production import for_production, production, said, told_by
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
-from rigctl.core.money import to_micros
 from rigctl.core.operating.memory import remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import DeviceTimeout, JournalError, NoAnswer, PolicyError, UsageError

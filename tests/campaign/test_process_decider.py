@@ -24,9 +24,9 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.config.load import load
 from rigctl.core.experiment.history import History, Look, Observation, end_of
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent, Finished
 from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.money import to_micros
-from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import NoAnswer, PolicyError
 from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space

@@ -63,7 +63,7 @@ async def test_other_code_is_named(stage, monkeypatch):
     spec = make_spec(max_trials=1)
     with monkeypatch.context() as then:
         then.setattr(provenance, "libraries", lambda: {"numpy": "1.26", "quux": "2"})
-        then.setattr(provenance, "DECIDES", ("core/money.py",))
+        then.setattr(provenance, "DECIDES", ("core/experiment/money.py",))
         await stage.run(spec)
     await stage.run(replace(spec, max_trials=2))
     found = told(stage, spec)

@@ -10,8 +10,8 @@ import pytest
 from rigctl.campaign.events import CampaignEnded, CampaignStarted, Dosed, RigSeen, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import Event, State
 from rigctl.core.asking import validate
-from rigctl.core.money import to_micros
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import DeviceError, DeviceTimeout, GuardRefused, JournalError, PolicyError, Tripped
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity

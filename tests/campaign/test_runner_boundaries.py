@@ -10,7 +10,7 @@ import pytest
 from rigctl.campaign import awaiting, obstacles
 from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, Tripped
 from rigctl.rig.spec import ActuatorLimits, InterlockSpec, LateSpec, WatchSpec
 from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec

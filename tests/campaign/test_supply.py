@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rigctl.campaign.replay import replay
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import to_micros
-from rigctl.core.natural import Learned
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import TenLines, make_space, make_spec
 

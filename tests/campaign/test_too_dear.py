@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.trial import Event, State
-from rigctl.core.money import to_micros, to_units
-from rigctl.core.policies.ucb_cvs import UcbCvs
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.policies.published.ucb_cvs import UcbCvs
 from rigctl.rig.protocols import Severity
 from tests.campaign.fakes import METERS, FakeRig, Stage, TenLines, make_rig_spec, make_spec
 

@@ -11,8 +11,8 @@ import pytest
 
 from rigctl.config.load import Overrides, load, load_text
 from rigctl.config.units import Units
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.natural import Learned
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import ActuatorLimits, DosingSpec, FollowSpec, MeasureSpec, VariableWiring

@@ -11,10 +11,10 @@ from rigctl.config import load
 from rigctl.config.load import load_text
 from rigctl.config.problem import COLUMNS
 from rigctl.console.export import _trial_columns
+from rigctl.core.experiment.marginals.stretched import Stretched
+from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome
-from rigctl.core.marginals.stretched import Stretched
-from rigctl.core.natural import Learned
-from rigctl.core.policies.ca_mobo import CaMobo
+from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.rig.spec import OutcomeWiring
 from tests.config.conftest import loaded, problems
 from tests.config.texts import BY_HAND, SMALL

@@ -10,7 +10,7 @@ import yaml
 
 from rigctl.config.forecast import forecast
 from rigctl.console.checking import counted_of, held_back
-from rigctl.core.marginals.families import Empirical
+from rigctl.core.experiment.marginals.families import Empirical
 from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import CapSpec, CareSpec
 from tests.config.conftest import ROOT, loaded, loaded_to_run

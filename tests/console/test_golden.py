@@ -25,9 +25,9 @@ from rigctl.config.load import LoadedConfig, load_text
 from rigctl.console import cli, output, progress, run, watch
 from rigctl.console.progress import Board
 from rigctl.console.run import Ended
-from rigctl.core.policy import Proposal
-from rigctl.core.recommend import Option, Recommendation
-from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
+from rigctl.core.advice.recommend import Option, Recommendation
+from rigctl.core.advice.worth import Gain, Lesson, PayBack, Reference, Worth
+from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.config.texts import SMALL

@@ -25,7 +25,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import load_text
 from rigctl.console.progress import readings_words, watching
-from rigctl.core.policy import Proposal, SetReport
+from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.console.conftest import BENCH, assert_golden

@@ -14,7 +14,7 @@ import pytest
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.core.money import to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState, Identity

@@ -11,9 +11,9 @@ import pytest
 from rigctl.console import report as shown
 from rigctl.console.output import told
 from rigctl.console.progress import Labels
-from rigctl.core.persistence import ReadBefore
-from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
-from rigctl.core.worth import Gain
+from rigctl.core.advice.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.advice.worth import Gain
+from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.page.render import sections
 from rigctl.page.report import Report, document, report
 from tests.console.test_golden import loaded, recommendation, said, screen

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from rigctl.console.demo import Scenario, Stepper, simulator, truth
-from rigctl.core.recommend import Option
+from rigctl.core.advice.recommend import Option
 from rigctl.errors import RigctlError
 
 

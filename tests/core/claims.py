@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rigctl.core.explain import explain
+from rigctl.core.advice.explain import explain
 from rigctl.text import settings
 
 FORBIDDEN = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
 

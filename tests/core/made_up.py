@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.advice.levers import Situation
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.money import Micros, to_micros
+from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
-from rigctl.core.levers import Situation
-from rigctl.core.money import Micros, to_micros
-from rigctl.core.policies.ca_mobo import CaMobo, MoUcb
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
-from rigctl.core.policies.gittins import (
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
+from rigctl.core.policies.published.gittins import (
     DecayingGittinsIndex,
     ExpectedImprovement,
     ExpectedImprovementPerCost,
     GittinsIndex,
 )
-from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
+from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
+from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Finished, Policy, Proposal
 from tests.core.conftest import make_space
 
 MODEL = ModelOptions("fixed", lengthscales=(0.4, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.0)

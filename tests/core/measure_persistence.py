@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 from rigctl.bench.latency import fitted_state, history, plant_problem, policy_to_measure
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look
-from rigctl.core.marginals.conditional import spread_of
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.natural import Learned, fitted
-from rigctl.core.persistence import Pairs, shares_that_persist
+from rigctl.core.experiment.marginals.conditional import spread_of
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned, fitted
+from rigctl.core.experiment.persistence import Pairs, shares_that_persist
 
 TWO_TANKS = (*np.random.default_rng(5).normal(0.25, 0.04, 100), *np.random.default_rng(6).normal(0.7, 0.06, 100))
 SUPPLIES = {

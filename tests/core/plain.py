@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc, truncnorm
 
+from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import TruncatedNormal
 
 NAMES = "abcdefghijkl"
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.natural import present
+from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.money import to_micros
-from rigctl.core.natural import present
 from rigctl.core.policies.registry import policy_class
-from rigctl.core.policy import Finished, Policy, Proposal
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ca-mobo": {"order": ("a", "b")},

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.aftermath import CameOf, Forecast, came_of, forecast, forecast_cost, told
+from rigctl.core.advice.aftermath import CameOf, Forecast, came_of, forecast, forecast_cost, told
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal
 from tests.core.claims import unreadable
 from tests.core.conftest import make_history
 

@@ -10,6 +10,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rigctl.core.acquisition.outlook import Context
+from rigctl.core.advice.levers import Situation
+from rigctl.core.advice.recommend import Outstanding, recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.counterfactuals import outstanding
@@ -17,11 +19,9 @@ from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
-from rigctl.core.levers import Situation
 from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
-from rigctl.core.policies.psq import UcbPsq
-from rigctl.core.recommend import Outstanding, recommend
+from rigctl.core.policies.published.psq import UcbPsq
 from tests.bench.late import Awaiting, Post
 
 ALL_HARVEST = ExplorationShare(first=0.0, then=0.0)

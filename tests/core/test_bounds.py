@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import MeanSquareSpread
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.marginals.families import Uniform
 from tests.core.plain import NAMES, at_setting, make_case
 from tests.profiles import share
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from rigctl.core.advice.explain import explain
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.explain import explain
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros
 from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_values, reference_of
 from rigctl.core.multi_objective.preference import CostPreference
 from rigctl.core.multi_objective.scalarise import Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of
 from rigctl.core.play import play
-from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.core.policies.check import check_policy
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.errors import PolicyError
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from rigctl.console.report import to_json
-from rigctl.core.advise import advise
+from rigctl.core.advice.advise import advise
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.recommend import recommend
 
 BEST, AT = 2.5, (0.7, 0.3)
 FALSE, ELSEWHERE = 2.7, (0.15, 0.85)

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.advice.explain import NOTHING_YET, explain, plain_note
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions, sign
-from rigctl.core.explain import NOTHING_YET, explain, plain_note
 from rigctl.core.gp.model import fit_history
-from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policies.ucb_cvs import UcbCvs
+from rigctl.core.policies.published.gittins import GittinsIndex
+from rigctl.core.policies.published.ucb_cvs import UcbCvs
 from rigctl.text import plus_minus
 from tests.core.claims import FORBIDDEN, denied, told, unreadable
 from tests.core.conftest import make_history

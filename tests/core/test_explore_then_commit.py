@@ -13,12 +13,12 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import Observation
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.model import fit_history
-from rigctl.core.money import to_micros
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
-from rigctl.core.policy import BudgetSpent
 from tests.core.conftest import make_history
 
 X = (0.5, 0.5)

@@ -10,8 +10,8 @@ import pytest
 
 from rigctl.core.acquisition.outlook import look
 from rigctl.core.costs.beliefs import believe
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
 from tests.core.conftest import make_history
 from tests.core.costs.test_feasibility import Slope

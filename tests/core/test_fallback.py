@@ -7,8 +7,8 @@ import pytest
 
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.policies.fallback import fallback, repeat
-from rigctl.core.policy import BudgetSpent, Proposal
 from tests.core.conftest import make_history
 
 

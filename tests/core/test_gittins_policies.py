@@ -14,18 +14,18 @@ from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.policies.gittins import (
+from rigctl.core.policies.published.gittins import (
     DecayingGittinsIndex,
     ExpectedImprovement,
     ExpectedImprovementPerCost,
     GittinsIndex,
 )
-from rigctl.core.policy import BudgetSpent, NotWorthIt
 from tests.core.set_moments import SetIntegrals
 
 POLICIES = (GittinsIndex(), DecayingGittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost())

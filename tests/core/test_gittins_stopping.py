@@ -9,10 +9,10 @@ import pytest
 
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.policies.gittins import ExpectedImprovement
-from rigctl.core.policy import NotWorthIt
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import NotWorthIt
+from rigctl.core.policies.published.gittins import ExpectedImprovement
 from tests.core.test_gittins_policies import FIXED, make_problem
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import NAMES, at_setting, make_case
 from tests.core.set_moments import SetIntegrals
 from tests.profiles import share

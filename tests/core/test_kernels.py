@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from rigctl.core.kernels import ProductKernel, kernel_1d
+from rigctl.core.experiment.kernels import ProductKernel, kernel_1d
 
 NAMES = ("squared-exponential", "matern-5/2")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rigctl.core.acquisition.improvement import log_expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.best import best_bounds
@@ -19,14 +20,13 @@ from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.levels import climb_on_grid, neighbours, settled, snapped
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.money import to_micros
 from rigctl.core.policies.fallback import fallback
-from rigctl.core.policy import Proposal
-from rigctl.core.recommend import recommend
 from rigctl.experiment import variable
 from tests.core.setpoints import SETS, USUAL_FIRST, campaign, controlled, left_alone, problem_of
 from tests.profiles import nightly_beyond

@@ -7,14 +7,14 @@ import pytest
 
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros, to_units
 from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import BudgetSpent
 
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("b",), ("a", "b"), ("a", "b", "c"))

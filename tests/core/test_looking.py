@@ -9,18 +9,18 @@ import pytest
 
 from rigctl.core.acquisition.readings import after_readings_to_come, told
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros
-from rigctl.core.natural import present
 from rigctl.core.play import play
-from rigctl.core.policies.coca_bo import CocaBo, arms_of
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policies.gittins import ExpectedImprovement, ExpectedImprovementPerCost, GittinsIndex
 from rigctl.core.policies.likely_maximisers import LATE, LikelyMaximisers
-from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
+from rigctl.core.policies.published.coca_bo import CocaBo, arms_of
+from rigctl.core.policies.published.gittins import ExpectedImprovement, ExpectedImprovementPerCost, GittinsIndex
+from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
+from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.money import to_micros, to_units
+from rigctl.core.experiment.money import to_micros, to_units
 
 
 @given(st.lists(st.decimals(min_value=0, max_value=1000, places=6), max_size=50))

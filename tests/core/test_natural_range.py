@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from rigctl.core.acquisition.fourier import characteristic
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.kernels import Matern52, SquaredExponential
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.stretched import Stretched, natural_marginal
+from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.kernels import Matern52, SquaredExponential
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.marginals.stretched import Stretched, natural_marginal
-from rigctl.core.natural import Learned, present
 from rigctl.core.policies.registry import policy_names
-from rigctl.core.recommend import recommend
 from rigctl.experiment import variable
 from tests.core.setpoints import POLICIES, USUAL_FIRST, campaign, controlled, problem_of
 from tests.profiles import nightly_beyond

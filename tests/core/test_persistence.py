@@ -11,14 +11,14 @@ from scipy.stats import norm
 from rigctl.codec import from_json, plain, to_json, typed
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
-from rigctl.core.marginals.conditional import conditional
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.natural import Learned, persistences, present
-from rigctl.core.persistence import CANDIDATES, LITTLE, shares_that_persist
-from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.experiment.marginals.conditional import conditional
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned, persistences, present
+from rigctl.core.experiment.persistence import CANDIDATES, LITTLE, shares_that_persist
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policies.psq import UcbPsq
-from rigctl.core.policy import Proposal
+from rigctl.core.policies.published.gittins import GittinsIndex
+from rigctl.core.policies.published.psq import UcbPsq
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable

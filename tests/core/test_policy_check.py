@@ -15,11 +15,11 @@ import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.money import to_micros
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.core.policy import BudgetSpent, Proposal
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history, make_space
 

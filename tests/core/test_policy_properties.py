@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.money import Micros, to_micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.money import Micros, to_micros
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
-from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
+from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
+from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import Proposal
 from tests.profiles import share, slow_beyond
 
 

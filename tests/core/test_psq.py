@@ -15,11 +15,11 @@ from rigctl.core.acquisition.outlook import look
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.money import to_micros
-from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq, undominated
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq, undominated
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.plain import at_setting, make_case
 from tests.core.set_moments import SetIntegrals

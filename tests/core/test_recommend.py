@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.money import to_micros
-from rigctl.core.recommend import recommend
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history
 

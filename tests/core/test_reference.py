@@ -8,16 +8,16 @@ from itertools import count
 import numpy as np
 import pytest
 
+from rigctl.core.advice.reference import replicates
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import Problem, ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
 from rigctl.core.play import Played, play
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import Proposal
-from rigctl.core.reference import replicates
 
 SPACE = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [["a"], ["b"], ["a", "b"]])
 GIVEN = ReferenceTrials(5, 1, (0.25,))

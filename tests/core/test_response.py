@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rigctl.core.advice.response import ONE_SENSOR, Pairs, blamed, told_of_response
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.terms import Term, told
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.response import ONE_SENSOR, Pairs, blamed, told_of_response
 
 STEP = Term("step", 31, 36, 10.0, change=-4.0, change_sd=0.5)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
 from tests.core.conftest import make_space
 
 

@@ -19,13 +19,13 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.costs.groups import cost_groups, estimates, size_groups
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs, relaxed_choice
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs, relaxed_choice
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign, hill
 

@@ -9,11 +9,11 @@ import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng, validate
 from rigctl.core.experiment.history import History
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.policies.check import _played, _problem
 from rigctl.core.policies.fallback import fallback, repeat
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.core.policy import BudgetSpent
 
 OPTIONS = {"ca-mobo": {"order": ["a", "b"]}}
 

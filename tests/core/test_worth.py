@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.advise import advise
+from rigctl.core.advice.advise import advise
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.joint import difference, jointly
 from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.recommend import recommend
 from tests.core.claims import unreadable
 
 MODEL = ModelOptions("fixed", lengthscales=(0.35, 0.5, 0.7), signal_sd=2.0, noise_sd=0.1, mean=5.0)

@@ -12,8 +12,8 @@ import numpy as np
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import BudgetSpent, NotWorthIt, Policy, Proposal
 from rigctl.errors import NoAnswer
 
 LONGEST_S: Final = 60.0

@@ -22,13 +22,13 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import run
 from rigctl.console.run import Wish
+from rigctl.core.advice.rule import Between, Line, Setting, Slope
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
 from rigctl.core.operating import policy
 from rigctl.core.operating.memory import Way
 from rigctl.core.operating.playing import at_any_reading
-from rigctl.core.rule import Between, Line, Setting, Slope
 from rigctl.errors import PolicyError
 
 OFTEN: Final = 1 / 6

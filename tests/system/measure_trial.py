@@ -21,7 +21,7 @@ from typing import Any
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.journal import Journal, JournalThread
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.policy import Proposal
 from tests.campaign.fakes import Stage, make_spec, unsynced
 from tests.page.big_journal import lengthen
 

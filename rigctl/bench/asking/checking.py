@@ -12,7 +12,7 @@ from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.core.policy import Particular
+from rigctl.core.experiment.policy import Particular
 from rigctl.errors import PluginError, UsageError
 
 PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")

@@ -15,7 +15,7 @@ from rigctl.bench.asking.options import merged_model
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.problems.catalogue import catalogue, entry_of
-from rigctl.core.money import MICROS_PER_UNIT
+from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
 
 VARIANCES = (0.04,)

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rigctl.bench.cell import PolicySpec
 from rigctl.bench.names import must_be_one_of
+from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import ModelOptions, usual_kernel
 from rigctl.core.policies.registry import policy_class
-from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 
 MODEL_LEAST = {"nodes": 16, "max_points": 50}

@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from rigctl.bench.asking.labels import listed, plain_label
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,8 +23,8 @@ import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
 from rigctl.bench.problems.truth import Best, Truth
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.problem import ModelOptions
 
 FunctionName = Literal["ackley", "levy", "rosenbrock"]

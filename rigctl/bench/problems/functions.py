@@ -21,7 +21,7 @@ from rigctl.bench.problems.terms import (
     root_exponential_as_gaussians,
     wave_terms,
 )
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.errors import UsageError
 
 FEATURES = 2048

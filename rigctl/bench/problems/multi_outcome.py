@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.multi_objective.hypervolume import hypervolume

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import Look
-from rigctl.core.marginals.conditional import conditional
-from rigctl.core.marginals.families import Marginal
+from rigctl.core.experiment.marginals.conditional import conditional
+from rigctl.core.experiment.marginals.families import Marginal
 
 
 @dataclass(frozen=True, slots=True)

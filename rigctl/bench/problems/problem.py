@@ -12,12 +12,12 @@ import numpy as np
 
 from rigctl.bench.problems.functions import Objective, ackley, gp_sample, hartmann3, hartmann6, kernel_sum, levy
 from rigctl.bench.problems.truth import Truth
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.marginals.families import Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import CostField, FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
-from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
 
 COST_SETS = {

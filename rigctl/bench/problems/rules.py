@@ -20,10 +20,10 @@ from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.terms import Terms
 from rigctl.bench.problems.truth import Truth
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.marginals.families import Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.space import Settings
-from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
 
 READINGS = 128
 NODES = 8

@@ -13,9 +13,9 @@ from math import gamma
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, blocks
-from rigctl.core.kernels import SquaredExponential
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.arrays import FloatArray, blocks
+from rigctl.core.experiment.kernels import SquaredExponential
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 
 Natural = TruncatedNormal | Uniform
 """How an uncontrolled variable of a bench problem varies; both have a quadrature rule."""

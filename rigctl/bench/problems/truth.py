@@ -9,8 +9,8 @@ import numpy as np
 
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.terms import Natural, Partial
-from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 
 Value = Callable[[FloatArray], FloatArray]
 """(n, k) settings -> (n,) values."""

@@ -11,16 +11,16 @@ import numpy as np
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import Truth
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.advice.recommend import planner_of, recommend
 from rigctl.core.asking import trial_rng
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.space import Settings
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
-from rigctl.core.money import to_units
-from rigctl.core.natural import present
 from rigctl.core.play import Decided, Played
-from rigctl.core.recommend import planner_of, recommend
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""

@@ -21,7 +21,7 @@ from rigctl.campaign.journal.database import close_in_good_order, connect, guard
 from rigctl.campaign.journal.integrity import damage, log_of, lost_its_log
 from rigctl.campaign.journal.seals import SealingConnection, watch
 from rigctl.campaign.journal.verifying import Held, held
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError, reason
 
 PAGES: Final = 64

@@ -17,7 +17,7 @@ from rigctl.campaign.journal.store import Book, Questions
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import UNDER_WAY, Event, State
 from rigctl.codec import fields_of
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 
 CAMPAIGN: Final = "rigctl"
 """Who gives up an outcome that nobody has said in time."""

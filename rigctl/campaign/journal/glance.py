@@ -14,7 +14,7 @@ from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, Ph
 from rigctl.campaign.journal.store import Questions
 from rigctl.campaign.trial import State
 from rigctl.codec import parsed
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
 _MEASURED = "SELECT trial, outcome, name, value FROM measurements"

@@ -30,7 +30,7 @@ from rigctl.campaign.journal.stored import (
 )
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.codec import parsed, typed
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 from rigctl.text import set_label

@@ -22,7 +22,7 @@ from rigctl.campaign.journal.stored import identity_of
 from rigctl.campaign.ledger import UNITS
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import parsed, to_json
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 from rigctl.text import set_members

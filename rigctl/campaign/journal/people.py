@@ -25,7 +25,7 @@ from rigctl.campaign.journal.store import Book, Questions
 from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.trial import State
 from rigctl.codec import fields_of
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError, UsageError
 
 _ALL: Final = 2**62

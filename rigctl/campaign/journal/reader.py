@@ -40,8 +40,8 @@ from rigctl.campaign.journal.store import Questions
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
+from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import Micros
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Measurement

@@ -24,7 +24,7 @@ from rigctl.campaign.journal.seals import APPLICATION_ID, lay_out
 from rigctl.campaign.journal.stored import Violation
 from rigctl.campaign.lock import make_directory
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.files import whole
 from rigctl.text import in_full

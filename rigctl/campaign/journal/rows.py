@@ -16,7 +16,7 @@ from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.table import Column, Table, column, table, table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark

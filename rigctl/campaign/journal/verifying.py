@@ -17,7 +17,7 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.journal.seals import void_seals
 from rigctl.campaign.journal.stored import RESTORE, Caps, Violation
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, RigctlError
 
 FILE: Final = "file"

@@ -43,7 +43,7 @@ from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import UNDER_WAY, Event, State, advance
 from rigctl.codec import fields_of
-from rigctl.core.money import Micros
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading

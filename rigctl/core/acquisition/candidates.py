@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import changes_only, neighbours, snapped
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.space import ControlSet, Settings, Space
 
 LONGEST = 0.5

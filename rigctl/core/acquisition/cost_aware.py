@@ -9,9 +9,9 @@ import numpy as np
 from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.maximisers import BestSetting
 from rigctl.core.acquisition.outlook import Context
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.experiment.policy import NotWorthIt, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, Problem, sign
-from rigctl.core.money import to_micros, to_units
-from rigctl.core.policy import NotWorthIt, Proposal, SetReport
 
 
 @dataclass(frozen=True, slots=True, eq=False)

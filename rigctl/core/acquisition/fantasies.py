@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.acquisition.improvement import log_height
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.surrogate import fit
 

@@ -27,11 +27,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
+from rigctl.core.experiment.kernels import KernelName
+from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.core.experiment.space import Space
-from rigctl.core.kernels import KernelName
-from rigctl.core.marginals.families import Marginal
 
 SingleArray = NDArray[np.float32]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from rigctl.core.acquisition.improvement import LOG_ROOT_2PI, Acquired, log_height
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 HEIGHT_AT_0 = float(np.exp(-LOG_ROOT_2PI))
 """h(0) = phi(0)."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 FAR = 50.0
 """Beyond so many standard deviations below, h comes from its asymptotic series: in h = phi - |v| Phi all but a share

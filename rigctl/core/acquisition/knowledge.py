@@ -22,8 +22,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.space import Settings, Space
 
 STEPS = 49

@@ -13,8 +13,8 @@ import numpy as np
 
 from rigctl.core.acquisition.improvement import Acquired
 from rigctl.core.acquisition.search import Looked, Screening, Search
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import CostField
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations, value_at
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, under_way
+from rigctl.core.experiment.money import Micros, to_micros, to_units
+from rigctl.core.experiment.natural import fingerprint
+from rigctl.core.experiment.policy import BudgetSpent, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
 from rigctl.core.gp.model import Fitted, fit_again
-from rigctl.core.money import Micros, to_micros, to_units
-from rigctl.core.natural import fingerprint
-from rigctl.core.policy import BudgetSpent, Proposal, SetReport
 
 SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
 WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"

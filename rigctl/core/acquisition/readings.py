@@ -8,10 +8,10 @@ import numpy as np
 
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.history import Look
+from rigctl.core.experiment.marginals.conditional import spread_of
+from rigctl.core.experiment.persistence import Persistence, conditioned
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
-from rigctl.core.marginals.conditional import spread_of
-from rigctl.core.persistence import Persistence, conditioned
 
 
 def after_readings_to_come(problem: Problem, count: int, rng: np.random.Generator) -> tuple[Space, ...]:

@@ -13,11 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.best import APART, best_apart
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.bounds.levels import climb_on_grid, snapped
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.space import Space
 
 Rank = Callable[[FloatArray, IntArray], FloatArray]

@@ -12,9 +12,9 @@ from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.acquisition.readings import after_readings_to_come
 from rigctl.core.acquisition.search import Peak
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.space import Settings
 
 NODES = 8

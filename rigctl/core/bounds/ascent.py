@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
 
 Objective = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 """(points (b, d), which of the starts they belong to (b,)) -> (values (b,), gradients (b, d))."""

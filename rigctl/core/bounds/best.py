@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.arrays import BoolArray, FloatArray, IntArray, blocks
 from rigctl.core.bounds.ascent import Maxima
 from rigctl.core.bounds.expectations import Bounded, Expectations, Spread, ValueSpread
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import FEW, best_of_each, climb_on_grid, snapped
 from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior

@@ -15,10 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.kernels import ProductKernel
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.kernels import ProductKernel
 
 FLOOR = 1e-12
 """Share of the prior variance below which a variance is rounding error; slopes of its root are then cut off."""

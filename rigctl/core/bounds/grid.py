@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 
 def sobol(dimension: int, count: int, rng: np.random.Generator | None = None) -> FloatArray:

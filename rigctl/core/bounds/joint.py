@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 

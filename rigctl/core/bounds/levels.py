@@ -15,8 +15,8 @@ from math import prod
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.ascent import Maxima, Objective, climb
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 
 FEW = 512
 """A control set of no more settings than this is looked at as a whole."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import FLOOR, Expectations
 from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.space import Space
 
 MOST_VALUES = 1 << 18

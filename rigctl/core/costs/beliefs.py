@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.parts import assumed
 from rigctl.core.costs.spread import Spread, spreads
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.text import in_full
 
 CostBound = Literal["hoeffding", "empirical-bernstein"]

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.levels import snapped
 from rigctl.core.costs.beliefs import left_for_a_trial, too_dear
 from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.money import Micros, to_micros
 
 SETTINGS = 256
 """Settings of the whole range that are priced, besides those on the way from each maximiser to the cheapest of them."""

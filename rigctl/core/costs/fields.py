@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.beliefs import CostBelief, believe
 from rigctl.core.costs.process import LEAST, CostProcess, cost_process
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.money import Micros, to_micros, to_units
 from rigctl.core.experiment.problem import CostField, Problem
-from rigctl.core.money import Micros, to_micros, to_units
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,8 @@ from math import fsum, sqrt
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.beliefs import charges
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 

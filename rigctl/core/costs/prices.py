@@ -11,7 +11,7 @@ from rigctl.core.costs.beliefs import CostBelief, believe
 from rigctl.core.costs.fields import BelievedCosts, cost_field
 
 if TYPE_CHECKING:
-    from rigctl.core.arrays import FloatArray
+    from rigctl.core.experiment.arrays import FloatArray
     from rigctl.core.experiment.history import History
     from rigctl.core.experiment.problem import CostField, Problem
 

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.spread import FARTHEST as DEARER
 from rigctl.core.costs.spread import TAIL, Spread
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 
 TAIL: Final = NormalDist().cdf(-2.0)
 """Share of trials that cost more than "at most": beyond two standard deviations of a normal."""

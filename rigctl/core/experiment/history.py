@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
-from rigctl.core.money import Micros, to_units
+from rigctl.core.experiment.money import Micros, to_units
 
 BEFOREHAND = -1
 """The control set of a point that was known beforehand, chosen in every variable; or of none that there is."""

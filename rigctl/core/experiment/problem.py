@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
-from rigctl.core.money import Micros
 
 JsonState = Mapping[str, Any]
 """What `json.dumps` takes and gives back unchanged (floats survive exactly)."""

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.marginals.families import Marginal
+from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.text import set_label, shown_unit
 
 MOST_STEPS = 10**9

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.answers import answered, asked_for, evidence, parameters, reconsidered

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import Suspicion

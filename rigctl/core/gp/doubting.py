@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.ageing import given

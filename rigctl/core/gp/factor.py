@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
 
 BLOCK = 64

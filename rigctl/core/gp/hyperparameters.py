@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.terms import Term, terms_of
-from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
 VERSION = 1

@@ -19,11 +19,11 @@ from scipy.optimize import OptimizeResult, minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
 from rigctl.core.gp.likelihood import LogLikelihood
 from rigctl.core.gp.priors import LogPrior, PriorName, log_prior
-from rigctl.core.kernels import KernelName, ProductKernel
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
-from rigctl.core.kernels import KernelName, ProductKernel
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import KernelName, ProductKernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

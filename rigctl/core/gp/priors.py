@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 PriorName = Literal["dimension-scaled", "gamma"]
 SHAPE, RATE = 3.0, 6.0

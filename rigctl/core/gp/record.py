@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.terms import Term, covariance

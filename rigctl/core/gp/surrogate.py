@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import Correlations
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.factor import factorise, solve
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
 from rigctl.core.gp.inducing import reduced
 from rigctl.core.gp.priors import PriorName, log_prior
-from rigctl.core.kernels import Correlations
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Added to the diagonal, as a share of the signal variance, one after the other until the matrix factorises."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.text import decimals_for
 
 Kind = Literal["step", "ramp", "season", "wander"]

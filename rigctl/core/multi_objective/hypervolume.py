@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.multi_objective.pareto import non_dominated
 
 

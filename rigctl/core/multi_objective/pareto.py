@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.arrays import BoolArray, FloatArray
+from rigctl.core.experiment.arrays import BoolArray, FloatArray
 
 MARGIN = 0.1
 """Of the range seen: how far below the worst value a reference point lies where no floor is declared."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 
 Sorting = Literal["ours", "paper"]
 """Which variable gets the largest w. `paper`: the dearest, as printed. `ours`: the cheapest. The slope of ln C by x is

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.search import Screening
-from rigctl.core.arrays import FloatArray, IntArray, blocks
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.levels import climb_on_grid, settled, snapped
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.space import Space
 from rigctl.core.multi_objective.preference import CostPreference
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.levels import snapped
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.marginals.drift import Scan, scan
+from rigctl.core.experiment.natural import left_alone
 from rigctl.core.experiment.problem import Problem, sign, values
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.noticing import noticed, still_off
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.terms import Term, told
-from rigctl.core.marginals.drift import Scan, scan
-from rigctl.core.natural import left_alone
 from rigctl.core.operating.memory import Drift, Memory
 
 RESPONSE = "response"

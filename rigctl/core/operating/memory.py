@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from rigctl.codec import plain, typed
+from rigctl.core.advice.rule import Line
+from rigctl.core.experiment.policy import PRODUCTION
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.rule import Line
-
-KEPT: Final = "operate"
-"""Of a policy's state: what is run. A campaign that goes on drops it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +88,14 @@ class Memory:
 
 def remembered(state: JsonState | None) -> Memory | None:
     """Return what is run by a policy's state; None where nothing is, or another version has written it."""
-    if state is None or KEPT not in state:
+    if state is None or PRODUCTION not in state:
         return None
     try:
-        return typed(Memory, state[KEPT])
+        return typed(Memory, state[PRODUCTION])
     except (TypeError, ValueError, KeyError, AttributeError):
         return None
 
 
 def kept(memory: Memory, state: JsonState) -> dict[str, Any]:
     """Return a policy's state with it; what a campaign's own policy remembers stays."""
-    return {**state, KEPT: plain(memory)}
+    return {**state, PRODUCTION: plain(memory)}

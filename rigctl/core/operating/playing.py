@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.advice.recommend import recommend
+from rigctl.core.advice.rule import Between, Line, line_for
+from rigctl.core.advice.rules.planner import Planner
 from rigctl.core.bounds.expectations import factors_outside
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.policy import NotWorthIt
 from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.memory import Memory, Way
-from rigctl.core.policy import NotWorthIt
-from rigctl.core.recommend import recommend
-from rigctl.core.rule import Between, Line, line_for
-from rigctl.core.rules.planner import Planner
 from rigctl.text import set_label, shown_unit
 
 

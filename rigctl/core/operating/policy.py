@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.advice.rule import Line
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.policy import UNCHANGED, Policy, Proposal, SetReport
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
@@ -19,8 +21,6 @@ from rigctl.core.operating.exploring import Batch, explored, settled
 from rigctl.core.operating.memory import Memory, Way, kept, remembered
 from rigctl.core.operating.playing import Played, asked_for, at_any_reading, in_full, known_then, made
 from rigctl.core.policies.fallback import NAME as FALLBACK
-from rigctl.core.policy import UNCHANGED, Policy, Proposal, SetReport
-from rigctl.core.rule import Line
 from rigctl.errors import PolicyError
 
 NAME = "operate"

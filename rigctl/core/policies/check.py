@@ -12,11 +12,11 @@ import numpy as np
 
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.policy import Finished, Policy, Proposal
 from rigctl.errors import PolicyError
 
 SEED = 5

@@ -15,8 +15,8 @@ import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
+from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.money import to_units
 from rigctl.text import in_full
 
 

@@ -13,9 +13,9 @@ from rigctl.core.asking import validate, with_cost
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.money import to_units
-from rigctl.core.policy import BudgetSpent, Proposal
 
 NAME = "fallback"
 REPEAT = "repeat"

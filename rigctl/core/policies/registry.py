@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, fields, is_dataclass
 
-from rigctl.core.policy import Policy
+from rigctl.core.experiment.policy import Policy
 from rigctl.errors import BrokenPlugin, UsageError
 from rigctl.plugins import installed, loaded
 

@@ -11,9 +11,9 @@ from scipy.stats import truncnorm, uniform
 
 from rigctl.core.acquisition.fourier import SampledFunction, characteristic, spectral_draw
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.kernels import ProductKernel
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.kernels import ProductKernel
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import LOC, SCALE, make_case
 from tests.core.set_moments import SetIntegrals
 from tests.profiles import slow_beyond

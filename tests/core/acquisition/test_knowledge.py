@@ -11,11 +11,11 @@ from scipy.stats import norm
 from rigctl.core.acquisition.candidates import Surroundings, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Settings, Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from tests.core.set_moments import SetIntegrals
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.core.costs.beliefs import CostBelief, believe, booked, booked_when_free, horizon
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from tests.core.conftest import make_history
 
 X = (0.5, 0.5)

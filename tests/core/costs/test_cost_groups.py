@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rigctl.core.costs.groups import CostEstimate, cost_groups, estimated, estimates, size_groups
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.money import to_micros
+from rigctl.core.experiment.money import to_micros
 from tests.core.conftest import make_history
 
 X = (0.5, 0.5)

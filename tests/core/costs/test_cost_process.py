@@ -16,7 +16,7 @@ from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.process import cost_process, fewest
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
-from rigctl.core.money import to_micros, to_units
+from rigctl.core.experiment.money import to_micros, to_units
 from tests.core.conftest import make_history
 from tests.profiles import share
 

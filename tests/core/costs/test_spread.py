@@ -9,13 +9,13 @@ from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.beliefs import believe, left_for_a_trial
 from rigctl.core.costs.spread import Spread, spreads
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.money import to_micros, to_units
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.fallback import fallback
-from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policies.ucb_cvs import UcbCvs
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policies.published.gittins import GittinsIndex
+from rigctl.core.policies.published.ucb_cvs import UcbCvs
 from tests.bench.measure_costs import LAWS, by_setting, measured, never_tried
 from tests.core.conftest import make_history
 

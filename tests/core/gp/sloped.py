@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rigctl.core.experiment.kernels import ProductKernel
 from rigctl.core.gp.learning import ProductCovariance
-from rigctl.core.kernels import ProductKernel
 
 
 class SlopedCovariance(ProductCovariance):

@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.ageing import _reasons, condition
@@ -21,8 +23,6 @@ from rigctl.core.gp.noticing import THRESHOLD
 from rigctl.core.gp.record import Record, differences
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.gp.terms import Term
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
 from tests.core.measure_ageing import World, believed, measured
 
 OPTIONS = ModelOptions(kernel="matern-5/2")

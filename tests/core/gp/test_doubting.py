@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, value_floor
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.doubting import DOUBTED, believable, doubted, judged, without
@@ -16,8 +18,6 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history, given_without
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.marginals.families import Uniform
-from rigctl.core.money import to_micros
 
 OPTIONS = ModelOptions(kernel="matern-5/2")
 H = Hyperparameters((0.5, 0.5), signal_sd=1.2, noise_sd=0.1, y_shift=1.0, y_scale=0.8, kernel="matern-5/2")

@@ -7,12 +7,12 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 from rigctl.core.bounds.best import best_bounds
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.marginals.families import Uniform
 
 H = Hyperparameters((0.25, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.1, y_shift=3.0, y_scale=2.0)
 FEW = ModelOptions(max_points=60)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm, truncnorm
 
-from rigctl.core.kernels import Matern52, SquaredExponential
-from rigctl.core.marginals.conditional import conditional
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.marginals.stretched import Stretched
+from rigctl.core.experiment.kernels import Matern52, SquaredExponential
+from rigctl.core.experiment.marginals.conditional import conditional
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.stretched import Stretched
 
 NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
 CUT = TruncatedNormal(0.1, 0.5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, mood
 
-from rigctl.core.marginals.drift import scan
+from rigctl.core.experiment.marginals.drift import scan
 from tests.profiles import share
 
 SHIFTS = {

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
-from rigctl.core.kernels import Matern52, SquaredExponential
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
-from rigctl.core.marginals.gaussian import gauss_legendre, log_integral
-from rigctl.core.marginals.moments import largest_sd
+from rigctl.core.experiment.kernels import Matern52, SquaredExponential
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
+from rigctl.core.experiment.marginals.gaussian import gauss_legendre, log_integral
+from rigctl.core.experiment.marginals.moments import largest_sd
 from tests.profiles import slow_beyond
 
 B = np.array([-0.1, 0.0, 0.31, 0.5, 0.98, 1.2])

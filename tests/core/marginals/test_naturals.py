@@ -13,25 +13,19 @@ from scipy.optimize import minimize
 from scipy.stats import kstest, truncnorm
 
 from rigctl.campaign.decide import Question, decide
+from rigctl.core.advice.explain import explain
+from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import first_state, next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.kernels import SquaredExponential
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned, distance, fingerprint, fitted, present
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.explain import explain
-from rigctl.core.kernels import SquaredExponential
-from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.natural import (
-    Learned,
-    distance,
-    fingerprint,
-    fitted,
-    present,
-)
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policy import Proposal
-from rigctl.core.recommend import recommend
+from rigctl.core.policies.published.gittins import GittinsIndex
 from rigctl.errors import PolicyError
 from tests.core.conftest import FIXED, make_space
 from tests.profiles import share

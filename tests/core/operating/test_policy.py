@@ -7,22 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.advice.recommend import planner_of, recommend
+from rigctl.core.advice.rule import Between, Setting
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.natural import present
+from rigctl.core.experiment.policy import NotWorthIt
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.families import TruncatedNormal
-from rigctl.core.money import to_micros
-from rigctl.core.natural import present
 from rigctl.core.operating.drifts import RESPONSE
 from rigctl.core.operating.memory import kept, remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import NotWorthIt
-from rigctl.core.recommend import planner_of, recommend
-from rigctl.core.rule import Between, Setting
 from tests.core.plain import PlainProcess
 from tests.profiles import slow_beyond
 

@@ -8,19 +8,19 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
+from rigctl.core.advice.rule import Line, Setting, Slope
+from rigctl.core.advice.rules.readings import Beyond, Days, Readings
+from rigctl.core.advice.rules.saying import answer, how_to_read, rows, settings, worth
+from rigctl.core.advice.worth import Gain
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.conditional import conditional
+from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.marginals.conditional import conditional
-from rigctl.core.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.money import to_micros
-from rigctl.core.recommend import Recommendation, planner_of, recommend
-from rigctl.core.rule import Line, Setting, Slope
-from rigctl.core.rules.readings import Beyond, Days, Readings
-from rigctl.core.rules.saying import answer, how_to_read, rows, settings, worth
-from rigctl.core.worth import Gain
 from rigctl.text import ends
 from tests.core.claims import unreadable
 

@@ -1,0 +1,1 @@
+"""What follows for people: recommendation, rule, worth, explanation, doubts, and what would change them."""

@@ -1,0 +1,217 @@
+"""A proposal as sentences a person can check.
+
+Two readers: whoever runs the rig, in plain sentences of at most 20 words; and, with `technical`, whoever knows the
+policies' papers. Both see the same numbers. Every number of a control set is of one setting, which is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from rigctl.core.experiment.persistence import ReadBefore
+from rigctl.core.experiment.policy import Proposal, SetReport
+from rigctl.core.experiment.problem import Problem
+from rigctl.errors import counted
+from rigctl.text import decimals_for, in_full, plus_minus, set_label, settings, shown_unit
+
+NOTHING_YET: Final = "nothing measured yet"
+PURPOSES: Final = MappingProxyType(
+    {
+        "explore": "to learn",
+        "initial": "to learn",
+        "commit": "to be good at least cost",
+        "harvest": "to be good",
+        "confirm": "to be sure",
+        "repeat": "once more",
+        "reference": "to compare",
+        "operate": "for production",
+        "learn": "for production, and to learn",
+        "unchanged": "for production, as before",
+    }
+)
+"""What a trial of a phase is for, for whoever runs the rig."""
+_SHOWN: Final = MappingProxyType({"harvest": "perform"})
+"""Phases that are shown by another word than the policy's paper has."""
+_NOTES: Final = (
+    ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
+    ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
+)
+
+
+def explain(
+    proposal: Proposal, problem: Problem, *, outcome: str, unit: str, currency: str, technical: bool = False
+) -> tuple[str, ...]:
+    """Say why this trial: the choice, the threshold, and a row per control set.
+
+    `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper.
+    """
+    units, unit = problem.space.units, shown_unit(unit)
+    if technical:
+        return _technical(proposal, problem, outcome, unit, currency)
+    label = problem.space.control_sets[proposal.control_set].label
+    at = problem.space.setpoints(proposal.control_set, proposal.setting)
+    rows = _Rows(proposal.sets, unit, currency)
+    purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
+    lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
+    lines += sentences(proposal.reason, problem.space.names)
+    controlled = problem.space.control_sets[proposal.control_set].names
+    lines += _what_was_read(proposal, controlled, units)
+    own = next((r for r in proposal.sets if r.control_set == controlled), None)
+    if own is not None and own.mean is not None and own.at == at:
+        lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
+    lines += _price(proposal, problem, label, currency)
+    if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
+        reach = "reach" if problem.maximise else "come down to"
+        lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
+    for note in proposal.notes:
+        lines += (f"Note: {s}" for s in sentences(plain_note(note), problem.space.names))
+    if proposal.sets:
+        besides = ", whatever becomes of the other outcomes" if problem.further else ""
+        lines.append(f"What each control set promises of {outcome}{besides}:")
+    for report in proposal.sets:
+        lines.append(f"  {set_label(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")
+        if report.mean is not None:
+            lines.append(f"    at {settings(report.at, units)}")
+    return tuple(lines)
+
+
+def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> list[str]:
+    """Say what the trial may cost; if nobody has met that cost, what is assumed."""
+    most = None if proposal.predicted_cost is None else f"{in_full(proposal.predicted_cost, 4)} {currency}"
+    if proposal.cost_known:
+        return [] if most is None else [f"The trial may cost up to {most}."]
+    unknown = f"The cost of {label} is not known yet"
+    if proposal.assumed_cost is not None:
+        return [f"{unknown}. About {in_full(proposal.assumed_cost, 3)} {currency} is assumed, {most} at most."]
+    limit = (
+        "" if problem.cost_ceiling is None else f" It must not exceed {in_full(problem.cost_ceiling, 4)} {currency}."
+    )
+    return [f"{unknown}, and nothing says what to assume.{limit}"]
+
+
+def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
+    """Return what variables read before a trial, what is expected of those that it leaves alone, and why; sentences."""
+    own = ((read, read.variable in controlled) for read in proposal.read)
+    return [line for read, held in own for line in _read(read, units[read.variable], controlled=held)]
+
+
+def _read(read: ReadBefore, unit: str, *, controlled: bool) -> list[str]:
+    """Say what a variable read before the trial, how far that is trusted, and what is expected of it."""
+    expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
+    if read.value is None:
+        return [] if controlled else [f"{read.variable} was not read before the trial; it is expected at {expected}."]
+    value = plus_minus(read.value, read.error) if read.error else f"{read.value:.4g}"
+    seen = f"{read.variable} read {value} {unit}".rstrip() + " before the trial"
+    if controlled:
+        return [f"{seen}, and is controlled in it."]
+    share = f"{100 * read.rho:.0f} %"
+    alone = f"{counted(read.pairs, 'trial')} that left it alone"
+    lines = [f"{seen}; it is expected at {expected} in it."]
+    if read.rho == 0.0:
+        return [*lines, f"The reading is not trusted after {alone}."]
+    usual = f"Usually it is at {plus_minus(read.usual_mean, read.usual_sd)} {unit}".rstrip() + "."
+    kept = f"it has kept {share} of a deviation in {alone}" if read.pairs else f"it keeps {share} of a deviation"
+    return [*lines, f"{kept[:1].upper()}{kept[1:]}.", usual]
+
+
+def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float]) -> str:
+    """Say whether a set was chosen, or could not be."""
+    if report is own:
+        return "; chosen" if report.at == at else "; chosen, at another setting"
+    if report.ruled_out:
+        return f"; out: {report.ruled_out}"
+    return "" if report.eligible else "; out"
+
+
+def phase_word(phase: str) -> str:
+    """Return a phase as it is shown to people; all of them stand in the glossary."""
+    return _SHOWN.get(phase, phase)
+
+
+def sentences(text: str, names: Sequence[str] = ()) -> list[str]:
+    """Return the sentences of a reason or note, each with a capital, unless it begins with a name, and a full stop."""
+    parts = [part.strip().rstrip(".") for part in text.split(". ")]
+    return [f"{part if _is_name(part, names) else part[:1].upper() + part[1:]}." for part in parts if part]
+
+
+def _is_name(part: str, names: Sequence[str]) -> bool:
+    first = part.split(" ", 1)[0].rstrip(":,")
+    return "+" in first or first in names
+
+
+def plain_note(note: str) -> str:
+    """Return a note in plain words; one of a further outcome begins with its name."""
+    for technical, plain in _NOTES:
+        before, found, _ = note.partition(technical)
+        if found:
+            return before + plain
+    return note
+
+
+class _Rows:
+    """Write the numbers of all control sets with the same decimals."""
+
+    def __init__(self, reports: Sequence[SetReport], unit: str, currency: str) -> None:
+        self._unit, self._currency = unit, currency
+        self._decimals = decimals_for([r.sd for r in reports if r.sd is not None])
+        self._money = decimals_for([0.01 * r.cost_mean for r in reports if r.cost_mean])
+
+    def expected(self, report: SetReport) -> str:
+        if report.mean is None or report.lower is None or report.upper is None:
+            return NOTHING_YET
+        low, high = sorted((report.lower, report.upper))
+        span = f"{low:.{self._decimals}f} to {high:.{self._decimals}f} {self._unit}".rstrip()
+        return f"{span}, most likely {report.mean:.{self._decimals}f}"
+
+    def value(self, amount: float) -> str:
+        return f"{amount:.{self._decimals}f} {self._unit}".rstrip()
+
+    def promise(self, report: SetReport) -> str:
+        """Return what a set promises, costs and has had."""
+        return f"{self.expected(report)}; {self._cost(report)}; {counted(report.trials, 'trial')}"
+
+    def _cost(self, report: SetReport) -> str:
+        if report.cost_mean is None:
+            return "cost not known yet"
+        mean, least = (f"{v:.{self._money}f}" for v in (report.cost_mean, report.cost_lcb))
+        told = f"{mean} {self._currency} a trial"
+        # a bound of nothing says nothing, and one that is the mean neither
+        return told if report.cost_lcb <= 0 or least == mean else f"{told} (at least {least})"
+
+
+def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
+    units, chosen = problem.space.units, problem.space.control_sets[proposal.control_set]
+    at = settings(problem.space.setpoints(proposal.control_set, proposal.setting), units)
+    reason = proposal.technical or proposal.reason
+    lines = [
+        f"Trial {proposal.trial} ({proposal.policy}, {proposal.phase}): control {chosen.label} at {at}.",
+        f"{reason[:1].upper()}{reason[1:]}.",
+    ]
+    if proposal.threshold is not None:
+        better = "above" if problem.maximise else "below"
+        lines.append(
+            f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
+        )
+    lines += _price(proposal, problem, chosen.label, currency)
+    for read in proposal.read:
+        value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
+        lines.append(
+            f"{read.variable}: {value}, rho {read.rho:.2f} of {counted(read.pairs, 'pair')}; left alone "
+            f"{plus_minus(read.mean, read.sd)}, without the reading {plus_minus(read.usual_mean, read.usual_sd)}."
+        )
+    lines += [f"Note: {note}." for note in proposal.notes]
+    for r in proposal.sets:
+        label, state = set_label(r.control_set), "in play" if r.eligible else "out"
+        cost = "cost not known" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
+        if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
+            value = NOTHING_YET
+        else:
+            low, high = sorted((r.lower, r.upper))
+            value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
+        lines.append(
+            f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {in_full(r.cost_lcb, 4)}), "
+            f"{counted(r.trials, 'trial')}."
+        )
+    return tuple(lines)

@@ -1,0 +1,387 @@
+"""What to run from now on: the cheapest control set that is good enough, at the setting that the data support best.
+
+A model that takes roughness for noise is surest of itself where nothing was measured. So a setting is only recommended
+if a trial was there: if its variables had these values, all of them, whether they were set or occurred. Settings are
+compared by what is expected of them less one standard deviation; policies end a campaign by playing the best of those
+that they have played.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rigctl.core.advice.doubts import Decide, Doubt, Supported, advisable, doubts
+from rigctl.core.advice.rules.full import DOUBT
+from rigctl.core.advice.rules.planner import Chosen, Planner
+from rigctl.core.advice.rules.stating import Fixed, state
+from rigctl.core.advice.worth import LEVEL, Appraisal, Worth, half_width
+from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.levels import snapped
+from rigctl.core.costs.prices import Prices
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.natural import present
+from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.model import Fitted, fit_history
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.multi_objective.trade_off import Front, front_of
+from rigctl.errors import PolicyError, counted
+from rigctl.text import set_label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rigctl.core.advice.flips import Counterfactuals
+    from rigctl.core.advice.rule import Rule
+    from rigctl.core.gp.hyperparameters import Hyperparameters
+
+JUDGED = 64
+"""Settings of a control set whose spread is computed: those with the highest means."""
+SURPRISE = 1.9
+"""Standard deviations by which outcomes that are awaited may come off what is expected: still within their interval."""
+ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One control set at its best setting. Outcomes in their own units, costs in currency."""
+
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    expected: float
+    low: float
+    """Lower end of the interval for the expected outcome."""
+    high: float
+    cost_per_trial: float | None
+    """Mean metered cost, of this setting where costs depend on it; None: never tried."""
+    trials: int
+    loss: float = 0.0
+    """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
+    saving: float | None = 0.0
+    """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
+    why_not: str = ""
+    """Why it is not the recommended one, in words."""
+    cost_low: float | None = None
+    """Lower end of the interval for its mean cost; None: never tried."""
+    cost_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """Says what outcomes could change that are still to come."""
+
+    count: int
+    sets: tuple[str, ...] = ()
+    """Control sets that could be recommended instead."""
+    setting: bool = False
+    """Whether the same set could be recommended at other values."""
+
+    def told(self) -> str:
+        """Say so, in a sentence or two."""
+        awaited = "1 outcome is" if self.count == 1 else f"{self.count} outcomes are"
+        each = "It" if self.count == 1 else "They"
+        if self.sets:
+            could = f"{each} could change what to control, to {' or '.join(self.sets)}."
+        elif self.setting:
+            could = f"{each} could change the values, but not what to control."
+        else:
+            could = f"{each} would have to come more than {SURPRISE:g} standard deviations off to change this."
+        return f"{awaited} awaited. {could}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What to run from now on, and what else there is."""
+
+    choice: Option
+    alternatives: tuple[Option, ...]
+    """All other control sets, best expected outcome first."""
+    tolerance: float
+    threshold: float
+    """What an expected outcome must reach to be good enough."""
+    reason: str
+    worth: Worth
+    """Against leaving everything alone, controlling everything and today's practice; and what each variable does."""
+    technical: str = ""
+    """How settings and sets were compared, in the model's terms."""
+    front: Front | None = None
+    """What several outcomes can be had together; None where there is one."""
+    changes: Counterfactuals | None = None
+    """What would change it; None: not looked for."""
+    awaited: Outstanding | None = None
+    """What outcomes that are still to come could make of it; None: none is, or it was not looked for."""
+    rule: Rule | None = None
+    """What to control at which readings, where they are read before a trial; what stands here is for days they are not.
+    None: nothing is read first, or it was not asked for."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Control sets that cannot be played now because of an instrument, and why."""
+    doubts: tuple[Doubt, ...] = ()
+    """Trials that other trials speak against, and one that alone carries the choice."""
+    now: Option | None = None
+    """What is best at what was read just now; the choice where that tells nothing. None: it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """Hold what is believed of every set, from which a choice is made whatever trials cost and the tolerance is."""
+
+    options: tuple[Supported, ...]
+    tried: tuple[Supported, ...]
+    """Those that have given an outcome; all, where all outcomes were known beforehand."""
+    floor: float
+
+    def good_enough(self, tolerance: float) -> tuple[list[Supported], float]:
+        """Return the options that are good enough, and the mean that takes."""
+        return good_enough(self.tried, self.floor, tolerance)
+
+    def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
+        """Return which control set is recommended at these costs."""
+        return cheapest(self.good_enough(tolerance)[0], _charged(problem, history, self.options)).control_set
+
+
+def supported(
+    posterior: Posterior,
+    space: Space,
+    history: History,
+    bounds: Sequence[SetBounds],
+    *,
+    occurred: bool = False,
+) -> tuple[Supported, ...]:
+    """Find the best supported setting of every control set, in their order.
+
+    Args:
+        posterior: of the value given `history`.
+        space: variables with concrete marginals, and control sets.
+        history: whose complete trials say what was played: by the measured values of the controlled variables.
+        bounds: of every control set, by `best_bounds`.
+        occurred: whether a set that was tried may also be set as its variables were in other trials.
+    """
+    rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
+    expectations = Expectations.of(posterior, space)
+    played = np.array([o.control_set for o in rows], dtype=np.int64)
+    points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
+    points = snapped(points, space.steps)
+    found = []
+    for b in bounds:
+        mine = np.flatnonzero(played == b.control_set)
+        if not mine.size:
+            found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
+            continue
+        own = points if occurred else points[mine]
+        means = expectations.means(own, np.full(len(own), b.control_set))
+        own = own[np.argsort(-means, kind="stable")[:JUDGED]]
+        mean, sd = expectations.values(own, np.full(len(own), b.control_set))
+        best = int((mean - DOUBT * sd).argmax())
+        setting = space.setting(b.control_set, own[best])
+        found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
+    return tuple(found)
+
+
+def good_enough(options: Sequence[Supported], floor: float, tolerance: float) -> tuple[list[Supported], float]:
+    """Return the options within `tolerance` of the best supported one, and the mean that takes.
+
+    Both what is expected of an option and what supports it must be within that share, counted from the floor.
+    """
+    best = max(options, key=lambda s: s.support)
+    threshold, supporting = (min(v, floor + (1 - tolerance) * (v - floor)) for v in (best.mean, best.support))
+    return [s for s in options if s.mean >= threshold and s.support >= supporting], threshold
+
+
+def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> Supported:
+    """Return the option whose trials cost least, by control set; of equals the best supported."""
+    return min(options, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
+
+
+def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
+    """Find what is believed of every set; the problem's marginals are concrete."""
+    return _weighed(problem, history, posterior, best_bounds(posterior, problem.space, problem.model, rng))
+
+
+def _weighed(problem: Problem, history: History, posterior: Posterior, bounds: Sequence[SetBounds]) -> Weighing:
+    options = supported(posterior, problem.space, history, bounds, occurred=True)
+    seen = {o.control_set for o in history.complete}
+    tried = tuple(s for s in options if s.control_set in seen) or options
+    return Weighing(options, tried, value_floor(problem, history, posterior.left_out))
+
+
+def recommend(
+    problem: Problem,
+    history: History,
+    rng: np.random.Generator,
+    tolerance: float,
+    hyperparameters: Hyperparameters | None = None,
+    *,
+    further: Sequence[JsonState] = (),
+    today: Mapping[str, float] | None = None,
+    floor_cost: float | None = None,
+    price: float | None = None,
+    rule: bool = True,
+    now: Sequence[float | None] | None = None,
+) -> Recommendation:
+    """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
+
+    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. Only
+    sets that have given an outcome are recommended; the others are listed. Where all outcomes were known beforehand,
+    any set may be. With several outcomes it is the first that counts here; the Pareto front stands beside.
+
+    Args:
+        problem: what is to be recommended for.
+        history: all trials.
+        rng: starts of the search.
+        tolerance: how much worse than the best is good enough, as a share.
+        hyperparameters: of the last fit, if known.
+        further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
+        today: setpoints of today's practice, engineering units, if there is one to compare with.
+        floor_cost: what a trial costs whatever is controlled, currency units, if known.
+        price: what one unit of outcome is worth, currency units, if it is known.
+        rule: whether to work out a rule as well, where the problem looks first, and doubts about single trials.
+        now: what the variables read just now, (d,), unit cube, if it is asked what is best at that.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    if not history.complete:
+        raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
+    problem, _ = present(replace(problem, look=None), history)
+    fitted = fit_history(problem, history, hyperparameters, under_way=False)
+    fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
+    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
+    chosen = cheapest(good, charged)
+    choice = _option(problem, history, chosen, Prices.of(problem, history))
+    planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
+    at = [s.setting for s in weighing.options]
+    return Recommendation(
+        choice=choice,
+        alternatives=tuple(_alternatives(problem, history, weighing, choice, tolerance)),
+        tolerance=tolerance,
+        threshold=sign(problem) * threshold,
+        reason=_reason(len(good), len(weighing.tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
+        technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
+        f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
+        front=front_of(problem, history, fitted, further),
+        rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
+        doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
+        now=None if now is None else choice if planner is None else _at(planner, now, choice),
+    )
+
+
+def _advised(
+    problem: Problem, history: History, fitted: Fitted, tolerance: float, rng: np.random.Generator
+) -> tuple[Fitted, Weighing, Decide]:
+    """Return the model that advice is given by, what it says of every set, and how another would decide."""
+    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
+
+    def decide(posterior: Posterior) -> Supported:
+        then = _weighed(problem, history, posterior, bounds)
+        return then.options[then.chosen(problem, history, tolerance)]
+
+    believed = advisable(problem, history, fitted.posterior, decide)
+    if believed is not fitted.posterior:
+        fitted, bounds = replace(fitted, posterior=believed), best_bounds(believed, problem.space, problem.model, rng)
+    return fitted, _weighed(problem, history, believed, bounds), decide
+
+
+def _remedy(history: History) -> str:
+    waiting = len(history.awaited)
+    return f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
+
+
+def _alternatives(
+    problem: Problem, history: History, weighing: Weighing, choice: Option, tolerance: float
+) -> Iterator[Option]:
+    """Yield all other sets, best expected outcome first, and why it is not them."""
+    prices, (good, threshold) = Prices.of(problem, history), weighing.good_enough(tolerance)
+    for option in sorted(weighing.options, key=lambda s: -s.mean):
+        beside = _compared(problem, _option(problem, history, option, prices), choice)
+        if beside.control_set != choice.control_set:
+            yield replace(beside, why_not=_why_not(option, weighing.tried, good, threshold, tolerance))
+
+
+def planner_of(
+    problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator, tolerance: float
+) -> Planner:
+    """Return what plays the full rule at any reading; the problem's marginals are concrete, and not of a reading."""
+    return _planner(problem, history, posterior, weigh(problem, history, posterior, rng), tolerance)
+
+
+def _planner(problem: Problem, history: History, posterior: Posterior, weighing: Weighing, tolerance: float) -> Planner:
+    settings = {s.control_set: s.setting for s in weighing.tried}
+    return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
+
+
+def _rule(
+    planner: Planner, choice: Option, weighing: Weighing, charged: Sequence[float | None], price: float | None
+) -> Rule:
+    """Work out a rule beside the fixed choice, of the sets that may be recommended."""
+    space = planner.problem.space
+    index = space.index_of(choice.control_set)
+    beside = tuple(
+        (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, charged[s.control_set])
+        for s in weighing.tried
+        if s.control_set != index
+    )
+    fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside, price)
+    return state(planner, planner.short(index, fixed.setting), fixed)
+
+
+def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Option:
+    """Return what is best at what was read, which is the choice where that tells nothing."""
+    found, problem, history = planner.on(read), planner.problem, planner.history
+    if found is None:
+        return choice
+    return _option(problem, history, found, Prices.of(problem, history))
+
+
+def _why_not(
+    option: Supported, tried: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
+) -> str:
+    if option not in tried:
+        return "no trial of it has given an outcome"
+    if option in good:
+        return "costs more" if tolerance else "costs no less"
+    return "too little is known of it" if option.mean >= threshold else "expected to fall short"
+
+
+def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
+    """(m,): what a trial of each set costs on average, at its setting where that matters; None: nobody knows."""
+    prices = Prices.of(problem, history)
+    priced = (prices.at(i, np.array([s.setting])) for i, s in enumerate(options))
+    return [None if cost is None else float(cost[0]) for cost in priced]
+
+
+def _option(problem: Problem, history: History, found: Supported | Chosen, prices: Prices) -> Option:
+    index, expected, at = found.control_set, sign(problem) * found.mean, np.array([found.setting])
+    cost, ends = prices.at(index, at), prices.interval(index, at, LEVEL) or (None, None)
+    half = half_width(found.sd)
+    return Option(
+        control_set=problem.space.control_sets[index].names,
+        setpoints=problem.space.setpoints(index, found.setting),
+        expected=expected,
+        low=expected - half,
+        high=expected + half,
+        cost_per_trial=None if cost is None else float(cost[0]),
+        trials=history.trials_of(index),
+        cost_low=ends[0],
+        cost_high=ends[1],
+    )
+
+
+def _compared(problem: Problem, option: Option, choice: Option) -> Option:
+    both = option.cost_per_trial is not None and choice.cost_per_trial is not None
+    saving = (choice.cost_per_trial or 0.0) - (option.cost_per_trial or 0.0) if both else None
+    return replace(option, loss=sign(problem) * (choice.expected - option.expected), saving=saving)
+
+
+def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
+    label, among = set_label(choice.control_set), f"of {counted(count, 'control set')} that gave outcomes"
+    if tolerance == 0:
+        equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
+        return f"{among}, {label} is the best that the data support{equals}"
+    near = f"within {100 * tolerance:.3g} % of the best"
+    return f"{among}, only {label} is {near}" if good == 1 else f"{good} {among} are {near}; {label} costs least"

@@ -1,0 +1,149 @@
+"""Works out a rule: the full one, which plays at every reading what a recommendation would, and the short one of it.
+
+Both are sought on days drawn from what is believed of the readings, and what they are worth is stated on other days:
+not on those that were seen, which chose the data, nor on those they were sought on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rigctl.core.advice.rules.full import Full, Seeking
+from rigctl.core.advice.rules.lines import Leaf
+from rigctl.core.advice.rules.readings import Days, Readings, telling
+from rigctl.core.advice.rules.short import Formula, constant, short_rule
+from rigctl.core.costs.prices import Prices
+from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.natural import persistences
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Settings
+from rigctl.core.gp.surrogate import Posterior
+
+if TYPE_CHECKING:
+    from rigctl.core.experiment.persistence import Persistence
+
+DAYS = ((150, 1024), (300, 512), (10**9, 256))
+"""With at most so many trials a rule is sought on as many days, and stated on as many others; a day costs the square of
+the trials."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Hold a rule as it was found, before it is stated."""
+
+    readings: Readings
+    """Those it was sought on."""
+    leaves: tuple[Leaf, ...]
+    formulas: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the full rule plays on one day; values in outcome units, larger is better."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planner:
+    """Hold all that a rule needs besides readings."""
+
+    problem: Problem
+    """With concrete marginals, not conditional on a reading."""
+    history: History
+    posterior: Posterior
+    seeking: Seeking
+    trusted: tuple[Persistence | None, ...]
+    ways: Settings
+    """To choose from, by control set."""
+    count: int
+    """Days."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        history: History,
+        posterior: Posterior,
+        settings: Mapping[int, tuple[float, ...]],
+        *,
+        worst: float,
+        tolerance: float,
+    ) -> Planner:
+        """Take what the trials so far speak for.
+
+        Args:
+            problem: with concrete marginals, not conditional on a reading.
+            history: all trials.
+            posterior: of the value given `history`.
+            settings: by control set that may be recommended, its best supported fixed setting (k,), unit cube.
+            worst: the worst value there can be, which the tolerance is counted from; outcome units, larger is better.
+            tolerance: how much worse than the best is good enough, as a share.
+        """
+        space, h = problem.space, posterior.hyperparameters
+        seeking = Seeking(space, Prices.of(problem, history), (worst - h.y_shift) / h.y_scale, tolerance)
+        trusted = persistences(replace(problem, look=None), history)
+        own = telling(space, trusted)
+        sets = np.array(sorted(settings), dtype=np.int64)
+        points = np.concatenate([space.rows(i, np.array([settings[i]])) for i in sets.tolist()])
+        ways, count = Settings(points, sets), 1
+        if own:
+            count = next(days for most, days in DAYS if len(posterior.x) <= most)
+            ways = seeking.ways(sets.tolist(), history, ways)
+        return cls(problem, history, posterior, seeking, trusted, ways, count)
+
+    @property
+    def telling(self) -> tuple[int, ...]:
+        """Return the variables whose readings tell something of a trial."""
+        return telling(self.problem.space, self.trusted)
+
+    def best_at(self, read: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return what the full rule plays at readings (q, d), unit cube: control sets (q,) and points (q, d).
+
+        Of a point only the columns of its control set count.
+        """
+        full = self.full(Readings.given(self.problem.space, self.trusted, read))[1]
+        return full.chosen, full.points
+
+    def on(self, read: Sequence[float | None]) -> Chosen | None:
+        """Return what the full rule plays on a day that reads this, (d,), unit cube.
+
+        Of what was not read the usual is expected. None where nothing that was read tells of the trial: the fixed
+        setting stands.
+        """
+        space, h = self.problem.space, self.posterior.hyperparameters
+        trusted = [None if x is None else kept for x, kept in zip(read, self.trusted, strict=True)]
+        if not telling(space, trusted):
+            return None
+        row = [v.marginal.mean if x is None else x for v, x in zip(space.variables, read, strict=True)]
+        full = self.full(Readings.given(space, trusted, np.array([row])))[1]
+        index = int(full.chosen[0])
+        mean, sd = float(full.mean[0]), float(full.best.sd[0, index])
+        return Chosen(index, space.setting(index, full.points[0]), h.y_shift + h.y_scale * mean, h.y_scale * sd)
+
+    def full(self, readings: Readings) -> tuple[Days, Full]:
+        """Return what is believed on these days, and the full rule on them."""
+        days = Days.of(self.posterior, self.problem.space, readings)
+        return days, self.seeking.full(days, self.ways, climbing=bool(self.telling))
+
+    def short(self, fixed: int, setting: tuple[float, ...]) -> Found:
+        """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
+        readings = self.drawn()[0]
+        days, full = self.full(readings)
+        alone = constant(fixed, np.array(setting), self.problem.space.dimension)
+        leaves, formulas = short_rule(days, readings.days, self.seeking, full, fixed=alone, telling=self.telling)
+        return Found(readings, leaves, formulas)
+
+    def drawn(self) -> tuple[Readings, Readings]:
+        """Draw days to seek a rule on, and others to state it on."""
+        both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
+        return both.part(slice(0, self.count)), both.part(slice(self.count, None))

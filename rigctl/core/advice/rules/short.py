@@ -1,0 +1,255 @@
+"""The short rule: few lines, in each of which one control set is played.
+
+Within a line a setting is a constant or goes straight with readings. What may be played is a pool of such formulas,
+each worked out on all days; so lines are sought by what they are worth, not by how well they imitate the full rule. The
+formulas are then improved on the days of the line they are in, and lines are sought anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rigctl.core.advice.rules.full import DOUBT, Full, Seeking
+from rigctl.core.advice.rules.lines import FEWEST, Arranging, Leaf
+from rigctl.core.advice.rules.readings import Days
+from rigctl.core.bounds.levels import snapped
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
+
+ROUNDS = 2
+"""Improving the formulas, and seeking lines anew."""
+RIVALS = 2
+"""Control sets whose formulas are improved in a line."""
+FORMULAS = 16
+"""Of the pool, from which lines are made: those that are worth most together, if one could choose freely."""
+CLIMBED = 256
+"""Days by which a formula is improved."""
+CONSTANTS = 8
+"""Days whose best settings are formulas as they are, per control set."""
+LITTLE = 0.01
+"""A line is worth its room from this share of the full rule's gain on."""
+TERM = 0.25
+"""A limit, or a reading in a formula, is worth its room from this share of that on."""
+SAVING = 0.2
+"""Share of the tolerance that the largest saving there is outweighs once an outcome is good enough."""
+STEPS = 30
+"""Of a formula's improvement."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """Set a control set by readings: base + slopes (reading - 1/2), cut at the range. Unit cube."""
+
+    control_set: int
+    base: FloatArray
+    """(k,)."""
+    slopes: FloatArray
+    """(k, d)."""
+
+    def settings(self, read: FloatArray) -> FloatArray:
+        """Return settings (b, k) for readings (b, d), before they are cut."""
+        return np.asarray(self.base + (read - 0.5) @ self.slopes.T)
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """Collects formulas, each with what it is worth on all days."""
+
+    days: Days
+    seeking: Seeking
+    full: Full
+    telling: tuple[int, ...]
+    weight: float
+    """Standardised outcome per currency unit."""
+    formulas: list[Formula] = field(default_factory=list)
+    worth: list[FloatArray] = field(default_factory=list)
+    """(q,) each: support, as far as it is good enough, less the weight of its cost."""
+
+    def add(self, formula: Formula) -> int:
+        """Put a formula in; return its number."""
+        self.formulas.append(formula)
+        self.worth.append(self.judged(formula, np.arange(len(self.days))))
+        return len(self.formulas) - 1
+
+    def follows(self, control_set: int) -> bool:
+        """Tell whether it leaves a variable alone whose reading tells something."""
+        return bool(set(self.telling) - set(self.seeking.space.control_sets[control_set].indices))
+
+    def points(self, formula: Formula, rows: IntArray) -> FloatArray:
+        """Return where it sets the variables on these days, (b, d), unit cube."""
+        at = np.full((len(rows), self.days.read.shape[1]), 0.5)
+        columns = list(self.seeking.space.control_sets[formula.control_set].indices)
+        at[:, columns] = np.clip(formula.settings(self.days.read[rows]), 0.0, 1.0)
+        return snapped(at, self.seeking.space.steps)
+
+    def judged(self, formula: Formula, rows: IntArray) -> FloatArray:
+        """Return what it is worth on these days, (b,)."""
+        at, s = self.points(formula, rows), formula.control_set
+        mean, sd = self.days.believed(s, at, rows)
+        cost = self.seeking.prices.at(s, at[:, list(self.seeking.space.control_sets[s].indices)])
+        paid = 0.0 if cost is None else self.weight * cost
+        return np.asarray(np.minimum(mean - DOUBT * sd, self.full.enough[rows]) - paid)
+
+    def improved(self, formula: Formula, rows: IntArray, used: BoolArray | None = None) -> Formula:
+        """Climb to the formula that supports these days best; `used` (k, d) says which slopes it may have."""
+        if not len(rows):
+            return formula
+        from scipy.optimize import minimize  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+        s, rows = formula.control_set, rows[:: max(1, len(rows) // CLIMBED)]
+        days = self.days
+        columns = list(self.seeking.space.control_sets[s].indices)
+        allowed = np.zeros(formula.slopes.shape, dtype=bool)
+        allowed[:, [c for c in self.telling if c not in columns]] = True
+        allowed &= True if used is None else used
+        deviation, enough = days.read[rows] - 0.5, self.full.enough[rows]
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            candidate = _unpacked(formula, flat, allowed)
+            raw = candidate.settings(days.read[rows])
+            at = np.full(deviation.shape, 0.5)
+            at[:, columns] = np.clip(raw, 0.0, 1.0)
+            support, gradient = days.support(s, at, rows, DOUBT)
+            # no setting is sought beyond what the full rule's can do
+            moves = (raw > 0.0) & (raw < 1.0) & (support < enough)[:, None]
+            by_setting = np.where(moves, gradient[:, columns], 0.0) / len(rows)
+            return -float(np.minimum(support, enough).mean()), -np.concatenate(
+                [by_setting.sum(axis=0), (by_setting.T @ deviation)[allowed]]
+            )
+
+        start = np.concatenate([formula.base, formula.slopes[allowed]])
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        return _unpacked(formula, found.x, allowed)
+
+    def imitating(self, control_set: int, rows: IntArray) -> Formula:
+        """Return the formula nearest to the full rule's settings of a control set on these days."""
+        columns = list(self.seeking.space.control_sets[control_set].indices)
+        features = [c for c in self.telling if c not in columns]
+        design = np.column_stack([np.ones(len(rows)), self.days.read[rows][:, features] - 0.5])
+        found, *_ = np.linalg.lstsq(design, self.full.best.points[rows, control_set][:, columns])
+        slopes = np.zeros((len(columns), self.days.read.shape[1]))
+        slopes[:, features] = found[1:].T
+        return Formula(control_set, found[0], slopes)
+
+
+def _unpacked(like: Formula, flat: FloatArray, allowed: BoolArray) -> Formula:
+    slopes = np.zeros(like.slopes.shape)
+    k = len(like.base)
+    slopes[allowed] = flat[k:]
+    return Formula(like.control_set, flat[:k], slopes)
+
+
+def constant(control_set: int, setting: FloatArray, dimension: int) -> Formula:
+    """Return the formula that always sets the same."""
+    return Formula(control_set, np.asarray(setting, dtype=float), np.zeros((len(setting), dimension)))
+
+
+def short_rule(
+    days: Days, levels: IntArray, seeking: Seeking, full: Full, *, fixed: Formula, telling: Sequence[int]
+) -> tuple[tuple[Leaf, ...], tuple[Formula, ...]]:
+    """Grow the short rule; one leaf with the fixed setting where readings are worth next to nothing.
+
+    Args:
+        days: to grow it on.
+        levels: (q, d): the days' readings as levels.
+        seeking: prices and tolerance.
+        full: the full rule on the same days.
+        fixed: what is recommended without a reading.
+        telling: variables whose readings tell something.
+    """
+    pool = Pool(days, seeking, full, tuple(telling), _weight(seeking, full))
+    every = np.arange(len(days))
+    pool.add(fixed)
+    tried = np.flatnonzero(np.isfinite(full.best.mean[0]))
+    some = every[:: max(1, len(every) // CONSTANTS)]
+    for s in tried.tolist():
+        columns = list(seeking.space.control_sets[s].indices)
+        for point in np.unique(full.best.points[some, s][:, columns], axis=0):
+            pool.add(constant(s, point, days.read.shape[1]))
+        if not pool.follows(s):
+            continue
+        imitation = pool.imitating(s, every)
+        pool.add(imitation)
+        pool.add(pool.improved(imitation, every))
+        played = np.flatnonzero(full.chosen == s)
+        if len(played) >= FEWEST * len(every):
+            pool.add(pool.improved(pool.imitating(s, played), played))
+    least = _least(pool)
+    for _ in range(ROUNDS if telling else 0):
+        arranging, lines = _lines(pool, levels)
+        for i in range(len(lines)):
+            rows = np.flatnonzero(arranging.routed(lines) == i)
+            # where the lines above hold on every day the last one is left with none, and nothing can be learned of it
+            for s in filter(pool.follows, _rivals(pool, rows) if len(rows) else ()):
+                pool.add(pool.improved(pool.imitating(s, rows), rows))
+                pool.add(pool.improved(_best_of(pool, s, rows), rows))
+    arranging, lines = _lines(pool, levels)
+    lines = arranging.pruned(lines, least, TERM * least)
+    which = arranging.routed(lines)
+    lines = [_simplified(pool, line, np.flatnonzero(which == i), TERM * least) for i, line in enumerate(lines)]
+    only = lines[0].formula
+    if len(lines) == 1 and (
+        not pool.formulas[only].slopes.any() or float((pool.worth[only] - pool.worth[0]).sum()) < least
+    ):  # what does not depend on readings is what is recommended without them
+        return (replace(lines[0], formula=0),), (fixed,)
+    return tuple(lines), tuple(pool.formulas)
+
+
+def _lines(pool: Pool, levels: IntArray) -> tuple[Arranging, list[Leaf]]:
+    """Find lines of the formulas that are worth most together."""
+    worth = np.stack(pool.worth, axis=1)
+    best, chosen = np.full(len(worth), -np.inf), []
+    for _ in range(min(FORMULAS, worth.shape[1])):
+        chosen.append(int(np.maximum(worth, best[:, None]).sum(axis=0).argmax()))
+        best = np.maximum(best, worth[:, chosen[-1]])
+    found = Arranging(worth[:, chosen], levels, pool.telling if levels.any() else ()).arranged()
+    return Arranging(worth, levels, pool.telling), [replace(line, formula=chosen[line.formula]) for line in found]
+
+
+def _weight(seeking: Seeking, full: Full) -> float:
+    """Return how much outcome a currency unit outweighs among what is good enough."""
+    spread = float(np.ptp(full.cost[:, np.isfinite(full.best.mean[0])]))
+    best = float(full.best.support.max(axis=1).mean()) - seeking.floor
+    return SAVING * seeking.tolerance * max(best, 0.0) / spread if spread > 0 else 0.0
+
+
+def _least(pool: Pool) -> float:
+    """Return the sum over days from which on something is worth its room."""
+    full = np.minimum(pool.full.best.support, pool.full.enough[:, None]) - pool.weight * pool.full.cost
+    gain = float(full.max(axis=1).sum()) - float(pool.worth[0].sum())
+    return LITTLE * max(gain, 1e-6 * len(pool.days))
+
+
+def _rivals(pool: Pool, rows: IntArray) -> list[int]:
+    """Return the control sets that are best on these days, the best first."""
+    totals = [float(w[rows].sum()) for w in pool.worth]
+    found: list[int] = []
+    for i in np.argsort(-np.array(totals), kind="stable").tolist():
+        if pool.formulas[i].control_set not in found:
+            found.append(pool.formulas[i].control_set)
+    return found[:RIVALS]
+
+
+def _best_of(pool: Pool, control_set: int, rows: IntArray) -> Formula:
+    mine = [i for i, f in enumerate(pool.formulas) if f.control_set == control_set]
+    return pool.formulas[max(mine, key=lambda i: float(pool.worth[i][rows].sum()))]
+
+
+def _simplified(pool: Pool, line: Leaf, rows: IntArray, least: float) -> Leaf:
+    """Leave out, one after the other, readings that a line's formula hardly needs."""
+    formula, kept = pool.formulas[line.formula], float(pool.worth[line.formula][rows].sum())
+    while formula.slopes.any():
+        tries = []
+        for place in np.argwhere(formula.slopes != 0).tolist():
+            slopes = formula.slopes.copy()
+            slopes[tuple(place)] = 0.0
+            fewer = replace(formula, slopes=slopes)
+            tries.append((float(pool.judged(fewer, rows).sum()), fewer))
+        fewer = max(tries, key=lambda t: t[0])[1]
+        fewer = pool.improved(fewer, rows, fewer.slopes != 0)
+        if kept - float(pool.judged(fewer, rows).sum()) > least:
+            break
+        formula = fewer
+    return replace(line, formula=pool.add(formula))

@@ -1,0 +1,316 @@
+"""What a rule is worth as it is written, on days that it was not sought on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.advice.rule import BestFixed, Earning, Line, Looking, Rule, Trust
+from rigctl.core.advice.rules.full import Full
+from rigctl.core.advice.rules.planner import Found, Planner
+from rigctl.core.advice.rules.readings import Days
+from rigctl.core.advice.rules.writing import written
+from rigctl.core.advice.worth import SMALLEST, Gain, half_width
+from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.problem import sign
+from rigctl.core.gp.surrogate import Posterior
+
+JOINT = 256
+"""Days whose joint posterior gives the intervals."""
+EQUAL = 1e-9
+"""Standardised: settings that differ by less are worth the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fixed:
+    """Hold what is recommended without a reading, and what else might be."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    expected: float
+    """Outcome units."""
+    others: Sequence[tuple[tuple[str, ...], float, float | None]]
+    """Other control sets at their best fixed settings: names, expected outcome, cost of a trial."""
+    price: float | None = None
+    """Of one unit of outcome, currency units; None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """Hold what a rule does on every day."""
+
+    sets: IntArray
+    """(q,)."""
+    points: FloatArray
+    """(q, d), unit cube; only the controlled columns count."""
+    mean: FloatArray
+    """(q,): what is expected, value units."""
+    cost: FloatArray
+    """(q,), currency units; nan where nobody knows."""
+
+    def happens(self, masks: FloatArray, occurs: FloatArray) -> FloatArray:
+        """Return whole points, (q, d): what is left alone does what it does."""
+        return np.where(masks[self.sets] == 1, self.points, occurs)
+
+
+def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
+    """Put a rule into engineering units, and say what it is worth."""
+    readings = planner.drawn()[1]
+    days, full = planner.full(readings)
+    lines = tuple(written(planner, found))
+    own = _units(planner, days.read)
+    which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
+    point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
+    short = _played(planner, days, *_obeyed(planner, lines, own, which))
+    best = _played(planner, days, full.chosen, full.points)
+    alone, top = (
+        _played(planner, days, np.full(len(days), s), np.tile(at, (len(days), 1)))
+        for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
+    )
+    unpriced = _better_by_day(planner, days, full, top)
+    earning = None if fixed.price is None else _earning(planner, days, full, fixed.price)
+    compared = (short, best, top, unpriced, *(earning or ()))
+    happens = [played.happens(days.masks, readings.occurs)[:JOINT] for played in compared]
+    groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
+    covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
+
+
+def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
+    """Return the control set and the point (1, d), unit cube, that are best on these days if all are to be alike.
+
+    Of all settings that the full rule chooses from, so that it is the readings, and nothing else, that tell the two
+    apart; costs do not count. The recommended setting, a point (1, d), stands where none is better.
+    """
+    ways = planner.ways
+    worth = np.empty(len(ways.sets))
+    for s in np.unique(ways.sets).tolist():
+        rows = np.flatnonzero(ways.sets == s)
+        worth[rows] = days.means(s, ways.points[rows]).mean(axis=0)
+    best = int(worth.argmax())
+    if worth[best] <= float(days.means(recommended, point).mean()) + EQUAL:
+        return recommended, point
+    return int(ways.sets[best]), ways.points[best][None]
+
+
+def _better_by_day(
+    planner: Planner, days: Days, full: Full, top: Played, *, paid: FloatArray | float = 0.0, weight: float = 0.0
+) -> Played:
+    """Return what is best on every day, never worse there than the best fixed setting.
+
+    What the control sets cost, `paid` (q, m), counts by its `weight`, value units per currency unit.
+    """
+    every, scale = np.arange(len(days)), planner.posterior.hyperparameters.y_scale
+    sets = (scale * full.best.mean - weight * paid).argmax(axis=1)
+    free = _played(planner, days, sets, full.best.points[every, sets])
+    costs = [weight * played.cost if weight else 0.0 for played in (top, free)]
+    fixed = top.mean - costs[0] >= free.mean - costs[1]
+    pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
+    own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
+    return Played(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
+
+
+def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[Played, Played] | None:
+    """Return the fixed setting and the rule that earn most at a price of the outcome; None where no cost is known."""
+    space, ways, scale = planner.problem.space, planner.ways, planner.posterior.hyperparameters.y_scale
+    earns, known = np.full(len(ways.sets), -np.inf), np.zeros(len(space.control_sets), dtype=bool)
+    for s in np.unique(ways.sets).tolist():
+        rows = np.flatnonzero(ways.sets == s)
+        cost = planner.seeking.prices.at(s, ways.points[np.ix_(rows, space.control_sets[s].indices)])
+        if cost is not None:
+            known[s] = True
+            earns[rows] = price * scale * days.means(s, ways.points[rows]).mean(axis=0) - cost
+    if not known.any():
+        return None
+    best = int(earns.argmax())
+    count = len(days)
+    top = _played(planner, days, np.full(count, ways.sets[best]), np.tile(ways.points[best], (count, 1)))
+    paid = np.where(known, full.cost, np.inf)
+    return top, _better_by_day(planner, days, full, top, paid=paid, weight=1 / price)
+
+
+def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
+    space = planner.problem.space
+    return [dict(zip(space.names, row, strict=True)) for row in space.to_engineering(read).tolist()]
+
+
+def _obeyed(
+    planner: Planner, lines: Sequence[Line], own: Sequence[Mapping[str, float]], which: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the control set (q,) and the point (q, d), unit cube, that somebody who follows the lines arrives at."""
+    space = planner.problem.space
+    sets = np.array([space.index_of(line.control_set) for line in lines])[which]
+    points = np.full((len(own), space.dimension), 0.5)
+    for row, (line, readings) in enumerate(zip(which.tolist(), own, strict=True)):
+        for name, value in lines[line].setpoints(readings).items():
+            column = space.names.index(name)
+            points[row, column] = (value - space.lows[column]) / space.spans[column]
+    return sets, points
+
+
+def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) -> Played:
+    h = planner.posterior.hyperparameters
+    mean, cost = np.empty(len(sets)), np.full(len(sets), np.nan)
+    for s in np.unique(sets).tolist():
+        rows = np.flatnonzero(sets == s)
+        mean[rows] = h.y_shift + h.y_scale * days.believed(s, points[rows], rows)[0]
+        priced = planner.seeking.prices.at(s, points[np.ix_(rows, planner.problem.space.control_sets[s].indices)])
+        if priced is not None:
+            cost[rows] = priced
+    return Played(sets, points, mean, cost)
+
+
+def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
+    """Return the covariance (g, g) of the averages over groups of points (b, d), the outcome's own units squared."""
+    h = posterior.hyperparameters
+    ends = np.cumsum([len(g) for g in groups])
+    points = np.concatenate(groups)
+    first = np.concatenate([[0], ends[:-1]])
+    size = np.diff(np.concatenate([[0], ends]))
+    prior = h.signal_variance * h.product_kernel.matrix(points, points)
+    prior = np.add.reduceat(np.add.reduceat(prior, first, axis=0), first, axis=1) / np.outer(size, size)
+    white = posterior.whiten(np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None])
+    covariance = h.y_scale**2 * (prior - white @ white.T)
+    np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+    return np.asarray(covariance)
+
+
+def _mean_cost(played: Played) -> float | None:
+    return None if np.isnan(played.cost).any() else float(played.cost.mean())
+
+
+def _trust(planner: Planner) -> tuple[Trust, ...]:
+    pairs = zip(planner.problem.space.variables, planner.trusted, strict=True)
+    return tuple(Trust(v.name, k.rho, k.tau * (v.high - v.low), k.pairs) for v, k in pairs if k is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stating:
+    """Says what a rule is worth, of what it does on days it was not sought on."""
+
+    planner: Planner
+    fixed: Fixed
+    lines: Sequence[Line]
+    which: IntArray
+    """(q,): the line of every day."""
+    short: Played
+    best: Played
+    """The full rule."""
+    alone: Played
+    """What is recommended without a reading, of which the mean over all that can occur is known exactly."""
+    top: Played
+    """The best fixed setting."""
+    unpriced: Played
+    """What is best on every day, whatever it costs."""
+    earning: tuple[Played, Played] | None
+    """The fixed setting and the rule that earn most; None where prices or costs are not known."""
+    covariance: FloatArray
+    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, of the two
+    that earn most, if there are, and of the short rule's over the days of each line; own units squared."""
+
+    def rule(self) -> Rule:
+        gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
+        expected, half = self._expected(self.short), self._half(0)
+        stated = [self._line(i, line) for i, line in enumerate(self.lines)]
+        if len(stated) == 1:  # it is the fixed setting, and is said to be worth what that is
+            stated = [replace(stated[0], expected=expected, low=expected - half, high=expected + half)]
+        loss = float(np.mean(self.best.mean - self.short.mean))
+        follows = any(line.follows for line in stated)
+        return Rule(
+            lines=tuple(stated),
+            expected=expected,
+            low=expected - half,
+            high=expected + half,
+            cost_per_trial=_mean_cost(self.short),
+            full_expected=self._expected(self.best),
+            full_cost=_mean_cost(self.best),
+            loss=loss,
+            loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
+            looking=self._looking(gain, full_gain, expected) if follows else self._idle(full_gain),
+            trust=_trust(self.planner),
+        )
+
+    def _gain(self, group: int, played: Played, over: Played | None = None, base: int = 2) -> Gain:
+        """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
+        c = self.covariance
+        mean = float(np.mean(played.mean - (over or self.top).mean))
+        half = half_width(float(np.sqrt(max(c[group, group] + c[base, base] - 2 * c[group, base], 0.0))))
+        return Gain(mean, mean - half, mean + half)
+
+    def _expected(self, played: Played) -> float:
+        """Return what is expected, outcome units, by its difference from what is known exactly."""
+        return self.fixed.expected + sign(self.planner.problem) * float(np.mean(played.mean - self.alone.mean))
+
+    def _half(self, group: int) -> float:
+        return half_width(float(np.sqrt(max(self.covariance[group, group], 0.0))))
+
+    def _line(self, number: int, line: Line) -> Line:
+        """Say what is expected on the days of a line."""
+        mine = self.which == number
+        if not mine.any():
+            return line
+        expected, half = (
+            sign(self.planner.problem) * float(self.short.mean[mine].mean()),
+            self._half(len(self.covariance) - len(self.lines) + number),
+        )
+        cost = self.short.cost[mine]
+        return replace(
+            line,
+            share=float(mine.mean()),
+            expected=expected,
+            low=expected - half,
+            high=expected + half,
+            cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
+        )
+
+    def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> Looking:
+        """Put what looking is worth beside what the same would cost without it."""
+        paid, top = _mean_cost(self.short), _mean_cost(self.top)
+        saving = None if paid is None or top is None else top - paid
+        if saving is not None and abs(saving) < SMALLEST:
+            saving = 0.0
+        better = sign(self.planner.problem)
+        as_good = [o for o in self.fixed.others if o[2] is not None and better * (o[1] - expected) >= 0]
+        names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
+        return Looking(
+            best=self._best_fixed(),
+            value=self._gain(3, self.unpriced),
+            gain=gain,
+            full_gain=full_gain,
+            saving=saving,
+            per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
+            instead=names,
+            instead_costs=None if cost is None or paid is None else cost - paid,
+            earns=self._earns(),
+        )
+
+    def _idle(self, full_gain: Gain) -> Looking:
+        """Say that nothing is gained by looking, as nothing is done differently for it."""
+        value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
+        earns = self._earns()
+        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
+
+    def _earns(self) -> Earning | None:
+        """Put what looking is worth in money; costs count as known."""
+        if self.earning is None or self.fixed.price is None or np.isnan(self.short.cost).any():
+            return None
+        price, (top, rule) = self.fixed.price, self.earning
+
+        def over(played: Played, group: int) -> Gain:
+            gain = self._gain(group, played, top, 4)
+            less = float(np.mean(played.cost - top.cost))
+            return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
+
+        return Earning(price, *self._at(top), over(self.short, 0), over(rule, 5))
+
+    def _best_fixed(self) -> BestFixed:
+        expected, half = self._expected(self.top), self._half(2)
+        return BestFixed(*self._at(self.top), expected, expected - half, expected + half, _mean_cost(self.top))
+
+    def _at(self, fixed: Played) -> tuple[tuple[str, ...], Mapping[str, float]]:
+        """Return names and setpoints of what is alike on all days."""
+        space, chosen = self.planner.problem.space, int(fixed.sets[0])
+        return space.control_sets[chosen].names, space.setpoints(chosen, space.setting(chosen, fixed.points[0]))

@@ -1,0 +1,257 @@
+"""What control is worth: the recommended way of running against others, its pay-back, and what each variable does.
+
+All of it is read off one posterior, jointly, so that what two ways of running have in common cancels in their
+difference. Gains are positive where the outcome is better, whichever direction that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from rigctl.core.bounds.joint import Way, difference, jointly
+from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import MICROS_PER_UNIT
+from rigctl.core.experiment.problem import Problem, sign
+from rigctl.core.experiment.space import Space
+
+if TYPE_CHECKING:
+    from rigctl.core.gp.surrogate import Posterior
+
+LEVEL = 0.95
+"""Coverage of the intervals, if the model is right."""
+NODES = 256
+"""Draws of what occurs by itself, by which it is judged how much of that was seen."""
+SMALLEST = 1 / MICROS_PER_UNIT
+"""A difference in mean cost that is less, currency units, is a rounding error of the mean."""
+VALUES = 41
+"""Values of a variable that is not controlled at which controlling it too is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better one way of running is expected to be than another, outcome units; negative: worse."""
+
+    expected: float
+    low: float
+    """Lower end of the interval."""
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A way of running that the recommended one is compared with."""
+
+    what: Literal["nothing", "everything", "today"]
+    """All left alone; all variables controlled; what is done today."""
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    expected: float
+    low: float
+    """Lower end of the interval for the expected outcome."""
+    high: float
+    gain: Gain
+    """Of the recommended way over this one."""
+    cost_per_trial: float | None
+    """Mean metered cost; None: nobody knows."""
+    cost_at_least: float | None
+    """What a trial costs whatever is controlled, where the whole cost is not known."""
+    trials: int
+    """That controlled just these variables."""
+    seen: float
+    """Share of the model's doubt about single trials run like this that past trials have removed, 0 to 1."""
+
+    @property
+    def extrapolated(self) -> bool:
+        """Tell whether no trial was run like this: then the numbers are the model's estimate only."""
+        return self.trials == 0
+
+
+@dataclass(frozen=True, slots=True)
+class PayBack:
+    """What a dearer way of running buys."""
+
+    dearer: tuple[str, ...]
+    than: tuple[str, ...]
+    """Empty: all left alone."""
+    extra_cost: float
+    """Currency units a trial."""
+    at_most: bool
+    """Whether it is the most the difference can be, as only a part of the cheaper one's cost is known."""
+    gain: Gain
+    per_outcome: float | None
+    """Currency units that one unit of outcome must be worth for it to pay; None: it is expected to buy nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What controlling one variable does, beside the other variables of the recommendation."""
+
+    variable: str
+    controlled: bool
+    """Whether the recommendation controls it."""
+    at: float
+    """Where it is controlled, or would best be; engineering units."""
+    gain: Gain
+    """Of controlling it over leaving it alone."""
+    extra_cost: float | None
+    """Currency units a trial: beside what else the recommendation controls, else on average of control sets that differ
+    by it alone; None: no two such sets were metered."""
+
+    @property
+    def effect(self) -> Literal["better", "worse", "unclear"]:
+        """Say whether the interval of the gain leaves zero out."""
+        return "better" if self.gain.low > 0 else "worse" if self.gain.high < 0 else "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """All of it, for one recommendation."""
+
+    references: tuple[Reference, ...]
+    """Nothing first; then everything, where that may be controlled together and is not recommended; then today."""
+    pay_back: tuple[PayBack, ...]
+    """Of the recommended set over nothing and today's practice, and of every better and dearer set over it."""
+    lessons: tuple[Lesson, ...]
+    """One per variable, in their order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Appraisal:
+    """Hold what is known when ways of running are compared."""
+
+    problem: Problem
+    """With concrete marginals."""
+    history: History
+    posterior: Posterior
+    settings: Sequence[tuple[float, ...]]
+    """The best supported setting of every control set, (k,) each, unit cube."""
+    charged: Sequence[float | None]
+    """(m,), what a trial of each costs there, currency units."""
+    chosen: int
+    """The control set that is recommended."""
+    today: Mapping[str, float] | None = None
+    """Setpoints of today's practice, engineering units."""
+    floor_cost: float | None = None
+    """What a trial costs whatever is controlled, currency units."""
+
+    @property
+    def space(self) -> Space:
+        return self.problem.space
+
+    def way(self, control_set: int) -> Way:
+        """Return a control set at its best supported setting."""
+        return dict(zip(self.space.control_sets[control_set].indices, self.settings[control_set], strict=True))
+
+    def worth(self) -> Worth:
+        """Compare."""
+        references = tuple(self._references())
+        return Worth(references, tuple(self._pay_backs(references)), tuple(self._lessons()))
+
+    def _references(self) -> Sequence[Reference]:
+        space, found = self.space, [self._reference("nothing", {})]
+        whole = [i for i, s in enumerate(space.control_sets) if len(s.indices) == space.dimension]
+        found += [self._reference("everything", self.way(i), i) for i in whole if i != self.chosen]
+        if self.today:
+            at = {space.names.index(name): value for name, value in self.today.items()}
+            held = {c: float((value - space.lows[c]) / space.spans[c]) for c, value in at.items()}
+            same = [i for i, s in enumerate(space.control_sets) if set(s.indices) == set(held)]
+            found.append(self._reference("today", held, *same))
+        return found
+
+    def _reference(
+        self, what: Literal["nothing", "everything", "today"], way: Way, index: int | None = None
+    ) -> Reference:
+        s, columns = sign(self.problem), sorted(way)
+        mean, covariance = jointly(self.posterior, self.space, [way, self.way(self.chosen)])
+        expected, half = s * float(mean[0]), half_width(float(np.sqrt(max(covariance[0, 0], 0.0))))
+        cost = None if index is None else self.charged[index]
+        variables = self.space.variables
+        return Reference(
+            what=what,
+            control_set=tuple(variables[c].name for c in columns),
+            setpoints={variables[c].name: variables[c].low + way[c] * float(self.space.spans[c]) for c in columns},
+            expected=expected,
+            low=expected - half,
+            high=expected + half,
+            gain=_gain(*difference(mean, covariance, 1, 0)),
+            cost_per_trial=cost,
+            cost_at_least=self.floor_cost if cost is None else None,
+            trials=0 if index is None else self.history.trials_of(index),
+            seen=self._seen(way),
+        )
+
+    def _seen(self, way: Way) -> float:
+        """Return 1 - E[sigma^2] / s^2 over what occurs by itself; always by the same draws."""
+        nodes = natural_nodes(self.space, NODES, np.random.default_rng(0))
+        nodes[:, list(way)] = list(way.values())
+        h = self.posterior.hyperparameters
+        variance = float(np.mean(np.square(self.posterior.sd(nodes)))) / (h.y_scale * h.signal_sd) ** 2
+        return min(max(1.0 - variance, 0.0), 1.0)
+
+    def _pay_backs(self, references: Sequence[Reference]) -> Sequence[PayBack]:
+        sets, paid = self.space.control_sets, self.charged[self.chosen]
+        if paid is None:
+            return []
+        found = []
+        for r in references:
+            cost = r.cost_per_trial if r.cost_per_trial is not None else r.cost_at_least
+            if r.what != "everything" and cost is not None and paid - cost >= SMALLEST:
+                told = r.cost_per_trial is not None
+                found.append(_pay_back(sets[self.chosen].names, r.control_set, paid - cost, r.gain, at_most=not told))
+        ways = [self.way(i) for i in range(len(sets))]
+        mean, covariance = jointly(self.posterior, self.space, ways)
+        for i, cost in enumerate(self.charged):
+            gain = _gain(*difference(mean, covariance, i, self.chosen))
+            if cost is not None and cost - paid >= SMALLEST and gain.expected > 0:
+                found.append(_pay_back(sets[i].names, sets[self.chosen].names, cost - paid, gain, at_most=False))
+        return found
+
+    def _lessons(self) -> Sequence[Lesson]:
+        base = self.way(self.chosen)
+        found = []
+        for column, variable in enumerate(self.space.variables):
+            controlled = column in base
+            if controlled:
+                at = base[column]
+                ways = [base, {c: v for c, v in base.items() if c != column}]
+            else:
+                values = np.linspace(0.0, 1.0, variable.steps + 1 if variable.steps else VALUES)
+                tried, _ = jointly(self.posterior, self.space, [{**base, column: float(v)} for v in values])
+                at = float(values[int(tried.argmax())])
+                ways = [{**base, column: at}, base]
+            mean, covariance = jointly(self.posterior, self.space, ways)
+            gain, own = _gain(*difference(mean, covariance, 0, 1)), variable.setpoint(at)
+            found.append(Lesson(variable.name, controlled, own, gain, self._extra_cost(column)))
+        return found
+
+    def _extra_cost(self, column: int) -> float | None:
+        """Return what controlling it costs beside the recommended set's others; else on average beside any others."""
+        sets = {frozenset(s.indices): cost for s, cost in zip(self.space.control_sets, self.charged, strict=True)}
+        told: dict[frozenset[int], float] = {}
+        for members, more in sets.items():
+            less = sets.get(members - {column})
+            if column in members and more is not None and less is not None:
+                told[members - {column}] = more - less
+        beside = frozenset(self.way(self.chosen)) - {column}
+        extra = told.get(beside, float(np.mean([*told.values()]))) if told else None
+        return 0.0 if extra is not None and abs(extra) < SMALLEST else extra
+
+
+def half_width(sd: float) -> float:
+    """Return half the interval of a normal of this standard deviation."""
+    return NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd
+
+
+def _gain(mean: float, sd: float) -> Gain:
+    return Gain(mean, mean - half_width(sd), mean + half_width(sd))
+
+
+def _pay_back(dearer: tuple[str, ...], than: tuple[str, ...], extra: float, gain: Gain, *, at_most: bool) -> PayBack:
+    return PayBack(dearer, than, extra, at_most, gain, extra / gain.expected if gain.expected > 0 else None)

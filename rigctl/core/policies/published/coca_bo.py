@@ -1,0 +1,173 @@
+"""Arms of what is controlled and what is looked at, each with a model of its own (CoCa-BO).
+
+What to control given what was seen is a bandit here: an arm is a pair of the variables that are controlled and those
+that are looked at first. A trial of a control set is an example for all its arms. An arm's model is a Gaussian process
+of the outcome over its own variables, those looked at as they read; what else varies is noise to it. The arm with the
+largest upper bound at today's reading is played at its maximiser. Costs do not count (arXiv 2301.12412, of which the
+abstract was read; algorithms, section 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.acquisition.outlook import first_point, sobol_seed_of
+from rigctl.core.bounds.best import best_bounds
+from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.policy import BudgetSpent, Proposal
+from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.experiment.space import ControlSet, Space
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import REFIT_GROWTH, turned
+from rigctl.core.gp.surrogate import Posterior, fit
+from rigctl.text import set_label
+
+EXACT = 1e-3
+"""Spread of what was looked at, in an arm's model: the reading is an input there, whatever it means for the trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Name what is controlled and what is looked at first."""
+
+    control_set: int
+    looked_at: tuple[int, ...]
+    """Columns, ascending; none of them controlled."""
+
+    @property
+    def key(self) -> str:
+        """Return how a state names it."""
+        return f"{self.control_set}:{','.join(map(str, self.looked_at))}"
+
+
+@dataclass(frozen=True, slots=True)
+class CocaBo:
+    """Play the policy `coca-bo`; its fields are its options."""
+
+    name = "coca-bo"
+
+    plays: int = 3
+    """Trials that every control set has first, at points of an even spread."""
+
+    def __post_init__(self) -> None:
+        if self.plays < 1:
+            raise ValueError(f"plays: got {self.plays}, must be >= 1")
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        return {"models": {}}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """Play every control set a few times, then the arm with the largest upper bound.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        sobol_seed, sets = sobol_seed_of(state, rng), problem.space.control_sets
+        costs, left = [c.upper for c in believe(problem, history, "hoeffding")], left_for_a_trial(problem, history)
+        playable = [i for i in range(len(sets)) if i not in problem.unavailable]
+        fitting = [i for i in playable if costs[i] <= left]
+        if not fitting or left <= 0:
+            raise BudgetSpent(too_dear(problem, history, min((costs[i] for i in playable), default=0)))
+        models = dict(state.get("models", {}))
+        few = [i for i in fitting if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
+        if few:
+            chosen = min(few, key=lambda i: (history.trials_of(i), i))
+            size = len(sets[chosen].indices)
+            setting = first_point(size, history.trials_of(chosen), sobol_seed)
+            setting = problem.space.evenly(chosen, setting)
+            phase, why = "explore", f"{sets[chosen].label} has had too few trials to be judged"
+        else:
+            phase = "commit"
+            arms = [arm for i in fitting for arm in arms_of(problem, i)]
+            bounds = [self._bound(arm, problem, history, models, rng) for arm in arms]
+            best = max(range(len(arms)), key=lambda a: (bounds[a][0], -a))
+            chosen, setting = arms[best].control_set, bounds[best][1]
+            seen = set_label(problem.space.names[v] for v in arms[best].looked_at)
+            why = f"{sets[chosen].label} could turn out best" + (f", by what {seen} read" if seen else "")
+        proposal = Proposal(
+            trial=len(history) + 1,
+            policy=self.name,
+            phase=phase,
+            control_set=chosen,
+            setting=setting,
+            reason=why,
+            predicted_cost=to_units(costs[chosen]) or None,
+        )
+        return proposal, {"models": models, "sobol_seed": sobol_seed}
+
+    @staticmethod
+    def _bound(
+        arm: Arm, problem: Problem, history: History, models: dict[str, object], rng: np.random.Generator
+    ) -> tuple[float, tuple[float, ...]]:
+        """Return an arm's largest upper bound at today's reading, as a value, and where it is, (k,)."""
+        controlled = problem.space.control_sets[arm.control_set].indices
+        columns = sorted((*controlled, *arm.looked_at))
+        read = () if problem.look is None else problem.look.x
+        variables = [
+            problem.space.variables[v]
+            if v in controlled
+            else replace(problem.space.variables[v], marginal=TruncatedNormal(float(read[v] or 0.0), EXACT))
+            for v in columns
+        ]
+        own = tuple(columns.index(v) for v in controlled)
+        space = Space(tuple(variables), (ControlSet(own, problem.space.control_sets[arm.control_set].names),))
+        posterior = _model(arm, columns, problem, history, models)
+        bounds = best_bounds(posterior, space, replace(problem.model, bounds="integrated"), rng)[0]
+        return bounds.upper, bounds.upper_at
+
+
+def arms_of(problem: Problem, control_set: int) -> tuple[Arm, ...]:
+    """Return a control set's arms: look at nothing, and at everything else that was read."""
+    read = () if problem.look is None else problem.look.x
+    controlled = problem.space.control_sets[control_set].indices
+    others = tuple(v for v, value in enumerate(read) if value is not None and v not in controlled)
+    return (Arm(control_set, ()), Arm(control_set, others)) if others else (Arm(control_set, ()),)
+
+
+def _of(history: History, control_set: int, looked_at: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Return what a control set's trials show an arm, (n, d) and (n,): controlled as measured, looked at as read."""
+    rows, outcomes = [], []
+    for o in history.complete:
+        if o.control_set != control_set or o.x is None or o.y is None:
+            continue
+        x = list(o.x)
+        for v in looked_at:
+            value = None if o.look is None else o.look.x[v]
+            x[v] = np.nan if value is None else value
+        if np.isfinite(x).all():
+            rows.append(x)
+            outcomes.append(o.y)
+    return np.array(rows, dtype=float).reshape(len(rows), -1), np.array(outcomes)
+
+
+def _model(
+    arm: Arm, columns: Sequence[int], problem: Problem, history: History, models: dict[str, object]
+) -> Posterior:
+    """Return an arm's posterior, refitted when its trials have grown by a quarter; `models` remembers the last fits."""
+    x, y = _of(history, arm.control_set, arm.looked_at)
+    stored = models.get(arm.key)
+    before, fitted_at = (None, 0) if not isinstance(stored, dict) else (stored, int(stored["fitted_at"]))
+    previous = Hyperparameters.remembered(before)
+    options = turned(problem)
+    if options.lengthscales is not None:
+        options = replace(options, lengthscales=tuple(options.lengthscales[v] for v in columns))
+    refit = previous is None or len(y) >= REFIT_GROWTH * max(fitted_at, 1)
+    posterior = fit(
+        x[:, list(columns)] if len(x) else np.empty((0, len(columns))),
+        sign(problem) * y,
+        options,
+        previous,
+        refit=refit and options.hyperparameters == "learned",
+    )
+    h = posterior.hyperparameters
+    models[arm.key] = {"hyperparameters": h.to_json(), "fitted_at": len(y) if refit else fitted_at}
+    return posterior
