@@ -46,6 +46,8 @@ class Forked(subprocess.Popen[Any]):
         environment = dict(os.environ if env is None else env)
         if interpreter != sys.executable or set(options) - {"-P", "-m"} or _path(environment) != _path(os.environ):
             raise ValueError(f"{args}: only what this interpreter would run is forked")
+        if rest[1] is not None or rest[3]:
+            raise ValueError(f"{args}: what has to be done, or kept open, before it begins needs a process of its own")
         request = {
             "module": module,
             "arguments": [os.fspath(word) for word in args[args.index("-m") + 2 :]],

@@ -13,7 +13,7 @@ from tests.console.conftest import BENCH
 
 WRONG = """
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     @dataclass(frozen=True)
     class Wrong:

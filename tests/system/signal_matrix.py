@@ -28,7 +28,7 @@ SLOW = '''
     """A policy that takes its time from the second decision on."""
     import time
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     @dataclass(frozen=True)
     class Slow:

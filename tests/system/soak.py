@@ -42,7 +42,7 @@ CHANGES = (
 )
 IN_TURN = """
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     @dataclass(frozen=True)
     class InTurn:

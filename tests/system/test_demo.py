@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -48,12 +49,13 @@ def demo(tmp_path):
     """Starts a demo that keeps its state in `tmp_path/demo` or another folder; ended after the test."""
     started = []
 
-    def start(*options: object, keep: str = "demo") -> Process:
+    def start(*options: object, keep: str = "demo", from_nothing: bool = False) -> Process:
         keep_clear()
         command = [*DEMO, "--keep", tmp_path / keep, *options]
         out, err = tmp_path / f"{keep}.json", tmp_path / f"{keep}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = Forked([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
+            begin = subprocess.Popen if from_nothing else Forked
+            process = begin([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
         started.append(Process(process, out, err, tmp_path / keep / "state"))
         return started[-1]
 
@@ -148,7 +150,7 @@ def test_the_result_does_not_depend_on_how_fast_the_computer_is(demo):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_it_ends_safe_and_takes_the_simulator_along(demo, tmp_path, number):
     """Ctrl-C or SIGTERM in mid-demo: everything safe, the trial closed, no simulator left behind."""
-    run = demo("--speed", 1200)
+    run = demo("--speed", 1200, from_nothing=True)  # so that its command line is its own
     run.until(lambda: run.count("RUNNING"), "a trial under way")
     assert len(at_work_in(tmp_path)) == 2
     run.process.send_signal(number)

@@ -24,7 +24,7 @@ ASTRAY = '''
     """A policy of somebody else's that is not to be trusted."""
     import math
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     @dataclass(frozen=True)
     class Astray:
@@ -46,7 +46,7 @@ ROTTEN = '''
     import ctypes
     import os
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     LOCKED = ctypes.PyDLL(None)
 
@@ -75,7 +75,7 @@ FORKED = '''
     import sys
     import time
     from dataclasses import dataclass
-    from rigctl.core.policy import Proposal
+    from rigctl import Proposal
 
     @dataclass(frozen=True)
     class Forked:

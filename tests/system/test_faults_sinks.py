@@ -50,7 +50,8 @@ def start(sim, stack, tmp_path):
         config = greenhouse(tmp_path / "rig.yaml")
         buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
         command = [sys.executable, "-m", "rigctl", verb, config, "--state", tmp_path / "state", *buses, *arguments]
-        process = Forked([*map(str, command)], stdin=subprocess.DEVNULL, cwd=tmp_path, **streams)
+        begin = subprocess.Popen if "preexec_fn" in streams else Forked
+        process = begin([*map(str, command)], stdin=subprocess.DEVNULL, cwd=tmp_path, **streams)
         stack.processes.append(Process(process, tmp_path / "out.json", tmp_path / "err.jsonl", tmp_path / "state"))
         (tmp_path / "err.jsonl").touch()
         return stack.processes[-1]
