@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_rig.clock import SteppedTimer, Timer
-from sim_rig.errors import SimError, UsageError
+from sim_rig.errors import CommandError, SimError
 from sim_rig.process import Place, serve
 from sim_rig.scenarios import NAMES, build, scenario
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         return _serve(_serve_parser().parse_args(arguments))
     except SimError as error:
         sys.stderr.write(f"sim_rig: {error}\n")
-        return 2 if isinstance(error, UsageError) else 1
+        return 2 if isinstance(error, CommandError) else 1
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -62,7 +62,7 @@ def _only(told: dict[str, Any], control_set: str) -> dict[str, Any]:
     found = [s for s in told["control_sets"] if set(s["control_set"]) == wanted]
     if not found:
         allowed = ", ".join("+".join(s["control_set"]) for s in told["control_sets"])
-        raise UsageError(f"--control-set: got {control_set}, must be one of {allowed}")
+        raise CommandError(f"--control-set: got {control_set}, must be one of {allowed}")
     chosen: dict[str, Any] = found[0]
     return chosen | {"best": told["best"], "scenario": told["scenario"]}
 
@@ -73,7 +73,7 @@ def _lines(text: str) -> list[dict[str, Any]]:
     except (ValueError, TypeError):
         lines = []
     if not lines or any({"when", "set"} - line.keys() for line in lines):
-        raise UsageError(f"--rule: got {text:.80}, must be JSON: lines with `when` and `set`")
+        raise CommandError(f"--rule: got {text:.80}, must be JSON: lines with `when` and `set`")
     return lines
 
 
@@ -83,9 +83,9 @@ def _checked(text: str, control_set: str | None) -> dict[str, float]:
         given = json.loads(text) if text.lstrip().startswith("{") else dict(p.split("=") for p in text.split(",") if p)
         setpoints = {str(name).strip(): float(value) for name, value in given.items()}
     except (ValueError, TypeError) as error:
-        raise UsageError(f"--setpoints: got {text!r}, must be JSON or a=1.2,b=3") from error
+        raise CommandError(f"--setpoints: got {text!r}, must be JSON or a=1.2,b=3") from error
     if control_set is not None and set(control_set.split("+")) != set(setpoints):
-        raise UsageError(f"--setpoints: got {', '.join(setpoints)}, must be those of --control-set {control_set}")
+        raise CommandError(f"--setpoints: got {', '.join(setpoints)}, must be those of --control-set {control_set}")
     return setpoints
 
 

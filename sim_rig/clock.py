@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sim_rig.errors import ControlError, UsageError
+from sim_rig.errors import CommandError, ControlError
 
 EVENT_LOOP_RESOLUTION_S = 1e-3
 """epoll sleeps whole milliseconds (asyncio rounds up): a shorter wall delay cannot be told from none."""
 
 
-class Handle(Protocol):
+class PlannedCall(Protocol):
     """Stands for a call that is planned and may still be called off."""
 
     def cancel(self) -> None: ...
@@ -41,7 +41,7 @@ class Timer:
 
     def __post_init__(self) -> None:
         if not 0 < self.speed < math.inf:
-            raise UsageError(f"--speed: got {self.speed}, must be > 0")
+            raise CommandError(f"--speed: got {self.speed}, must be > 0")
 
     def now_s(self) -> float:
         """Return simulated seconds since boot, unaffected by changes of the wall clock."""
@@ -49,7 +49,7 @@ class Timer:
         uptime_s = time.monotonic() if boottime is None else time.clock_gettime(boottime)
         return uptime_s * self.speed
 
-    def after(self, simulated_s: float, call: Callable[[], None]) -> Handle:
+    def after(self, simulated_s: float, call: Callable[[], None]) -> PlannedCall:
         """Call it after `simulated_s`, never at once."""
         return asyncio.get_running_loop().call_later(simulated_s / self.speed, self._fire, call)
 
@@ -92,7 +92,7 @@ class SteppedTimer(Timer):
     def now_s(self) -> float:
         return self._now_s
 
-    def after(self, simulated_s: float, call: Callable[[], None]) -> Handle:
+    def after(self, simulated_s: float, call: Callable[[], None]) -> PlannedCall:
         """Call it on the way to a time that is later by `simulated_s`."""
         planned = _Planned(call)
         heapq.heappush(self._plans, (self._now_s + simulated_s, next(self._order), planned))

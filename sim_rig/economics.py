@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from sim_rig.plants import lathe, tank, tunnel
-from sim_rig.plants.natural import FloatArray, Variable, to_unit
+from sim_rig.plants.natural import FloatArray, PlantVariable, to_unit
 from sim_rig.plants.pump import DosingPump
 
 JOULES_PER_KWH = 3.6e6
@@ -115,7 +115,7 @@ def tunnel_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
     return TUNNEL.cost(TUNNEL.trial_s, steady_w * TUNNEL.trial_s + tunnel.RUN_W * tunnel.RUN_S)
 
 
-def _columns(variables: tuple[Variable, ...]) -> dict[str, int]:
+def _columns(variables: tuple[PlantVariable, ...]) -> dict[str, int]:
     return {v.name: i for i, v in enumerate(variables)}
 
 

@@ -7,7 +7,7 @@ class SimError(Exception):
     """Is the root of the tree."""
 
 
-class UsageError(SimError):
+class CommandError(SimError):
     """Says that the command line asks for something that does not exist."""
 
 

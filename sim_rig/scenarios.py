@@ -12,10 +12,10 @@ import numpy as np
 
 from sim_rig.clock import Timer
 from sim_rig.economics import GREENHOUSE, greenhouse_cost, lathe_cost, tunnel_cost
-from sim_rig.errors import UsageError
+from sim_rig.errors import CommandError
 from sim_rig.plants import lathe, tank, tunnel
 from sim_rig.plants.arrays import load
-from sim_rig.plants.natural import FloatArray, Variable
+from sim_rig.plants.natural import FloatArray, PlantVariable
 from sim_rig.rigs import greenhouse, machines
 from sim_rig.rigs.assembly import Assembly
 
@@ -31,7 +31,7 @@ class Scenario:
 
     name: str
     rig: Callable[[Timer, np.random.SeedSequence], Assembly]
-    variables: tuple[Variable, ...]
+    variables: tuple[PlantVariable, ...]
     control_sets: tuple[tuple[str, ...], ...]
     response: Callable[[FloatArray], FloatArray]
     """(n, d) engineering units -> (n,) outcome, noise free."""
@@ -77,4 +77,4 @@ def scenario(name: str, data: Path | None) -> Scenario:
         noise = w.SelfNoise(load(data, AIRFOIL_ARRAYS))
         build_it = partial(machines.build_tunnel, noise_db=noise)
         return Scenario(name, build_it, w.VARIABLES, w.CONTROL_SETS, noise, tunnel_cost, "noise", "dB", w.FLOOR_DB)
-    raise UsageError(f"scenario: got {name!r}, must be one of {', '.join(NAMES)}")
+    raise CommandError(f"scenario: got {name!r}, must be one of {', '.join(NAMES)}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_rig.errors import UsageError
+from sim_rig.errors import CommandError
 from sim_rig.plants.natural import FloatArray
 from sim_rig.scenarios import CURRENCY, Scenario
 
@@ -67,7 +67,7 @@ class Truth:
         names = self._names
         unknown = sorted(set(setpoints) - set(names))
         if unknown:
-            raise UsageError(f"setpoints: got {', '.join(unknown)}; the variables are {', '.join(names)}")
+            raise CommandError(f"setpoints: got {', '.join(unknown)}; the variables are {', '.join(names)}")
         members = tuple(n for n in names if n in setpoints)
         columns = [names.index(n) for n in members]
         values = np.array([float(setpoints[n]) for n in members])
@@ -95,7 +95,7 @@ class Truth:
             )
             followed[mine] = number
         if (followed < 0).any():
-            raise UsageError(f"rule: no line holds for {np.mean(followed < 0):.0%} of what may be read")
+            raise CommandError(f"rule: no line holds for {np.mean(followed < 0):.0%} of what may be read")
         outcome, cost = np.empty(NODES), np.empty(NODES)
         for number, line in enumerate(lines):
             mine = followed == number
@@ -109,7 +109,7 @@ class Truth:
 
     def _column(self, name: str) -> int:
         if name not in self._names:
-            raise UsageError(f"rule: got {name}; the variables are {', '.join(self._names)}")
+            raise CommandError(f"rule: got {name}; the variables are {', '.join(self._names)}")
         return self._names.index(name)
 
     def _holds(self, condition: Mapping[str, Any]) -> NDArray[np.bool_]:

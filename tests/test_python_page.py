@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import rigctl
-from rigctl.console.demo import Scenario, simulator
+from rigctl.console.demo import DemoRig, simulator
 from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 
@@ -175,7 +175,7 @@ def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
 def test_a_campaign_is_run_from_python(tmp_path):
     """On a simulated rig over the real protocols: two trials, everything safe, and what they cost can be read."""
     (tmp_path / "sim").mkdir()
-    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path / "sim") as buses:
+    with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path / "sim") as buses:
         done = rigctl.run(ROOT / "config/greenhouse.yaml", tmp_path / "state", buses=buses, max_trials=2)
     assert (done.result.trials, done.exit_code, done.result.safe.ok) == (2, 0, True)
     assert rigctl.read(tmp_path / "state")["state"] == ["RECORDED", "RECORDED"]

@@ -18,7 +18,7 @@ from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
-from rigctl_drivers.modbus_frames import Answer, Framing, Request
+from rigctl_drivers.modbus_frames import Answer, Framing, ModbusRequest
 from rigctl_drivers.modbus_protocol import fault_of
 from rigctl_drivers.wire import NOW, Wire
 
@@ -129,7 +129,7 @@ class Exchanger:
         self._stale = self._unanswered >= HALF_OPEN
 
     def read(
-        self, request: Request, values: Callable[[Answer], Sequence[Value]], count: int, deadline: Deadline
+        self, request: ModbusRequest, values: Callable[[Answer], Sequence[Value]], count: int, deadline: Deadline
     ) -> Sequence[Value]:
         """Ask, and ask again: after garbled answers or silence while time lasts, after `busy` with growing pauses.
 
@@ -170,7 +170,7 @@ class Exchanger:
                 return found
             self.repeated += 1
 
-    def ask(self, request: Request, deadline: Deadline) -> Answer:
+    def ask(self, request: ModbusRequest, deadline: Deadline) -> Answer:
         """Ask one question, sent once, and return its answer; raises what `RegisterLine` says."""
         if request.is_its_own_answer and self._echo.known is None:
             self._listen_for_echo(request, deadline)
@@ -192,12 +192,12 @@ class Exchanger:
             raise fault_of(answer.exception_code, str(request), self._wire.url, writes=request.writes)
         return answer
 
-    def check(self, request: Request, holds: bool, problem: str) -> None:
+    def check(self, request: ModbusRequest, holds: bool, problem: str) -> None:
         """Raise `GarbledReply` unless the answer is one to this request, and trust the line no more."""
         if not holds:
             self._refuse(f"{request}: {problem}")
 
-    def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
+    def _listen_for_echo(self, request: ModbusRequest, deadline: Deadline) -> None:
         """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
         try:
             self.ask(request.question(), deadline.within(min(ECHO_S, deadline.remaining_s / 3)))
@@ -206,7 +206,7 @@ class Exchanger:
         except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation
             self.press_on()
 
-    def _answer(self, request: Request, deadline: Deadline) -> Answer:
+    def _answer(self, request: ModbusRequest, deadline: Deadline) -> Answer:
         received = bytearray()
         try:
             sent = self._framing.pack(request)
@@ -223,7 +223,7 @@ class Exchanger:
             self._wire.silence.distrust(self.timing.quiet_s)
             raise DeviceTimeout(f"{request}: {problem.what}", bus=self._wire.url) from problem
 
-    def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
+    def _receive(self, request: ModbusRequest, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
         taken, ambiguous = 0, request.is_its_own_answer
         while True:
             until = deadline

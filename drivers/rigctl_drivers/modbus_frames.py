@@ -46,7 +46,7 @@ _READS: Final = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModbusRequest:
     """What is asked of whom."""
 
     pdu: ModbusPDU
@@ -71,7 +71,7 @@ class Request:
         """Tell whether the answer to it is the request once more, to the last bit."""
         return self.function in (0x05, 0x06)
 
-    def question(self) -> Request:
+    def question(self) -> ModbusRequest:
         """Make the read of what this writes, one coil or register."""
         if self.function in (0x05, 0x0F):
             return reading(self.unit, "coil", self.pdu.address, 1)
@@ -81,32 +81,32 @@ class Request:
         return f"unit {self.unit}, function {self.function:02X}, {self.register}"
 
 
-def reading(unit: int, kind: RegisterKind | BitKind, address: int, count: int) -> Request:
+def reading(unit: int, kind: RegisterKind | BitKind, address: int, count: int) -> ModbusRequest:
     """Ask with functions 01 to 04."""
     pdu = _READS[kind](address=address, count=count, dev_id=unit)
     if kind in ("coil", "discrete"):
-        return Request(pdu, f"{kind} {address}", 5 + (count + 7) // 8)
-    return Request(pdu, f"{kind} register {address}", 5 + 2 * count)
+        return ModbusRequest(pdu, f"{kind} {address}", 5 + (count + 7) // 8)
+    return ModbusRequest(pdu, f"{kind} register {address}", 5 + 2 * count)
 
 
-def writing_registers(unit: int, address: int, words: Sequence[int], *, multiple: bool) -> Request:
+def writing_registers(unit: int, address: int, words: Sequence[int], *, multiple: bool) -> ModbusRequest:
     """Write with function 06 for one register unless `multiple`, else 10."""
     asked = WriteMultipleRegistersRequest if multiple or len(words) > 1 else WriteSingleRegisterRequest
     pdu = asked(address=address, registers=list(words), dev_id=unit)
-    return Request(pdu, _span("holding register", address, len(words)))
+    return ModbusRequest(pdu, _span("holding register", address, len(words)))
 
 
-def writing_coils(unit: int, address: int, values: Sequence[bool], *, multiple: bool) -> Request:
+def writing_coils(unit: int, address: int, values: Sequence[bool], *, multiple: bool) -> ModbusRequest:
     """Write with function 05 for one coil unless `multiple`, else 0F."""
     asked = WriteMultipleCoilsRequest if multiple or len(values) > 1 else WriteSingleCoilRequest
     pdu = asked(address=address, bits=list(values), dev_id=unit)
-    return Request(pdu, _span("coil", address, len(values)))
+    return ModbusRequest(pdu, _span("coil", address, len(values)))
 
 
-def asking_vendor(unit: int) -> Request:
+def asking_vendor(unit: int) -> ModbusRequest:
     """Ask for the basic identification, from the vendor's name on (function 2B, interface 0E)."""
     pdu = ReadDeviceInformationRequest(read_code=_BASIC, object_id=_VENDOR, dev_id=unit)
-    return Request(pdu, "device identification", 64)
+    return ModbusRequest(pdu, "device identification", 64)
 
 
 def vendor_of(answer: Answer) -> str:
@@ -128,7 +128,7 @@ class Framing:
         if not logger.handlers:  # else its remarks on bad frames land on the terminal; we raise errors instead
             logger.addHandler(logging.NullHandler())
 
-    def pack(self, request: Request) -> bytes:
+    def pack(self, request: ModbusRequest) -> bytes:
         """Return the bytes that ask it; answers to what was asked before are no answers any more."""
         self._number = self._number % 0xFFFF + 1
         self._rest = b""

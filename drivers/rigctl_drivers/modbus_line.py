@@ -143,7 +143,7 @@ class ModbusLine:
     def vendor(self, unit: int, deadline: Deadline) -> str:
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
-    def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def _write(self, request: frames.ModbusRequest, address: int, values: Sequence[int], deadline: Deadline) -> None:
         """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
         self._blocks.clear()
         answer = self._exchanger.ask(request, deadline)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
-from rigctl.rig.abilities import Claim
+from rigctl.rig.abilities import ClaimedPlace
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
 from rigctl_drivers.looking import look_modbus
 from rigctl_drivers.modbus_drive import Drive
@@ -24,7 +24,7 @@ _FLOATS: Final = {"float32": 24, "float64": 53}
 """Binary digits of a float's significand."""
 
 
-def _occupies(options: ModbusOptions) -> Sequence[Claim]:
+def _occupies(options: ModbusOptions) -> Sequence[ClaimedPlace]:
     return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
 
 
@@ -49,7 +49,7 @@ def _grain(options: ModbusOptions, total: float) -> float:
     return abs(read.scale)
 
 
-def _claims(options: ModbusOptions) -> Iterator[Claim]:
+def _claims(options: ModbusOptions) -> Iterator[ClaimedPlace]:
     read, write, enable = options.read, options.write, options.enable
     if read is not None and read.table in ("coil", "discrete"):
         yield _bit(read.table, read.at, "reads")
@@ -66,14 +66,14 @@ def _claims(options: ModbusOptions) -> Iterator[Claim]:
         yield from _words("holding", options.heartbeat.at, 1, "writes")
 
 
-def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[Claim]:
+def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[ClaimedPlace]:
     span = f"{at} to {at + count - 1}{part}"
     for word in range(at, at + count):
-        yield Claim(f"{table} register {word}{part}", use, span)
+        yield ClaimedPlace(f"{table} register {word}{part}", use, span)
 
 
-def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> Claim:
-    return Claim(f"{table} {at}", use, str(at))
+def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> ClaimedPlace:
+    return ClaimedPlace(f"{table} {at}", use, str(at))
 
 
 def _misfit(options: ModbusOptions, value: float) -> str:

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.abilities import Claim
+from rigctl.rig.abilities import ClaimedPlace
 from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.looking import look_scpi
 from rigctl_drivers.scpi import ScpiChannel
@@ -28,7 +28,7 @@ COMMAND = r"^[^\r\n?]+$"
 STATES = {"1": True, "+1": True, "ON": True, "0": False, "+0": False, "OFF": False}
 
 
-class EnableOptions(DeviceOptions):
+class EnableCommands(DeviceOptions):
     """The commands that put the setpoint in force and out of it."""
 
     on: str = Field(pattern=COMMAND)
@@ -50,7 +50,7 @@ class ScpiOptions(DeviceOptions):
     """What sends a setpoint, e.g. `VOLT {value}` or `VOLT {value:.3f}`; makes the device an actuator."""
     confirm: str | None = Field(default=None, pattern=QUESTION)
     """What is asked for the setpoint it holds, e.g. `VOLT?`."""
-    enable: EnableOptions | None = None
+    enable: EnableCommands | None = None
     """What puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
     release_value: float | None = Field(default=None, allow_inf_nan=False)
     """Setpoint that imposes nothing, for an actuator without `enable`."""
@@ -99,15 +99,15 @@ def _takes_value(template: str) -> bool:
         return False
 
 
-def _occupies(options: ScpiOptions) -> Sequence[Claim]:
+def _occupies(options: ScpiOptions) -> Sequence[ClaimedPlace]:
     """Claim the line, shared with others of the same instrument, and each command to itself."""
-    claims = [Claim("the line", "shares", "SCPI")]
+    claims = [ClaimedPlace("the line", "shares", "SCPI")]
     if options.query is not None:
-        claims.append(Claim(f"query {options.query}", "reads", options.query))
+        claims.append(ClaimedPlace(f"query {options.query}", "reads", options.query))
     if options.set is not None:
-        claims.append(Claim(f"command {options.set}", "writes"))
+        claims.append(ClaimedPlace(f"command {options.set}", "writes"))
     if options.enable is not None:
-        claims.append(Claim(f"command {options.enable.on}", "writes"))
+        claims.append(ClaimedPlace(f"command {options.enable.on}", "writes"))
     return claims
 
 

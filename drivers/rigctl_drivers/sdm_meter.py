@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.abilities import Claim
+from rigctl.rig.abilities import ClaimedPlace
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, float_step
@@ -53,9 +53,9 @@ class _Model:
     """Holding register that tells what energy is counted in: 0 kWh, 1 MWh; None: there is no choice."""
 
 
-def _occupies(options: SdmOptions) -> Sequence[Claim]:
+def _occupies(options: SdmOptions) -> Sequence[ClaimedPlace]:
     # whoever else is taken to be there counts the same energy
-    return (Claim(f"unit {options.address} as an energy meter", "keeps"),)
+    return (ClaimedPlace(f"unit {options.address} as an energy meter", "keeps"),)
 
 
 def _grain(options: SdmOptions, total_kwh: float) -> float:

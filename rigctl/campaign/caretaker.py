@@ -30,7 +30,7 @@ from rigctl.campaign.instruments import (
 )
 from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.protocols import CampaignRig, Hands
+from rigctl.campaign.protocols import CampaignRig, InstrumentAccess
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.abilities import Calibration
@@ -50,7 +50,7 @@ def pin_of(device: DeviceSpec, found: Identity) -> Pin:
     return Pin(device.name, seen.model, seen.serial, seen.place)
 
 
-async def expect_pinned(hands: Hands, journal: JournalThread) -> None:
+async def expect_pinned(hands: InstrumentAccess, journal: JournalThread) -> None:
     """Let safe values reach who was pinned only, from before the rig is opened: it goes safe also if that fails."""
     for pin in (await journal.call(lambda j: j.read.upkeep.pins())).values():
         hands.expect(pin.device, _seen(pin))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.beside import Awaiting
+from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -148,7 +148,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     bad = [slept, *bad] if slept else bad
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    awaiting = None if bad or rig.late is None else Awaiting(rig.late.how, rig.late.due_s)
+    awaiting = None if bad or rig.late is None else AwaitedOutcome(rig.late.how, rig.late.due_s)
     event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
     idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if dead else SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)

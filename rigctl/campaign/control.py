@@ -38,7 +38,7 @@ LARGEST = 2**53
 Answer = Mapping[str, Any]
 
 
-class NoAnswer(RigctlError):
+class CampaignSilent(RigctlError):
     """A campaign runs here, and says nothing."""
 
 
@@ -126,7 +126,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         raise RigctlError(f"{verb}: {barred(directory, error)}") from error
     except OSError as error:
         pid = holder(directory)
-        raise NoAnswer(
+        raise CampaignSilent(
             f"{directory / FILE_NAME}: {verb}: no answer ({reason(error)}) from process {pid} that runs this campaign. "
             "If it stays so, `rigctl safe --force` ends it and makes everything safe without it"
         ) from error

@@ -11,7 +11,7 @@ from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.policy import Proposal
-from rigctl.rig.values import Alarm, Measurement, SafeReport, Seen
+from rigctl.rig.values import Alarm, Measurement, SafeReport, SeenReading
 
 Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]
 """Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
@@ -96,7 +96,7 @@ class RigSeen:
 
     now_s: float
     """Rig time."""
-    readings: Mapping[str, Seen]
+    readings: Mapping[str, SeenReading]
     late_s: float = 0.0
     """Wall seconds by which the look came late."""
     exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from rigctl.campaign.events import (
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_units
 from rigctl.rig.protocols import Clock
-from rigctl.rig.values import Seen
+from rigctl.rig.values import SeenReading
 
 # The trial under way --------------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class Status:
     _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0})
     _trial: UnderWay | None = None
     _alarms: int = 0
-    _readings: Mapping[str, Seen] = field(default_factory=dict)
+    _readings: Mapping[str, SeenReading] = field(default_factory=dict)
     _look: Mapping[str, float] = field(default_factory=dict)
     _exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.rig.spec import Action, InterlockSpec, RigSpec, WatchSpec
-from rigctl.rig.values import Glance
+from rigctl.rig.values import RigGlance
 
 LATE_S = 3.0
 VERY_LATE_S = 10.0
@@ -29,7 +29,7 @@ class Snapshot:
     """Holds everything a rule may look at."""
 
     now_s: float
-    rig: Glance = field(default_factory=Glance)
+    rig: RigGlance = field(default_factory=RigGlance)
     """Without readings as long as the rig is not open, so that nothing can be judged."""
     late_s: float = 0.0
     """Wall seconds by which this look came late."""
@@ -52,7 +52,7 @@ Objections = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class WatchRule:
     """Watches one thing."""
 
     name: str
@@ -102,7 +102,7 @@ class Verdict:
     over: tuple[Finding, ...] = ()
 
 
-def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
+def look(rules: Sequence[WatchRule], before: Standing, seen: Snapshot) -> Verdict:
     """Hold the snapshot against every rule."""
     since: dict[tuple[str, str], float] = {}
     found: dict[tuple[str, str], Finding] = {}
@@ -125,28 +125,28 @@ def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
 # the rules --------------------------------------------------------------------------------------------------------
 
 
-def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
+def rules_of(spec: WatchSpec) -> tuple[WatchRule, ...]:
     """Return the configuration's interlocks and the rules that every rig has."""
     return (
         *map(_interlock, spec.interlocks),
-        Rule("read-back", "fail", lambda s: s.rig.astray),
-        Rule("pump", "fail", lambda s: s.rig.strays),
-        Rule("step", "trip", lambda s: s.rig.steps),
-        Rule("stale sensor", "hold", _stale),
-        Rule("frozen sensor", "hold", _frozen),
-        Rule("bus", "hold", lambda s: s.rig.stuck),
-        Rule("journal", "hold", _journal),
-        Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
-        Rule("wall clock", "warn", lambda s: {"": s.wall} if s.wall else {}),
-        Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
-        Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
-        Rule("telling", "warn", lambda s: {"": s.untold} if s.untold else {}),
-        Rule("watch late", "warn", lambda s: _late(s, LATE_S)),
-        Rule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
+        WatchRule("read-back", "fail", lambda s: s.rig.astray),
+        WatchRule("pump", "fail", lambda s: s.rig.strays),
+        WatchRule("step", "trip", lambda s: s.rig.steps),
+        WatchRule("stale sensor", "hold", _stale),
+        WatchRule("frozen sensor", "hold", _frozen),
+        WatchRule("bus", "hold", lambda s: s.rig.stuck),
+        WatchRule("journal", "hold", _journal),
+        WatchRule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
+        WatchRule("wall clock", "warn", lambda s: {"": s.wall} if s.wall else {}),
+        WatchRule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
+        WatchRule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
+        WatchRule("telling", "warn", lambda s: {"": s.untold} if s.untold else {}),
+        WatchRule("watch late", "warn", lambda s: _late(s, LATE_S)),
+        WatchRule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )
 
 
-def hours_rule(spec: RigSpec) -> Rule:
+def hours_rule(spec: RigSpec) -> WatchRule:
     """Return the rule that nothing is driven outside its hours, should a trial take longer than it was expected to."""
     own = {name: limits.allowed for name, limits in spec.limits.items() if limits.allowed is not None}
 
@@ -159,10 +159,10 @@ def hours_rule(spec: RigSpec) -> Rule:
             closed[""] = f"trials may run {spec.allowed} only"
         return closed
 
-    return Rule("hours", "fail", objects)
+    return WatchRule("hours", "fail", objects)
 
 
-def _interlock(spec: InterlockSpec) -> Rule:
+def _interlock(spec: InterlockSpec) -> WatchRule:
     def objects(seen: Snapshot) -> Objections:
         holds = spec.when.holds(_values(seen.rig))
         if holds:
@@ -179,15 +179,15 @@ def _interlock(spec: InterlockSpec) -> Rule:
     def judged(seen: Snapshot) -> bool:
         return spec.then == "warn" or spec.when.holds(_values(seen.rig)) is not None
 
-    return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over, judged)
+    return WatchRule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over, judged)
 
 
-def _values(rig: Glance) -> dict[str, float | None]:
+def _values(rig: RigGlance) -> dict[str, float | None]:
     """Return the readings that may be gone by; a stale one counts as none."""
     return {name: None if seen.too_old else seen.value for name, seen in rig.readings.items()}
 
 
-def _unknown(spec: InterlockSpec, rig: Glance) -> str:
+def _unknown(spec: InterlockSpec, rig: RigGlance) -> str:
     """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
@@ -196,7 +196,7 @@ def _unknown(spec: InterlockSpec, rig: Glance) -> str:
     )
 
 
-def _told(names: frozenset[str], rig: Glance) -> str:
+def _told(names: frozenset[str], rig: RigGlance) -> str:
     shown = {n: rig.readings[n] for n in sorted(names) if n in rig.readings}
     return ", ".join(f"{n} reads {'nothing' if s.value is None else f'{s.value:g} {s.unit}'}" for n, s in shown.items())
 

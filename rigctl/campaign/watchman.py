@@ -20,12 +20,12 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
 from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
+from rigctl.campaign.watch import Finding, Snapshot, Standing, WatchRule, look
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.civil import Civil, civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action, RigSpec
-from rigctl.rig.values import Alarm, AlarmMark, Glance
+from rigctl.rig.values import Alarm, AlarmMark, RigGlance
 
 # The wall clock -------------------------------------------------------------------------------------------------------
 #
@@ -161,7 +161,7 @@ class Surroundings:
 class Watchman:
     """Looks once a period, and remembers what stands; mutable, used in the event loop only."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[WatchRule, ...]
     clock: Clock
     desk: Desk
     surroundings: Surroundings
@@ -173,7 +173,7 @@ class Watchman:
     """Has a heartbeat written, without waiting for it; at a low rate, since each is an fsync."""
     period_s: float = 1.0
     beats_every_s: float = 30.0
-    rig: Callable[[], Glance] | None = None
+    rig: Callable[[], RigGlance] | None = None
     """Set from the moment the rig is open."""
     untold: Callable[[], str] = lambda: ""
     """Why people cannot be told of anything; empty: they can."""
@@ -211,7 +211,7 @@ class Watchman:
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
-            rig=Glance() if self.rig is None else self.rig(),
+            rig=RigGlance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
             civil_s=civil_now(self.clock),

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
-from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
+from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
 from rigctl.config.fields import NAME
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import SCALES, Units
@@ -162,7 +162,7 @@ def effect_of(text: str) -> float:
     return value
 
 
-def point_of(text: str, devices: Collection[Device], use: Literal["sensor", "actuator"]) -> Point:
+def point_of(text: str, devices: Collection[FoundDevice], use: Literal["sensor", "actuator"]) -> DraftPoint:
     """Read `ph_probe`, `camera/MEAS:GROW?` or `plc/holding/2/float32/CDAB/coil=2`."""
     name, *place = text.strip().split("/")
     device = next((d for d in devices if d.name == name), None)
@@ -170,18 +170,18 @@ def point_of(text: str, devices: Collection[Device], use: Literal["sensor", "act
         found = ", ".join(d.name for d in devices) or "none"
         raise ValueError(f'got "{name}", must be one of the devices that were found: {found}')
     if device.can == "modbus":
-        return Point(name, _register(text.strip(), tuple(place), use))
+        return DraftPoint(name, _register(text.strip(), tuple(place), use))
     if device.can == "scpi" and use == "sensor":
         if not place or not place[0].endswith("?"):
             raise ValueError(f'got "{text.strip()}", must name the question it answers, such as {name}/MEAS:VOLT?')
-        return Point(name, ("/".join(place),))
+        return DraftPoint(name, ("/".join(place),))
     if place:
         raise ValueError(f'got "{text.strip()}", must be {name} alone: it has nothing to choose from')
     if use == "actuator" and device.can != "pump":
         raise ValueError(f'got "{name}", which imposes nothing; must be a pump, or a place in a Modbus unit')
     if use == "sensor" and device.can == "pump":
         raise ValueError(f'got "{name}", a pump, which measures nothing')
-    return Point(name)
+    return DraftPoint(name)
 
 
 def _register(text: str, place: tuple[str, ...], use: str) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ VARIABLE_FORM: Final = "NAME UNIT LOW HIGH [KEY=VALUE ...]"
 OUTCOME_FORM: Final = "NAME UNIT [maximise|minimise] [KEY=VALUE ...]"
 
 
-def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places: bool = True) -> VariableDraft:
+def variable_of(text: str, draft: Draft, devices: Collection[FoundDevice], *, places: bool = True) -> VariableDraft:
     """Read `ph pH 5 7 natural=6.3+-0.3 cost=0.4`; `places`: devices are known, so that sensors can be looked up."""
     words, given = _words(text)
     if len(words) != 4:
@@ -236,7 +236,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places:
     return VariableDraft(column_of(words[0], taken), unit_of(words[1]), low, high, **_read(given, readers))
 
 
-def outcome_of(text: str, devices: Collection[Device], *, places: bool = True) -> OutcomeDraft:
+def outcome_of(text: str, devices: Collection[FoundDevice], *, places: bool = True) -> OutcomeDraft:
     """Read `growth cm2/day maximise target=300`."""
     words, given = _words(text)
     if len(words) not in (2, 3):

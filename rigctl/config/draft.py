@@ -27,7 +27,7 @@ class Natural:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class DraftPoint:
     """Where a quantity is read or imposed: a device that was found, and a place in it."""
 
     device: str
@@ -51,8 +51,8 @@ class VariableDraft:
     step: float | None = None
     cost: str | None = None
     """What controlling it adds to a trial by hand, a bare amount; None: not said."""
-    sensor: Point | None = None
-    actuator: Point | None = None
+    sensor: DraftPoint | None = None
+    actuator: DraftPoint | None = None
     safe: str | None = None
     """`off`, or a value to hold."""
     effect: float | None = None
@@ -62,7 +62,7 @@ class VariableDraft:
     per_dose: str | None = None
     per_day: str | None = None
     mix: str | None = None
-    treatment: Point | None = None
+    treatment: DraftPoint | None = None
     """What brings it to the other side of its setpoints, before a pump that only raises or only lowers it."""
 
 
@@ -74,7 +74,7 @@ class OutcomeDraft:
     unit: str = ""
     direction: Literal["maximise", "minimise"] = "maximise"
     target: float | None = None
-    sensor: Point | None = None
+    sensor: DraftPoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class FoundDevice:
     """An instrument that was found, as the configuration will name it."""
 
     name: str
@@ -120,18 +120,18 @@ class Device:
         return known.get(self.driver, "sensor")
 
 
-def is_pump(point: Point | None, devices: Sequence[Device]) -> bool:
+def is_pump(point: DraftPoint | None, devices: Sequence[FoundDevice]) -> bool:
     return point is not None and any(d.name == point.device and d.can == "pump" for d in devices)
 
 
-def is_metered(draft: Draft, devices: Sequence[Device]) -> bool:
+def is_metered(draft: Draft, devices: Sequence[FoundDevice]) -> bool:
     """Tell whether a trial would cost anything: a rig without a meter is refused."""
     energy = draft.energy_price is not None and any(d.can == "meter" for d in devices)
     priced = any(v.price is not None and is_pump(v.actuator, devices) for v in draft.variables)
     return energy or priced or draft.per_trial is not None or draft.per_hour is not None
 
 
-def missing(draft: Draft, devices: Sequence[Device]) -> dict[str, str]:
+def missing(draft: Draft, devices: Sequence[FoundDevice]) -> dict[str, str]:
     """Return what a configuration still needs: the flag, or the key in one, and an example."""
     needs: dict[str, str] = {}
     if draft.outcome is None:
@@ -153,7 +153,7 @@ def missing(draft: Draft, devices: Sequence[Device]) -> dict[str, str]:
     return needs
 
 
-def _lacks(v: VariableDraft, devices: Sequence[Device]) -> dict[str, str]:
+def _lacks(v: VariableDraft, devices: Sequence[FoundDevice]) -> dict[str, str]:
     needs = {} if v.sensor is not None else {"sensor=": f"sensor={_one(devices, 'sensor')}"}
     if is_pump(v.actuator, devices):
         caps = {"effect=": (v.effect, "effect=-0.04"), "per_dose=": (v.per_dose, "per_dose=20mL")}
@@ -162,7 +162,7 @@ def _lacks(v: VariableDraft, devices: Sequence[Device]) -> dict[str, str]:
     return needs
 
 
-def _one(devices: Sequence[Device], can: str) -> str:
+def _one(devices: Sequence[FoundDevice], can: str) -> str:
     return next((d.name for d in devices if d.can == can), can)
 
 
@@ -184,7 +184,7 @@ AT: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+ -]*")
 
 
-def configuration(draft: Draft, devices: Sequence[Device]) -> str:
+def configuration(draft: Draft, devices: Sequence[FoundDevice]) -> str:
     """Return the configuration as YAML; devices that nothing uses are left in it as comments."""
     used = {} if draft.by_hand else _devices(draft, devices)
     sections = [_head(draft), _variables(draft, devices), _control_sets(draft), _outcome(draft)]
@@ -233,7 +233,7 @@ def _head(draft: Draft) -> list[str]:
     ]
 
 
-def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:
+def _variables(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
     lines = [
         "# What can be controlled, each in its own unit. `natural` is how it varies when it is left alone: `learned`",
         "# finds that out; else `uniform`, {uniform: {low: 1, high: 3}}, {truncated_normal: {mean: 2, sd: 0.5}}, or",
@@ -341,7 +341,7 @@ def _sets_and_costs(draft: Draft) -> Iterator[tuple[str, str]]:
 # a rig with wires -------------------------------------------------------------------------------------------------
 
 
-def _named(point: Point, name: str, use: str) -> str:
+def _named(point: DraftPoint, name: str, use: str) -> str:
     """Name the device that a place becomes: the one that was found, or one of the places in it."""
     return f"{name}_{use}" if point.place else point.device
 
@@ -358,16 +358,18 @@ def _treatment(v: VariableDraft) -> str:
     return "# treatment: ..." if v.treatment is None else f"treatment: {_named(v.treatment, v.name, 'treatment')}"
 
 
-def _bus(device: Device, devices: Sequence[Device]) -> str:
+def _bus(device: FoundDevice, devices: Sequence[FoundDevice]) -> str:
     first = next(d for d in devices if d.url == device.url)
     return f"{first.name}_line"
 
 
-def _entry(device: Device, devices: Sequence[Device], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _entry(
+    device: FoundDevice, devices: Sequence[FoundDevice], more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     return {"driver": device.driver, "bus": _bus(device, devices), **device.options, **(more or {})}
 
 
-def _devices(draft: Draft, devices: Sequence[Device]) -> dict[str, tuple[Device, dict[str, Any]]]:
+def _devices(draft: Draft, devices: Sequence[FoundDevice]) -> dict[str, tuple[FoundDevice, dict[str, Any]]]:
     """Return what is used, by the name it has: the instrument that was found, and its entry."""
     by_name = {d.name: d for d in devices}
     uses = [(v.name, v.unit, v.sensor, "sensor") for v in draft.variables]
@@ -375,7 +377,7 @@ def _devices(draft: Draft, devices: Sequence[Device]) -> dict[str, tuple[Device,
     uses += [(v.name, v.unit, v.treatment, "treatment") for v in draft.variables if is_pump(v.actuator, devices)]
     if draft.outcome is not None:
         uses.append((draft.outcome.name, draft.outcome.unit, draft.outcome.sensor, "sensor"))
-    found: dict[str, tuple[Device, dict[str, Any]]] = {}
+    found: dict[str, tuple[FoundDevice, dict[str, Any]]] = {}
     for name, unit, point, use in uses:
         if point is None:
             continue
@@ -386,7 +388,7 @@ def _devices(draft: Draft, devices: Sequence[Device]) -> dict[str, tuple[Device,
     return found
 
 
-def _place(point: Point, device: Device, unit: str, use: str) -> dict[str, Any]:
+def _place(point: DraftPoint, device: FoundDevice, unit: str, use: str) -> dict[str, Any]:
     """Return the options that a place in an instrument means."""
     if device.can == "scpi":
         return {"unit": unit, "query": point.place[0]}
@@ -408,7 +410,7 @@ def _place(point: Point, device: Device, unit: str, use: str) -> dict[str, Any]:
     return {"unit": unit, "write": number, **way}
 
 
-def _meters(draft: Draft, devices: Sequence[Device]) -> list[str]:
+def _meters(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
     currency, lines = draft.currency, ["# What a trial costs; the sum is what counts against the budget.", "meters:"]
     if draft.energy_price is not None:
         for d in (d for d in devices if d.can == "meter"):
@@ -437,7 +439,7 @@ def _trial(draft: Draft) -> list[str]:
     ]
 
 
-def _wiring(devices: Sequence[Device], used: Mapping[str, tuple[Device, dict[str, Any]]]) -> list[str]:
+def _wiring(devices: Sequence[FoundDevice], used: Mapping[str, tuple[FoundDevice, dict[str, Any]]]) -> list[str]:
     lines, wires = ["# The wires, and what is on them.", "buses:"], {}
     for device, _ in used.values():
         wires[_bus(device, devices)] = device.url
@@ -448,7 +450,7 @@ def _wiring(devices: Sequence[Device], used: Mapping[str, tuple[Device, dict[str
     return lines
 
 
-def _spare(devices: Sequence[Device], used: Mapping[str, tuple[Device, dict[str, Any]]]) -> list[str]:
+def _spare(devices: Sequence[FoundDevice], used: Mapping[str, tuple[FoundDevice, dict[str, Any]]]) -> list[str]:
     """Return what was found and is not used, and what else there seems to be, as comments."""
     lines: list[str] = []
     taken = {device.name for device, _ in used.values()}
@@ -476,7 +478,7 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     )
 
 
-def _doses(draft: Draft, devices: Sequence[Device]) -> list[str]:
+def _doses(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
     pumps = [v for v in draft.variables if is_pump(v.actuator, devices)]
     if not pumps:
         return []
@@ -494,7 +496,7 @@ def _doses(draft: Draft, devices: Sequence[Device]) -> list[str]:
     return lines
 
 
-def _safety(draft: Draft, devices: Sequence[Device]) -> list[str]:
+def _safety(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
     lines = [
         "# rigctl is not a safety system: fit a timer relay on every pump, and a limit switch where harm is possible.",
         "safety:",

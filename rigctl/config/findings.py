@@ -114,7 +114,7 @@ def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CheckContext:
     """Holds what every builder needs."""
 
     config: RigConfig

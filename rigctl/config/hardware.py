@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rigctl.config.findings import Context, unknown
+from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.inspect_rig import check_roles
 from rigctl.config.pumps import build_caps, build_care, build_dosing, build_volumes, check_pair
 from rigctl.config.safety import (
@@ -57,7 +57,7 @@ BY_HAND: Final = TrialTiming(0.0, MeasureSpec(0.0, 1.0))
 """Timing of a trial that a person does."""
 
 
-def build_rig(context: Context, registry: Registry) -> RigSpec:
+def build_rig(context: CheckContext, registry: Registry) -> RigSpec:
     """Return the rig; only to be used if nothing was found."""
     config = context.config
     devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
@@ -100,7 +100,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
 # instruments ------------------------------------------------------------------------------------------------------
 
 
-def _device(context: Context, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
+def _device(context: CheckContext, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
     path: KeyPath = ("devices", name)
     findings = context.findings
     if section.driver not in registry.drivers:
@@ -139,7 +139,7 @@ def _port_meant(url: str) -> str:
     return f"; write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
 
 
-def _url(context: Context, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
+def _url(context: CheckContext, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
     findings, buses = context.findings, context.config.buses
     url, where = bus, path
     if "://" not in bus:
@@ -163,7 +163,7 @@ def _url(context: Context, path: KeyPath, bus: str, driver: type[Driver], lines:
     return url
 
 
-def _references(context: Context, wired: bool) -> None:
+def _references(context: CheckContext, wired: bool) -> None:
     """Check that each instrument named is declared, and reads or takes the unit it is used with."""
     for path, name, section in context.measured:
         if section.sensor is not None:
@@ -185,7 +185,7 @@ def _references(context: Context, wired: bool) -> None:
             served.setdefault(actuator, name)
 
 
-def build_plausible(context: Context) -> dict[str, tuple[float, float]]:
+def build_plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
     """Return what each variable and outcome may be, by name, whoever says it."""
     return {
         name: bounds
@@ -195,7 +195,7 @@ def build_plausible(context: Context) -> dict[str, tuple[float, float]]:
     }
 
 
-def _plausible(context: Context) -> dict[str, tuple[float, float]]:
+def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
     """Return what each sensor may read; a variable's must hold its whole range, or its setpoints would be INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
     known = build_plausible(context)
@@ -214,12 +214,12 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
     return plausible
 
 
-def _ranges(context: Context, section: VariableSection) -> Mapping[str, tuple[float, float]]:
+def _ranges(context: CheckContext, section: VariableSection) -> Mapping[str, tuple[float, float]]:
     ranges = {"range": range_of(context, section)}
     return ranges if section.natural_range is None else ranges | {"natural_range": natural_range_of(context, section)}
 
 
-def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:
+def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None) -> None:
     if not context.known(path, device, ["devices"], "device: ") or context.findings.told(path):
         return
     if context.findings.told((*path[:-1], "unit")):
@@ -235,7 +235,9 @@ def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> N
         context.findings.add(path, f'got "{device}", {what}{its_unit}')
 
 
-def _wiring(context: Context, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> VariableWiring:
+def _wiring(
+    context: CheckContext, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]
+) -> VariableWiring:
     path: KeyPath = ("variables", name, "read_back_tolerance")
     units, findings = context.units, context.findings
     low, high = range_of(context, section)
@@ -253,7 +255,9 @@ def _wiring(context: Context, name: str, section: VariableSection, dosing: Mappi
     return VariableWiring(name, section.sensor or "", first, tolerance, second, follows)
 
 
-def _follows(context: Context, name: str, section: VariableSection, least: float, most: float) -> FollowSpec | None:
+def _follows(
+    context: CheckContext, name: str, section: VariableSection, least: float, most: float
+) -> FollowSpec | None:
     """Return how far a variable may be from its setpoint: as declared, else between these."""
     path, given, must = ("variables", name, "follows"), section.follows, f"in {section.unit}, like the variable"
     if given is not None:
@@ -270,7 +274,7 @@ def _follows(context: Context, name: str, section: VariableSection, least: float
 # trial and money --------------------------------------------------------------------------------------------------
 
 
-def _timing(context: Context, section: TrialTiming | None, wired: bool) -> TrialTiming:
+def _timing(context: CheckContext, section: TrialTiming | None, wired: bool) -> TrialTiming:
     if section is None:
         if wired:
             context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
@@ -283,7 +287,7 @@ def _timing(context: Context, section: TrialTiming | None, wired: bool) -> Trial
     return section
 
 
-def _meters(context: Context) -> tuple[MeterSpec, ...]:
+def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
     meters = [_meter(context, i, section) for i, section in enumerate(context.config.meters)]
     for i, meter in enumerate(meters):
         if meter.name in [m.name for m in meters[:i]]:
@@ -291,7 +295,7 @@ def _meters(context: Context) -> tuple[MeterSpec, ...]:
     return tuple(meters)
 
 
-def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
+def _meter(context: CheckContext, index: int, section: MeterSection) -> MeterSpec:
     path: KeyPath = ("meters", index)
     findings, units = context.findings, context.units
     kind, tariff, at = _PRICED[section.kind], None, (*path, "price")
@@ -314,7 +318,7 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
 
 
 def _more_than_nothing(
-    context: Context, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
+    context: CheckContext, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
 ) -> float | None:
     if text is None:
         return None
@@ -335,7 +339,7 @@ PATIENCE: Final = 2.0
 _OF_LATE: Final = ("within", "then", "pending", "at_end")
 
 
-def build_late(context: Context) -> LateSpec | None:
+def build_late(context: CheckContext) -> LateSpec | None:
     """Return how outcomes come after the rig has done its part of a trial; None: all are measured in it."""
     first, findings = context.config.outcome, context.findings
     _further(context)
@@ -368,7 +372,7 @@ def build_late(context: Context) -> LateSpec | None:
     )
 
 
-def _further(context: Context) -> None:
+def _further(context: CheckContext) -> None:
     first = context.config.outcome
     for i, section in enumerate(context.config.further_outcomes):
         path: KeyPath = ("further_outcomes", i)

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rigctl.config.findings import Context
+from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.pumps import check_caps
 from rigctl.config.safety import built
@@ -23,7 +23,7 @@ from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.plugins import did_you_mean
 from rigctl.rig import wiring
-from rigctl.rig.abilities import Claim, Fed, Fits, Occupies, Rounds
+from rigctl.rig.abilities import ClaimedPlace, Fed, Fits, Occupies, Rounds
 from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import Actuator, ByteLine, Device, DeviceOptions, Doser, Meter, Sensor
 from rigctl.rig.registry import Registry
@@ -41,10 +41,10 @@ LOOKED_AT: Final = 97
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
 """A port of this machine's own: a pseudo-terminal has a program at its other end, every other port has a plug."""
-_WHOLE_LINE: Final = Claim("the line", "keeps")
+_WHOLE_LINE: Final = ClaimedPlace("the line", "keeps")
 
 
-def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
+def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
     """Find all that speaks against running this rig, and what a person should know before."""
     if not context.findings:
         _roles(context, spec, registry)
@@ -71,7 +71,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
 # what drivers say -------------------------------------------------------------------------------------------------
 
 
-def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
+def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
     """Ask the rig itself whether each device can do what it is named for."""
     try:
         wiring.wired(spec, registry, ManualClock(), lambda _: None)
@@ -81,7 +81,7 @@ def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
                 context.findings.add(found.path, found.what)
 
 
-def _units(context: Context, devices: dict[str, Device]) -> None:
+def _units(context: CheckContext, devices: dict[str, Device]) -> None:
     """Check that what is measured or imposed directly speaks the unit of its device."""
     for path, _, section in context.measured:
         used = {"sensor": section.sensor}
@@ -103,7 +103,7 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
 # what cannot be meant ---------------------------------------------------------------------------------------------
 
 
-def _clock(context: Context, spec: RigSpec) -> None:
+def _clock(context: CheckContext, spec: RigSpec) -> None:
     if spec.speedup == 1:
         return
     path: KeyPath = ("clock", "speedup")
@@ -121,7 +121,7 @@ def _clock(context: Context, spec: RigSpec) -> None:
         )
 
 
-def _hearts(context: Context, spec: RigSpec, devices: Mapping[str, Device]) -> None:
+def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) -> None:
     """Check that a watchdog is fed no more often than the watch looks."""
     for name, device in devices.items():
         heart = device.heart if isinstance(device, Fed) else None
@@ -132,7 +132,7 @@ def _hearts(context: Context, spec: RigSpec, devices: Mapping[str, Device]) -> N
             context.findings.add(("devices", name, "heartbeat", "every_s"), what)
 
 
-def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
+def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
     """Check that each actuator can hold whatever it may be sent, and that its safe state is a setpoint like others."""
     prepared = {s.actuator: s.value for s in spec.timing.prepare}
     for name, limits in spec.limits.items():
@@ -193,7 +193,7 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     return f"got {most:g}, but its device moves by {moves:g}; give a multiple of its {step:g}, or make that finer"
 
 
-def _coarse(context: Context, spec: RigSpec, variable: Variable, registry: Registry) -> None:
+def _coarse(context: CheckContext, spec: RigSpec, variable: Variable, registry: Registry) -> None:
     """Check that what a device makes of a setpoint is near enough to be confirmed, wherever in the range it lies."""
     wired = next((v for v in spec.variables if v.name == variable.name), None)
     device = None if wired is None else spec.devices.get(wired.actuator or "")
@@ -213,7 +213,7 @@ def _coarse(context: Context, spec: RigSpec, variable: Variable, registry: Regis
     context.findings.warn(("variables", variable.name, "read_back_tolerance"), f"{what}, but {astray}: {remedy}")
 
 
-def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
+def _doses(context: CheckContext, spec: RigSpec, devices: dict[str, Device]) -> None:
     """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
     for pump in spec.pumps:
         limits, least_ml = spec.limits.get(pump), _least_ml(devices, pump)
@@ -238,7 +238,7 @@ def _least_ml(devices: Mapping[str, Device], pump: str) -> float:
     return made.min_dose_ml if isinstance(made, Doser) else 0.0
 
 
-def _volumes(context: Context, spec: RigSpec, devices: Mapping[str, Device], variable: Variable) -> None:
+def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device], variable: Variable) -> None:
     """Check that whatever volume may be chosen is one that the pump can give, and that its caps let through."""
     pump = next((v.actuator for v in spec.variables if v.name == variable.name), None) or ""
     volume = spec.volumes.get(pump)
@@ -263,7 +263,7 @@ def _volumes(context: Context, spec: RigSpec, devices: Mapping[str, Device], var
         context.findings.add((*path, "range"), f"got {lowest:g} mL as the least volume; {why}: {remedy}")
 
 
-def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
+def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Check that a pump without a treatment brings its variable from where nature leaves it to every setpoint."""
     wired = next((v for v in spec.variables if v.name == variable.name), None)
     pump = None if wired is None or wired.second is not None else wired.actuator  # two of them reach everything
@@ -290,7 +290,7 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
 
 
-def _treatments(context: Context) -> None:
+def _treatments(context: CheckContext) -> None:
     """Check that a treatment which no step of the preparation follows is given time."""
     if context.config.trial is None or context.config.trial.look is None:
         return
@@ -304,7 +304,7 @@ def _treatments(context: Context) -> None:
 # what may not share a line, a register or a coil -------------------------------------------------------------------
 
 
-def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
+def _lines(context: CheckContext, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
     """Check that every line is named in one way, and every place on it serves one device only."""
     by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
     for device in devices.values():
@@ -336,7 +336,7 @@ def _bus(device: DeviceSpec) -> KeyPath:
     return ("devices", device.name, "bus")
 
 
-def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
+def _claims(device: DeviceSpec, registry: Registry) -> Sequence[ClaimedPlace]:
     """Return what a device uses: a byte line as a whole, unless its driver knows better."""
     driver = registry.driver(device.driver)
     if isinstance(driver, Occupies):
@@ -346,7 +346,11 @@ def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
 
 
 def _at_odds(
-    context: Context, first: DeviceSpec, held: Sequence[Claim], second: DeviceSpec, wanted: Sequence[Claim]
+    context: CheckContext,
+    first: DeviceSpec,
+    held: Sequence[ClaimedPlace],
+    second: DeviceSpec,
+    wanted: Sequence[ClaimedPlace],
 ) -> None:
     """Report the first thing that two devices on one line cannot both have, or should know of."""
     if _WHOLE_LINE in held or _WHOLE_LINE in wanted:
@@ -360,7 +364,7 @@ def _at_odds(
             return
 
 
-def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Claim) -> bool:
+def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str, wanted: ClaimedPlace) -> bool:
     """Report what two claims to one place mean; tell whether there was anything to report."""
     path: KeyPath = ("devices", second)
     uses = {held.use, wanted.use}
@@ -391,7 +395,7 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
 _KINDS: Final[Mapping[str, type]] = {"sensor": Sensor, "actuator": Actuator, "pump": Doser, "meter": Meter}
 
 
-def check_roles(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
+def check_roles(context: CheckContext, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
     """Find every device that is named for what it cannot do; of one that does not hold itself nothing is said."""
     made = {name: both[1] for name, spec in devices.items() if spec is not None and (both := built(spec, registry))}
     for path, name, kind in _named(context):
@@ -401,7 +405,7 @@ def check_roles(context: Context, devices: Mapping[str, DeviceSpec | None], regi
             context.findings.add(path, f'got "{name}", which is no {kind} (driver {driver}){_others(made, kind, name)}')
 
 
-def _named(context: Context) -> Iterator[tuple[KeyPath, str, str]]:
+def _named(context: CheckContext) -> Iterator[tuple[KeyPath, str, str]]:
     """Give where a device is named, its name, and what it must be."""
     config = context.config
     for path, _, section in context.measured:
@@ -449,7 +453,7 @@ _COUNTED: Final = (
 """Sections that a trial's cost depends on."""
 
 
-def check_budget(context: Context, spec: RigSpec, problem: Problem) -> None:
+def check_budget(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
     """Find a budget that buys no trial, or fewer than there are control sets."""
     if any(context.findings.told_below((section,)) for section in _COUNTED):
         return
@@ -475,7 +479,7 @@ def _up(amount: float) -> str:
     return f"{math.ceil(amount * 1e3 - 1e-6) / 1e3:g}"
 
 
-def check_doses(context: Context, spec: RigSpec, variable: Variable) -> None:
+def check_doses(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Find setpoints that a pump does not reach in so many doses of such a size."""
     for pump in next((v.actuators for v in spec.variables if v.name == variable.name), ()):
         parts: list[KeyPath] = [
@@ -487,7 +491,7 @@ def check_doses(context: Context, spec: RigSpec, variable: Variable) -> None:
             _check_pump(context, spec, variable, pump, most_ml)
 
 
-def _check_pump(context: Context, spec: RigSpec, variable: Variable, pump: str, most_ml: float) -> None:
+def _check_pump(context: CheckContext, spec: RigSpec, variable: Variable, pump: str, most_ml: float) -> None:
     dosing, path = spec.dosing[pump], ("dosing", pump, "max_doses")
     reach = dosing.max_doses * most_ml * abs(dosing.effect_per_ml) + dosing.tolerance
     nearest, furthest, end = _ways(variable, dosing)

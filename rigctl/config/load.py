@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from rigctl.config.document import Document, parse, read
-from rigctl.config.findings import Context, Findings, unknown
+from rigctl.config.findings import CheckContext, Findings, unknown
 from rigctl.config.forecast import by_control_set
 from rigctl.config.hardware import build_plausible, build_rig
 from rigctl.config.inspect_rig import check_budget, inspect_rig
@@ -117,7 +117,7 @@ def load_text(
     config = check_shape(document, findings, Units(None))
     currency = None if findings.muted(("currency",)) else config.currency
     check_together(config, (), findings)
-    context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
+    context = CheckContext(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
     worth, telling = build_worth(context), build_telling(context)
     registry = registry or Registry.installed()
@@ -212,12 +212,12 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
 LEAST_ALIVE_S: Final = 60.0
 
 
-def build_telling(context: Context) -> Telling:
+def build_telling(context: CheckContext) -> Telling:
     """Return who is told what; secrets are looked for if the rig is to be run, and are not kept."""
     return Telling(_notify(context), _metrics(context))
 
 
-def _notify(context: Context) -> NotifySpec | None:
+def _notify(context: CheckContext) -> NotifySpec | None:
     section, findings = context.config.notify, context.findings
     if section is None:
         return None
@@ -248,7 +248,7 @@ def _notify(context: Context) -> NotifySpec | None:
     )
 
 
-def _secret(context: Context, path: KeyPath, section: SecretSection) -> Secret:
+def _secret(context: CheckContext, path: KeyPath, section: SecretSection) -> Secret:
     file = "" if section.file is None else str((context.folder / section.file).expanduser().absolute())
     secret = Secret(file, section.env or "")
     if context.to_run:
@@ -259,7 +259,7 @@ def _secret(context: Context, path: KeyPath, section: SecretSection) -> Secret:
     return secret
 
 
-def _metrics(context: Context) -> MetricsSpec | None:
+def _metrics(context: CheckContext) -> MetricsSpec | None:
     section, findings = context.config.metrics, context.findings
     if section is None:
         return None

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.findings import Context, unknown
+from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.config.shape import missing
 from rigctl.config.wording import shown
@@ -50,7 +50,7 @@ _NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", 
 """Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
 
-def build_problem(context: Context) -> Problem | None:
+def build_problem(context: CheckContext) -> Problem | None:
     """Return the problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
     before = findings.count
@@ -83,7 +83,7 @@ def build_problem(context: Context) -> Problem | None:
     )
 
 
-def build_today(context: Context) -> Mapping[str, float] | None:
+def build_today(context: CheckContext) -> Mapping[str, float] | None:
     """Return the setpoints of today's practice, engineering units; None where none is given."""
     section, findings = context.config.today, context.findings
     if section is None:
@@ -102,7 +102,7 @@ def build_today(context: Context) -> Mapping[str, float] | None:
     return found
 
 
-def build_worth(context: Context) -> float | None:
+def build_worth(context: CheckContext) -> float | None:
     """Return what one unit of the outcome is worth, currency units; None where it is not said."""
     findings, found = context.findings, None
     for path, section in context.outcomes:
@@ -121,7 +121,7 @@ def build_worth(context: Context) -> float | None:
     return found
 
 
-def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
+def _variable(context: CheckContext, name: str, section: VariableSection) -> Variable | None:
     path: KeyPath = ("variables", name)
     natural, unit = section.natural, section.unit
     if context.findings.attempt((*path, "unit"), None, context.units.unit, unit) is None:
@@ -152,7 +152,7 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
     return None if marginal is None else Variable(name, unit, *bounds, marginal, step)
 
 
-def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
+def _step(context: CheckContext, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
     """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
     if section.step is None:
         return None
@@ -173,7 +173,7 @@ def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tup
     return step
 
 
-def _control_sets(context: Context) -> list[list[str]]:
+def _control_sets(context: CheckContext) -> list[list[str]]:
     config, findings = context.config, context.findings
     declared = context.declared["variables"]
     wired = bool(context.declared["devices"])
@@ -204,7 +204,7 @@ def _control_sets(context: Context) -> list[list[str]]:
     return [s for s in sets if s] if declared else []
 
 
-def _all_sets(context: Context, wired: bool) -> list[list[str]]:
+def _all_sets(context: CheckContext, wired: bool) -> list[list[str]]:
     names = [n for n, v in context.config.variables.items() if v.actuators or not wired]
     count = 2 ** len(names) - 1
     if count > MAX_CONTROL_SETS:
@@ -219,7 +219,7 @@ def _all_sets(context: Context, wired: bool) -> list[list[str]]:
     return [list(c) for size in range(1, len(names) + 1) for c in combinations(names, size)]
 
 
-def _further(context: Context) -> tuple[FurtherOutcome, ...]:
+def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
     """Return the outcomes besides the first; each has a name of its own, or they could not be told apart."""
     config, column = context.config, "a column of every history and export"
     for name in COLUMNS & set(context.declared["variables"]):
@@ -236,7 +236,7 @@ def _further(context: Context) -> tuple[FurtherOutcome, ...]:
     return tuple(outcomes)
 
 
-def _floor(context: Context, path: KeyPath, outcome: OutcomeSection) -> float | None:
+def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSection) -> float | None:
     findings, units = context.findings, context.units
     if findings.attempt((*path, "unit"), None, units.unit, outcome.unit) is None:
         return None
@@ -258,7 +258,7 @@ def _floor(context: Context, path: KeyPath, outcome: OutcomeSection) -> float | 
     return floor
 
 
-def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float, ...] | None:
+def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[float, ...] | None:
     given = context.config.known_costs
     if not given:
         return None
@@ -280,7 +280,7 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     return tuple(costs[frozenset(s)] for s in sets)
 
 
-def _model(context: Context) -> ModelOptions:
+def _model(context: CheckContext) -> ModelOptions:
     section, findings = context.config.model, context.findings
     options = section.model_dump() | {"lengthscales": _lengthscales(context)}
     for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
@@ -291,7 +291,7 @@ def _model(context: Context) -> ModelOptions:
     return ModelOptions(**options)
 
 
-def _lengthscales(context: Context) -> tuple[float, ...] | None:
+def _lengthscales(context: CheckContext) -> tuple[float, ...] | None:
     given, names = context.config.model.lengthscales, list(context.config.variables)
     if given is None:
         return None
@@ -317,7 +317,7 @@ class _Ranges:
     """None: that of the setpoints."""
 
 
-def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges: _Ranges) -> Marginal | None:
+def _declared(context: CheckContext, path: KeyPath, section: DeclaredNatural, ranges: _Ranges) -> Marginal | None:
     """Return how a variable with these ranges varies; None when it does not hold."""
     unit = ranges.unit
     kind = next(iter(section.model_fields_set))
@@ -360,7 +360,7 @@ def _sample(file: Path) -> str:
     return text
 
 
-def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
+def _column(context: CheckContext, source: Mapping[str, str], path: KeyPath) -> list[float]:
     file, findings = context.folder / source["file"], context.findings
     try:
         rows = list(csv.DictReader(io.StringIO(_sample(file), newline="")))
@@ -391,7 +391,7 @@ FEWEST: Final = 5
 
 
 def build_reference(
-    context: Context, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
+    context: CheckContext, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
 ) -> ReferenceTrials | None:
     """Return the trials that are repeated; None where none are asked for, or something of them does not hold.
 
@@ -424,7 +424,7 @@ def build_reference(
 
 
 def _setting(
-    context: Context, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
+    context: CheckContext, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
 ) -> tuple[int, tuple[float, ...]] | None:
     """Return which control set it is, and where on the unit cube; None where none is given, or it does not hold."""
     section, findings = context.config.reference, context.findings
@@ -451,7 +451,7 @@ def _setting(
     return (index, whole) if len(whole) == len(found) else None
 
 
-def _place(context: Context, section: ReferenceSection, v: Variable) -> float | None:
+def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> float | None:
     """Return where a setpoint is, unit interval; None where it is missing or cannot be set."""
     findings, path = context.findings, ("reference", "at", v.name)
     if v.name not in section.at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rigctl.config.findings import Context
+from rigctl.config.findings import CheckContext
 from rigctl.config.schema import DeviceSection, DosingSection, VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
@@ -17,7 +17,7 @@ _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible
 _EXPECTED: Final = ("max_rate", "frozen_after", "stale_after", "watch_every")
 
 
-def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
+def build_dosing(context: CheckContext, pump: str, section: DosingSection) -> DosingSpec:
     path: KeyPath = ("dosing", pump)
     findings, units = context.findings, context.units
     context.known(path, pump, ["devices"], "device: ")
@@ -54,7 +54,7 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
     return DosingSpec(section.sensor, effect, tolerance, mix_s, most, section.treatment, partners, treat_s)
 
 
-def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
+def build_volumes(context: CheckContext) -> Mapping[str, VolumeSpec]:
     """Return, by pump, the volumes that are variables."""
     volumes = {}
     for name, section in context.config.variables.items():
@@ -70,7 +70,7 @@ def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
     return volumes
 
 
-def _reads_nothing(context: Context, name: str, section: VariableSection) -> None:
+def _reads_nothing(context: CheckContext, name: str, section: VariableSection) -> None:
     """Check that nothing is said of a volume that only a sensor's reading could have."""
     doses = section.doses
     for key in (*_MEASURED, *_EXPECTED):
@@ -83,7 +83,7 @@ def _reads_nothing(context: Context, name: str, section: VariableSection) -> Non
         context.findings.add(("variables", name, "unit"), what)
 
 
-def check_pair(context: Context, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> None:
+def check_pair(context: CheckContext, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> None:
     """Check that two pumps of one variable dose toward its setpoint from both sides."""
     path: KeyPath = ("variables", name, "actuator")
     first, second = section.actuators
@@ -100,7 +100,7 @@ def check_pair(context: Context, name: str, section: VariableSection, dosing: Ma
         context.findings.add(path, f"got {first} and {second}, {must}")
 
 
-def unserved(context: Context) -> bool:
+def unserved(context: CheckContext) -> bool:
     """Tell whether a variable that is to be controlled names no actuator that holds, which is told there."""
     config, findings = context.config, context.findings
     chosen = config.control_sets if isinstance(config.control_sets, list) else ()
@@ -109,7 +109,7 @@ def unserved(context: Context) -> bool:
     return lacking or any(findings.told(("variables", n, "actuator")) for n in config.variables)
 
 
-def astray(context: Context) -> frozenset[str]:
+def astray(context: CheckContext) -> frozenset[str]:
     """Return what is named to dose along, or for its volume, but cannot, which is told there."""
     config, told = context.config, context.findings.told
     named: list[tuple[KeyPath, str]] = []
@@ -123,7 +123,7 @@ def astray(context: Context) -> frozenset[str]:
     return frozenset(name for path, name in named if told(path))
 
 
-def _partners(context: Context, path: KeyPath, pump: str, given: Mapping[str, float]) -> Mapping[str, float]:
+def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[str, float]) -> Mapping[str, float]:
     """Return the pumps that dose along, of which each goes with one pump only."""
     config, findings = context.config, context.findings
     for name, ratio in given.items():
@@ -142,7 +142,7 @@ def _partners(context: Context, path: KeyPath, pump: str, given: Mapping[str, fl
     return dict(given)
 
 
-def _along(context: Context) -> list[tuple[str, Mapping[str, float]]]:
+def _along(context: CheckContext) -> list[tuple[str, Mapping[str, float]]]:
     config = context.config
     volumes = [(v.doses.pump, v.doses.with_) for v in config.variables.values() if v.doses is not None]
     return [*((pump, d.with_) for pump, d in config.dosing.items()), *volumes]
@@ -155,7 +155,7 @@ SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
 """From the narrowest to the widest."""
 
 
-def build_caps(context: Context) -> tuple[CapSpec, ...]:
+def build_caps(context: CheckContext) -> tuple[CapSpec, ...]:
     """Return the caps of pumps and tanks; a pump's own of 24 hours is with its limits."""
     safety = context.config.safety
     caps = [CapSpec(name=n, pumps=(n,), **_spans(own) | {"per_day_ml": None}) for n, own in safety.limits.items()]
@@ -172,7 +172,7 @@ def _spans(caps: Caps) -> dict[str, float | None]:
     return {f"{span}_ml": getattr(caps, f"{span}_ml") for span in SPANS}
 
 
-def _pumps(context: Context, path: KeyPath, section: TankSpec) -> None:
+def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
     pumps = context.pumps - astray(context)
     for i, name in enumerate(section.pumps):
         at: KeyPath = (*path, "pumps", i)
@@ -182,7 +182,7 @@ def _pumps(context: Context, path: KeyPath, section: TankSpec) -> None:
             context.findings.add(at, f'got "{name}" a second time, must differ')
 
 
-def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
+def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
     """Check that the volumes that may be chosen for one trial fit every cap, and warn of caps below a single dose."""
     high = {v.name: v.high for v in problem.space.variables}
     most = {v.actuator: high[v.name] for v in spec.variables if v.actuator in spec.volumes}
@@ -210,13 +210,13 @@ def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
 # what runs out, wears out and has to be calibrated ----------------------------------------------------------------
 
 
-def build_care(context: Context) -> dict[str, CareSpec]:
+def build_care(context: CheckContext) -> dict[str, CareSpec]:
     """Return what is counted, by device; only to be used if nothing was found."""
     found = {name: _care(context, name, section) for name, section in context.config.devices.items()}
     return {name: care for name, care in found.items() if care != CareSpec()}
 
 
-def _care(context: Context, name: str, section: DeviceSection) -> CareSpec:
+def _care(context: CheckContext, name: str, section: DeviceSection) -> CareSpec:
     path: KeyPath = ("devices", name)
     inventory, tubing, calibration = section.inventory, section.tubing, section.calibration
     for key, given in (("inventory", inventory), ("tubing", tubing)):

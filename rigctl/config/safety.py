@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
-from rigctl.config.findings import Context, unknown
+from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.forecast import forecast
 from rigctl.config.pumps import astray, unserved
 from rigctl.config.schema import InterlockSection, LimitSection, OutcomeSection, VariableSection
@@ -32,7 +32,7 @@ from rigctl.text import lasting
 # civil time: zone, hours and tariffs ------------------------------------------------------------------------------
 
 
-def zone_of(context: Context, *, needed: bool = False) -> str | None:
+def zone_of(context: CheckContext, *, needed: bool = False) -> str | None:
     """Return the zone if it is one; None (and a finding, where it is given or needed) if not."""
     given, findings = context.config.zone, context.findings
     if findings.told(("zone",)):
@@ -53,7 +53,7 @@ def zone_of(context: Context, *, needed: bool = False) -> str | None:
     return given
 
 
-def build_hours(context: Context, path: KeyPath, texts: Sequence[str] | None) -> Hours | None:
+def build_hours(context: CheckContext, path: KeyPath, texts: Sequence[str] | None) -> Hours | None:
     """Return the hours that a key allows; None where it is not given or does not hold."""
     if texts is None:
         return None
@@ -66,7 +66,9 @@ def build_hours(context: Context, path: KeyPath, texts: Sequence[str] | None) ->
     return None if zone is None or not daily else Hours(zone, tuple(daily), ", ".join(texts))
 
 
-def build_tariff(context: Context, path: KeyPath, prices: Sequence[Mapping[str, Any]], kind: Kind) -> Tariff | None:
+def build_tariff(
+    context: CheckContext, path: KeyPath, prices: Sequence[Mapping[str, Any]], kind: Kind
+) -> Tariff | None:
     """Return prices by time of use; None (and a finding) where an hour has none, or two."""
     findings, before = context.findings, context.findings.count
     rates = tuple(_rate(context, (*path, i), given, kind) for i, given in enumerate(prices))
@@ -84,7 +86,7 @@ def build_tariff(context: Context, path: KeyPath, prices: Sequence[Mapping[str, 
     return Tariff(zone, rates)
 
 
-def _rate(context: Context, path: KeyPath, given: Mapping[str, Any], kind: Kind) -> Rate:
+def _rate(context: CheckContext, path: KeyPath, given: Mapping[str, Any], kind: Kind) -> Rate:
     price = context.findings.attempt((*path, "price"), Decimal(0), context.units.price, given["price"], kind)
     during = given.get("during")
     hours = build_hours(context, (*path, "during"), during)
@@ -92,7 +94,7 @@ def _rate(context: Context, path: KeyPath, given: Mapping[str, Any], kind: Kind)
     return Rate(str(name), price, () if hours is None else hours.daily)
 
 
-def build_begins(context: Context) -> float | None:
+def build_begins(context: CheckContext) -> float | None:
     """Return when a simulated campaign begins, seconds since 1970; and look at the zone, whoever needs it."""
     zone_of(context)
     clock, path = context.config.clock, ("clock", "begins")
@@ -103,7 +105,7 @@ def build_begins(context: Context) -> float | None:
     return context.findings.attempt(path, None, instant, clock.begins)
 
 
-def with_windows(context: Context, rig: RigSpec, problem: Problem | None) -> RigSpec:
+def with_windows(context: CheckContext, rig: RigSpec, problem: Problem | None) -> RigSpec:
     """Return the rig with how long a trial is expected to take, if hours matter; check that it fits into each."""
     if problem is None or not rig.calendar or context.findings:
         return rig
@@ -126,7 +128,7 @@ _RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
 _TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
 
 
-def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
+def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLimits]:
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial")) and not unserved(context)
@@ -152,7 +154,7 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     return limits
 
 
-def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
+def _actuator_ranges(context: CheckContext) -> dict[str, tuple[float, float, str | None]]:
     """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
     config, findings = context.config, context.findings
     ranges: dict[str, tuple[float, float, str | None]] = {}
@@ -173,7 +175,7 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
     return ranges
 
 
-def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> Literal["off"] | float:
+def _safe_state(context: CheckContext, name: str, unit: str | None, wired: bool) -> Literal["off"] | float:
     path: KeyPath = ("safety", "safe_state", name)
     given = context.config.safety.safe_state.get(name)
     if given is None:
@@ -194,7 +196,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
     return context.findings.attempt(path, 0.0, context.units.to, given, unit or "1", f"off, or a value in {unit or 1}")
 
 
-def _check_caps(context: Context, name: str, section: LimitSection) -> None:
+def _check_caps(context: CheckContext, name: str, section: LimitSection) -> None:
     path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.pumps - astray(context)
     if name not in context.pumps:
@@ -205,7 +207,7 @@ def _check_caps(context: Context, name: str, section: LimitSection) -> None:
             context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
 
 
-def _slew(context: Context, name: str, section: LimitSection, unit: str | None) -> Slew | None:
+def _slew(context: CheckContext, name: str, section: LimitSection, unit: str | None) -> Slew | None:
     """Return how an actuator's setpoint may move; pumps and switches have none that moves."""
     path, findings = ("safety", "limits", name), context.findings
     given = {k: v for k in ("max_step", "max_rate") if (v := getattr(section, k)) is not None}
@@ -224,7 +226,7 @@ def _slew(context: Context, name: str, section: LimitSection, unit: str | None) 
     return Slew(step, rate) if given else None
 
 
-def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
+def _no_pump(context: CheckContext, path: KeyPath, section: LimitSection) -> None:
     """Find caps of what is no pump."""
     for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
         if getattr(section, f"{key}_ml") is not None:
@@ -232,7 +234,7 @@ def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
             context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")
 
 
-def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
+def range_of(context: CheckContext, section: VariableSection) -> tuple[float, float]:
     """Return the range in the variable's unit; what does not hold was found when the problem was built."""
     try:
         low, high = (context.units.to(v, section.unit, "") for v in section.range)
@@ -241,7 +243,7 @@ def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
     return low, high
 
 
-def natural_range_of(context: Context, section: VariableSection) -> tuple[float, float]:
+def natural_range_of(context: CheckContext, section: VariableSection) -> tuple[float, float]:
     """Return where it may be when left alone, in the variable's unit; as `range_of`."""
     if section.natural_range is None:
         return range_of(context, section)
@@ -259,7 +261,7 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
         return None
 
 
-def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> UnitOf:
+def _unit_of(context: CheckContext, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> UnitOf:
     """Return what knows the units a condition may speak in: of variables, outcomes, and devices that are sensors."""
     units = {name: section.unit for _, name, section in context.measured}
     said = {section.name for _, section in context.outcomes if section.by == "hand"}
@@ -290,7 +292,7 @@ def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registr
     return unit_of
 
 
-def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:
+def build_watch(context: CheckContext, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:
     """Return the watch; only to be used if nothing was found."""
     section = context.config.safety.watch
     interlocks = _interlocks(context, _unit_of(context, devices, registry))
@@ -308,7 +310,7 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
 # interlocks -------------------------------------------------------------------------------------------------------
 
 
-def _interlocks(context: Context, unit_of: UnitOf) -> tuple[InterlockSpec, ...]:
+def _interlocks(context: CheckContext, unit_of: UnitOf) -> tuple[InterlockSpec, ...]:
     sections = context.config.safety.interlocks
     for i, section in enumerate(sections):
         if section.name in [s.name for s in sections[:i]]:
@@ -318,7 +320,9 @@ def _interlocks(context: Context, unit_of: UnitOf) -> tuple[InterlockSpec, ...]:
     return tuple(interlock for interlock in made if interlock is not None)
 
 
-def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:
+def _interlock(
+    context: CheckContext, unit_of: UnitOf, path: KeyPath, section: InterlockSection
+) -> InterlockSpec | None:
     findings = context.findings
 
     def condition(key: str, text: str | None) -> Condition | None:
@@ -337,7 +341,7 @@ def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: Interl
     return InterlockSpec(section.name, when, section.then, section.for_, until)
 
 
-def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
+def _ends(context: CheckContext, path: KeyPath, when: Condition, until: Condition) -> None:
     strangers = until.names - when.names
     if strangers:
         got, allowed = ", ".join(sorted(strangers)), ", ".join(sorted(when.names))
@@ -352,7 +356,9 @@ def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) ->
 # sensors ----------------------------------------------------------------------------------------------------------
 
 
-def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
+def _rules(
+    context: CheckContext, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool
+) -> SensorRules:
     findings, stale_after_s = context.findings, section.stale_after
     every_s = section.watch_every or (WATCHED_EVERY_S if needed else None)
     if stale_after_s is not None:
@@ -375,7 +381,7 @@ def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSe
     return SensorRules(every_s, stale_after_s, *frozen, most)
 
 
-def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:
+def _frozen(context: CheckContext, text: str) -> tuple[float | None, int | None]:
     """Return (rig seconds, trials); None: not by this."""
     if text == "off":
         return None, None
@@ -393,7 +399,7 @@ def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:
     return seconds, None
 
 
-def _rate_per_s(context: Context, text: str, unit: str) -> float:
+def _rate_per_s(context: CheckContext, text: str, unit: str) -> float:
     """Return units of the reading per rig second."""
     what = f'a change of {unit} per time such as "0.5 {unit}/min"'
     found = _RATE.fullmatch(text)

@@ -44,7 +44,7 @@ from rigctl.kinds import Clash, Duration, PositiveDuration, PositiveVolume, Volu
 from rigctl.rig.spec import Action, Caps, StartsSpec, TankSpec, TrialTiming, WatchPace
 
 
-class Section(BaseModel):
+class FileSection(BaseModel):
     """A mapping of the file: unknown keys are errors, numbers are no text and text is no number."""
 
     model_config = ConfigDict(
@@ -52,13 +52,13 @@ class Section(BaseModel):
     )
 
 
-class OpenSection(Section):
+class OpenSection(FileSection):
     """A mapping whose other keys belong to a driver or policy, and are checked by it."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class LateSection(Section):
+class LateSection(FileSection):
     """How an outcome comes: measured in the trial, or later."""
 
     by: Literal["sensor", "hand"] = "sensor"
@@ -75,7 +75,7 @@ class LateSection(Section):
     """What a campaign does that is over while outcomes are awaited: wait for them, or end."""
 
 
-class TruncatedNormalNatural(Section):
+class TruncatedNormalNatural(FileSection):
     """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
 
     mean: Quantity | None = None
@@ -88,7 +88,7 @@ class TruncatedNormalNatural(Section):
     """Standard deviation of the normal distribution before it is cut."""
 
 
-class UniformNatural(Section):
+class UniformNatural(FileSection):
     """All values between two alike."""
 
     low: Quantity | None = None
@@ -97,7 +97,7 @@ class UniformNatural(Section):
     """Default: the highest of the natural range."""
 
 
-class DeclaredNatural(Section):
+class DeclaredNatural(FileSection):
     """A distribution: exactly one of these."""
 
     model_config = ConfigDict(json_schema_extra=or_words("uniform"))
@@ -110,7 +110,7 @@ class DeclaredNatural(Section):
     """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
 
 
-class LearnedNatural(Section):
+class LearnedNatural(FileSection):
     """Learned from the readings of trials that left the variable alone."""
 
     prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
@@ -130,7 +130,7 @@ class NaturalSection(DeclaredNatural):
     """From readings; a supply that changes is noticed."""
 
 
-class SecretSection(Section):
+class SecretSection(FileSection):
     """Where a URL is kept that nobody else should know: exactly one of these."""
 
     file: str | None = None
@@ -149,7 +149,7 @@ class SecretSection(Section):
         return value
 
 
-class AliveSection(Section):
+class AliveSection(FileSection):
     """A URL that is asked for as long as the watch looks: whoever is behind it tells when that ends."""
 
     url: SecretSection
@@ -158,7 +158,7 @@ class AliveSection(Section):
     """Wall time between two."""
 
 
-class NotifySection(Section):
+class NotifySection(FileSection):
     """Who is told what; needs the extra `notify`."""
 
     urls: SecretSection | None = None
@@ -192,7 +192,7 @@ def _holds_url(value: Any) -> bool:
     return isinstance(value, str) and "://" in value
 
 
-class MetricsSection(Section):
+class MetricsSection(FileSection):
     """Where Prometheus finds the campaign's numbers; needs the extra `notify`."""
 
     textfile: str | None = None
@@ -201,7 +201,7 @@ class MetricsSection(Section):
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
 
 
-class InventorySection(Section):
+class InventorySection(FileSection):
     """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
 
     volume: PositiveVolume
@@ -210,14 +210,14 @@ class InventorySection(Section):
     """An alarm is raised when so many usual doses are left."""
 
 
-class TubingSection(Section):
+class TubingSection(FileSection):
     """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
 
     replace_after: PositiveVolume
     """An alarm is raised when it has seen so much."""
 
 
-class CalibrationSection(Section):
+class CalibrationSection(FileSection):
     """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
 
     every: PositiveDuration | None = None
@@ -226,7 +226,7 @@ class CalibrationSection(Section):
     """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""
 
 
-class TodaySection(Section):
+class TodaySection(FileSection):
     """How the rig is run today, for recommendations to be compared with."""
 
     control: list[str] = Field(default_factory=list)
@@ -235,7 +235,7 @@ class TodaySection(Section):
     """Setpoint of each."""
 
 
-class ReferenceSection(Section):
+class ReferenceSection(FileSection):
     """A setting that is played again every so many trials, for what changes in between to show."""
 
     every: Trials
@@ -248,7 +248,7 @@ class ReferenceSection(Section):
     """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""
 
 
-class ClockSection(Section):
+class ClockSection(FileSection):
     """How fast rig time runs."""
 
     speedup: float = Field(default=1.0, gt=0)
@@ -264,7 +264,7 @@ class PolicySection(OpenSection):
     """An installed policy."""
 
 
-class ModelSection(Section):
+class ModelSection(FileSection):
     """How the surrogate is fitted, and which confidence bound is used."""
 
     hyperparameters: Literal["learned", "fixed"] = "learned"
@@ -292,7 +292,7 @@ class ModelSection(Section):
     """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
 
 
-class SensedSection(Section):
+class SensedSection(FileSection):
     """What the watch expects of a sensor."""
 
     max_rate: Rate | None = None
@@ -306,7 +306,7 @@ class SensedSection(Section):
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
-class DosesSection(Section):
+class DosesSection(FileSection):
     """The pump whose volume is the variable."""
 
     pump: str
@@ -376,7 +376,7 @@ class OutcomeSection(SensedSection, LateSection):
     unit. Where less is better, what one unit less is worth. It changes what a rule is said to be worth, not a trial."""
 
 
-class MeterSection(Section):
+class MeterSection(FileSection):
     """One line of a trial's cost."""
 
     name: Name | None = None
@@ -410,7 +410,7 @@ class DeviceSection(OpenSection):
     """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
-class DosingSection(Section):
+class DosingSection(FileSection):
     """How a pump brings a sensor to a setpoint, dose by dose. The key is the pump."""
 
     sensor: str
@@ -452,7 +452,7 @@ class LimitSection(Caps):
         yield from Caps.clashes(self)
 
 
-class InterlockSection(Section):
+class InterlockSection(FileSection):
     """A condition that must not hold."""
 
     name: Name
@@ -467,7 +467,7 @@ class InterlockSection(Section):
     """`warn`: an alarm; `fail`: this trial does; `hold`: safe until it is clear; `safe`: the end; `trip`: latched."""
 
 
-class SafetySection(Section):
+class SafetySection(FileSection):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
     safe_state: dict[str, SafeState] = Field(default_factory=dict)
@@ -488,7 +488,7 @@ class SafetySection(Section):
     """Starts that end badly."""
 
 
-class RigConfig(Section):
+class RigConfig(FileSection):
     """A rigctl configuration."""
 
     rig: Name

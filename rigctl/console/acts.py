@@ -20,7 +20,7 @@ import typer
 
 from rigctl.campaign.acts import ACTS, Act, Said
 from rigctl.console.assemble import find_own_state, perform
-from rigctl.console.hands import BY_HAND, ByHand, Place, by_hand, quantity, since
+from rigctl.console.hands import BY_HAND, CampaignPlace, HandOperation, by_hand, quantity, since
 from rigctl.console.options import AsJson, Bus, State, buses
 from rigctl.console.output import tell
 from rigctl.errors import UsageError
@@ -38,7 +38,7 @@ def commands(about: str) -> Mapping[str, Any]:
     for verb, kind in ACTS.items():
         if kind.about == about:
             made.command(verb)(_command(verb, kind, _act))
-    for verb, operation in BY_HAND.items() if about == ByHand.about else ():
+    for verb, operation in BY_HAND.items() if about == HandOperation.about else ():
         made.command(verb, rich_help_panel=DO_IT_BY_HAND)(_command(verb, operation, _by_hand, bus=True))
     group: Any = typer.main.get_group(made)
     found: Mapping[str, Any] = group.commands
@@ -49,8 +49,8 @@ def _act(act: Act, config: Path | None, directory: Path, _: list[str] | None) ->
     return [perform(act, directory, config)]
 
 
-def _by_hand(asked: ByHand, config: Path | None, directory: Path, bus: list[str] | None) -> Any:
-    return by_hand(Place(directory, config, buses(bus)), asked)
+def _by_hand(asked: HandOperation, config: Path | None, directory: Path, bus: list[str] | None) -> Any:
+    return by_hand(CampaignPlace(directory, config, buses(bus)), asked)
 
 
 @dataclass(frozen=True, slots=True)

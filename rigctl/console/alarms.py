@@ -14,7 +14,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.reader import looking
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, Column, lines, print_json_line, table, wrapped
+from rigctl.console.output import INDENT, ShownColumn, lines, print_json_line, table, wrapped
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.notify.services import NotSent, Parsed, parsed, ping, require_apprise
 from rigctl.notify.texts import Words
@@ -85,15 +85,15 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
         lines(console, [f"No alarm stands{left}."])
         return
     columns = (
-        Column("alarm", [str(a.alarm) for a in listed]),
-        Column(
+        ShownColumn("alarm", [str(a.alarm) for a in listed]),
+        ShownColumn(
             "", [" ".join(SEVERITIES.get(a.severity.name, ("", a.severity.name.lower()))) for a in listed], left=True
         ),
-        Column("from", [a.source for a in listed], left=True),
-        Column("since", [clock(a.since, now) for a in listed], left=True, spare=1),
-        Column("times", [str(a.count) for a in listed], spare=2),
-        Column("is", [alarm_words(a, now) for a in listed], left=True),
-        Column("says", [a.message for a in listed], left=True),
+        ShownColumn("from", [a.source for a in listed], left=True),
+        ShownColumn("since", [clock(a.since, now) for a in listed], left=True, spare=1),
+        ShownColumn("times", [str(a.count) for a in listed], spare=2),
+        ShownColumn("is", [alarm_words(a, now) for a in listed], left=True),
+        ShownColumn("says", [a.message for a in listed], left=True),
     )
     *short, says = columns
     if sum(c.width + 2 for c in columns) <= console.width:

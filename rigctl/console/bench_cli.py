@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 bench = typer.Typer(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
 
 
-class Table(StrEnum):
+class ResultForm(StrEnum):
     """Names the forms of a cell's results."""
 
     PARQUET = "parquet"
@@ -45,7 +45,7 @@ Image = StrEnum("Image", "HTML PNG SVG")
 
 Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
-TableFormat = Annotated[Table, typer.Option("--format", help="Of the tables.")]
+TableFormat = Annotated[ResultForm, typer.Option("--format", help="Of the tables.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Worker processes.")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")]
@@ -83,7 +83,7 @@ def run(
         Hyperparameters | None,
         typer.Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones."),
     ] = None,
-    form: TableFormat = Table.PARQUET,
+    form: TableFormat = ResultForm.PARQUET,
     jobs: Jobs = 1,
     dask: Dask = None,
     data: Data = None,
@@ -157,7 +157,7 @@ def paper(
     seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: as published.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
     costs: Annotated[list[str] | None, typer.Option(help="Only these; repeatable.")] = None,
-    form: TableFormat = Table.PARQUET,
+    form: TableFormat = ResultForm.PARQUET,
     jobs: Jobs = 1,
     dask: Dask = None,
     data: Data = None,

@@ -116,7 +116,7 @@ def _cap(cap: CapSpec, told: Forecast) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class WiredTo:
     """Says what serves a variable, an outcome or a meter; empty where nothing does."""
 
     name: str
@@ -133,8 +133,8 @@ class Wire:
 class Plan:
     """Holds what a configuration amounts to."""
 
-    wires: tuple[Wire, ...]
-    meters: tuple[Wire, ...]
+    wires: tuple[WiredTo, ...]
+    meters: tuple[WiredTo, ...]
     forecast: Forecast
 
 
@@ -158,13 +158,13 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
 
     units = {v.name: v.unit for v in problem.space.variables}
     wires = [
-        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
+        WiredTo(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
         for v in rig.variables
     ]
     outcomes = [(rig.outcome_name, loaded.outcome_unit, rig.outcome_sensor)]
     outcomes += [(o.name, f.unit, o.sensor) for o, f in zip(rig.further, problem.further, strict=True)]
-    wires += [Wire(name, unit, sensor, bus(sensor), reading=read(name)) for name, unit, sensor in outcomes]
-    meters = [Wire(m.name, m.kind, m.device or "", bus(m.device), reading=read(m.name)) for m in rig.meters]
+    wires += [WiredTo(name, unit, sensor, bus(sensor), reading=read(name)) for name, unit, sensor in outcomes]
+    meters = [WiredTo(m.name, m.kind, m.device or "", bus(m.device), reading=read(m.name)) for m in rig.meters]
     return Plan(tuple(wires), tuple(meters), forecast(rig, problem, loaded.max_trials))
 
 
@@ -188,7 +188,7 @@ def lines(found: Plan, loaded: LoadedConfig, width: int) -> Sequence[str]:
     return [*out, *_sentences(found.forecast, loaded), *held_back(found.forecast, loaded)]
 
 
-def _table(heads: Sequence[str], wires: Sequence[Wire], width: int) -> list[str]:
+def _table(heads: Sequence[str], wires: Sequence[WiredTo], width: int) -> list[str]:
     """Set a table if it fits; else a few lines per row, which have room on any screen."""
     rows = [_cells(w) for w in wires]
     used = [i for i in range(len(heads)) if any(row[i] for row in rows)]
@@ -199,7 +199,7 @@ def _table(heads: Sequence[str], wires: Sequence[Wire], width: int) -> list[str]
     return [line for row in rows for line in _stacked(heads, row)]
 
 
-def _cells(wire: Wire) -> Sequence[str]:
+def _cells(wire: WiredTo) -> Sequence[str]:
     sensor_bus, actuator_bus = wire.sensor_bus, wire.actuator_bus
     return wire.name, wire.unit, wire.sensor, sensor_bus, wire.actuator, actuator_bus, wire.reading or ""
 

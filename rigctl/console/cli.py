@@ -366,7 +366,7 @@ def init(
     from rigctl.console import initialise
     from rigctl.console.output import print_json
 
-    said = initialise.Said(
+    said = initialise.InitFlags(
         name=name,
         currency=currency,
         budget=budget,

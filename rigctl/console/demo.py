@@ -54,7 +54,7 @@ NEED_ARRAYS: Final = ("wind-tunnel",)
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class DemoRig:
     """Which simulated rig."""
 
     name: str
@@ -118,7 +118,7 @@ class Stepper:
 
 
 @contextmanager
-def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]]:
+def simulator(scenario: DemoRig, directory: Path) -> Iterator[Mapping[str, str]]:
     """Give bus name -> URL of a simulated rig that runs while the block does.
 
     It has a session of its own, so that Ctrl-C reaches only us: the rig must still be there to be made safe.
@@ -143,7 +143,7 @@ def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]
             _stop(process)
 
 
-def truth(scenario: Scenario, option: Option, *, blind: bool = False) -> Mapping[str, Any]:
+def truth(scenario: DemoRig, option: Option, *, blind: bool = False) -> Mapping[str, Any]:
     """Ask the simulator what this setting is truly worth; `blind`: by trials that do not look first.
 
     Raises:
@@ -154,7 +154,7 @@ def truth(scenario: Scenario, option: Option, *, blind: bool = False) -> Mapping
     return _told(scenario, [*options, *(["--blind"] if blind else [])])
 
 
-def truth_of_rule(scenario: Scenario, rule: Rule) -> Mapping[str, Any]:
+def truth_of_rule(scenario: DemoRig, rule: Rule) -> Mapping[str, Any]:
     """Ask the simulator what following this rule is truly worth, and on what share of the days each line holds.
 
     Raises:
@@ -164,7 +164,7 @@ def truth_of_rule(scenario: Scenario, rule: Rule) -> Mapping[str, Any]:
     return _told(scenario, ["--rule", json.dumps(lines)])
 
 
-def _told(scenario: Scenario, options: Sequence[str]) -> Mapping[str, Any]:
+def _told(scenario: DemoRig, options: Sequence[str]) -> Mapping[str, Any]:
     done = subprocess.run(  # noqa: S603  # our own module, in our own interpreter
         _command(scenario, "truth", scenario.name, *options),
         capture_output=True,
@@ -178,7 +178,7 @@ def _told(scenario: Scenario, options: Sequence[str]) -> Mapping[str, Any]:
     return told
 
 
-def _command(scenario: Scenario, *options: str) -> list[str]:
+def _command(scenario: DemoRig, *options: str) -> list[str]:
     data = [] if scenario.data is None else ["--data", str(scenario.data)]
     return [sys.executable, "-m", MODULE, *options, *data]
 
@@ -277,7 +277,7 @@ def demo(
     first = load(example(name), changes)
     if (blind or compare) and first.rig.timing.look is None:
         raise UsageError(f"--{'compare' if compare else 'blind'}: in --scenario {name} nobody looks before a trial")
-    scenario = Scenario(name, first.rig.speedup, first.seed, data, stepped=True)
+    scenario = DemoRig(name, first.rig.speedup, first.seed, data, stepped=True)
     with _place(keep) as directory:
         alone = blind and not compare
         done = replace(_played(scenario, changes, directory, console, signals, serve=serve, blind=alone), keep=keep)
@@ -290,7 +290,7 @@ def demo(
 
 
 def _played(
-    scenario: Scenario,
+    scenario: DemoRig,
     changes: Overrides,
     directory: Path,
     console: Console,

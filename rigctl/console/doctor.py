@@ -25,7 +25,7 @@ from rigctl.config.forecast import forecast
 from rigctl.config.load import Overrides, load_text
 from rigctl.console.checking import SLOW_S, checked
 from rigctl.console.machine import CHECKS as MACHINE_CHECKS
-from rigctl.console.machine import Check, Finding, Machine, Subject, Verdict
+from rigctl.console.machine import Check, Machine, MachineFinding, Subject, Verdict
 from rigctl.console.safe import state_of
 from rigctl.console.service_unit import stopping_s
 from rigctl.errors import ConfigError, RigctlError, counted
@@ -55,23 +55,23 @@ WEEK_S: Final = 604_800
 SPANS_S: Final = MappingProxyType({"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86_400})
 
 
-def _configuration(_: Machine, subject: Subject) -> Iterator[Finding]:
+def _configuration(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     for what in subject.wrong:
-        yield Finding("configuration", "bad", what, "`rigctl check` says the same; nothing below could go by it")
+        yield MachineFinding("configuration", "bad", what, "`rigctl check` says the same; nothing below could go by it")
     if subject.loaded is None:
         return
-    yield Finding("configuration", "ok", f"{subject.loaded.path} holds")
+    yield MachineFinding("configuration", "ok", f"{subject.loaded.path} holds")
     try:
         found = checked(subject.loaded)
     except ConfigError as error:
-        yield Finding("time to safe", "bad", str(error))
+        yield MachineFinding("time to safe", "bad", str(error))
         return
     times = found.times
     if times.by_bus:
         slow = times.told_s > SLOW_S
         what = f"everything is told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s"
         remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts" if slow else ""
-        yield Finding("time to safe", "warn" if slow else "ok", what, remedy)
+        yield MachineFinding("time to safe", "warn" if slow else "ok", what, remedy)
 
 
 # the directory ----------------------------------------------------------------------------------------------------
@@ -85,36 +85,36 @@ def _place(subject: Subject) -> Path | None:
     return next((path for path in (whole, *whole.parents) if path.is_dir()), None)
 
 
-def _directory(_: Machine, subject: Subject) -> Iterator[Finding]:
+def _directory(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     directory = subject.directory
     if directory is None or not directory.is_dir():
         return
     what, remedy = open_to_others(directory)
     if what:
         refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        yield Finding("state directory", "bad" if refused else "warn", what, remedy)
+        yield MachineFinding("state directory", "bad" if refused else "warn", what, remedy)
     else:
-        yield Finding("state directory", "ok", f"{directory} is its owner's alone")
+        yield MachineFinding("state directory", "ok", f"{directory} is its owner's alone")
     if not os.access(directory, os.W_OK) and campaign_here(directory) is None:
         remedy = "run as its owner, or give it away with chown"
-        yield Finding("state directory", "bad", f"{directory} cannot be written by this account", remedy)
+        yield MachineFinding("state directory", "bad", f"{directory} cannot be written by this account", remedy)
 
 
-def _left_driven(_: Machine, subject: Subject) -> Iterator[Finding]:
+def _left_driven(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     if subject.directory is None:
         return
     which = f"`rigctl safe --state {subject.directory}`"
     try:
         left = safe_file.read(subject.directory)
     except RigctlError as error:
-        yield Finding("left driven", "bad", str(error), "`rigctl safe CONFIG`")
+        yield MachineFinding("left driven", "bad", str(error), "`rigctl safe CONFIG`")
         return
     if left is not None and left.driven and not left.writer.alive:
-        yield Finding("left driven", "bad", "a campaign that died has left the rig driven", which)
+        yield MachineFinding("left driven", "bad", "a campaign that died has left the rig driven", which)
     starts = bad(subject.directory, 0) - (campaign_here(subject.directory) is not None)
     if starts > 0:
         what = f"{counted(starts, 'start')} in a row ended badly"
-        yield Finding("starts", "warn", what, "`journalctl -u` of the service says what each died of")
+        yield MachineFinding("starts", "warn", what, "`journalctl -u` of the service says what each died of")
 
 
 # the disk ---------------------------------------------------------------------------------------------------------
@@ -131,31 +131,31 @@ def _mount(machine: Machine, place: Path) -> tuple[str, str, str]:
     return found
 
 
-def _file_system(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _file_system(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     place = _place(subject)
     if place is None:
         return
     source, kind, options = _mount(machine, place)
     if kind in NETWORKS:
         what = f"{place} is on {kind}: a journal there can be damaged by what the network loses"
-        yield Finding("file system", "bad", what, "--state on a disk of this machine")
+        yield MachineFinding("file system", "bad", what, "--state on a disk of this machine")
     elif kind in FLEETING:
         what = f"{place} is on {kind}: it is gone after a reboot, and with it what was spent and dosed"
-        yield Finding("file system", "bad", what, "--state on a disk; or switch off the read-only overlay")
+        yield MachineFinding("file system", "bad", what, "--state on a disk; or switch off the read-only overlay")
     elif kind:
-        yield Finding("file system", "ok", f"{kind} on {source}")
+        yield MachineFinding("file system", "ok", f"{kind} on {source}")
     given = set(options.split(","))
     if "ro" in given:
         remedy = "look in `dmesg` for what has made it so; an SD card that is worn out does"
-        yield Finding("mount options", "bad", f"{place} is mounted read-only", remedy)
+        yield MachineFinding("mount options", "bad", f"{place} is mounted read-only", remedy)
     unsafe = sorted(given & UNSAFE_OPTIONS)
     if unsafe:
         what = f"{', '.join(unsafe)}: what was said to be on disk is not, when power fails"
-        yield Finding("mount options", "bad", what, f"remove it for {source} from /etc/fstab")
+        yield MachineFinding("mount options", "bad", what, f"remove it for {source} from /etc/fstab")
     yield from _card(machine, source)
 
 
-def _card(machine: Machine, source: str) -> Iterator[Finding]:
+def _card(machine: Machine, source: str) -> Iterator[MachineFinding]:
     """Say how a memory card or chip wears."""
     found = re.match(r"/dev/(mmcblk\d+)", machine.real(source) if source.startswith("/dev/") else "")
     if found is None:
@@ -164,15 +164,15 @@ def _card(machine: Machine, source: str) -> Iterator[Finding]:
     if machine.read(f"{folder}/type") == "SD":
         what = "an SD card: it wears with every commit, and most do not say how far they are"
         remedy = "an industrial card, eMMC or a USB SSD; and `rigctl backup` daily onto something else"
-        yield Finding("disk wear", "warn", what, remedy)
+        yield MachineFinding("disk wear", "warn", what, remedy)
         return
     worst = max((int(part, 16) for part in machine.read(f"{folder}/life_time").split()), default=0)
     verdict: Verdict = "bad" if worst >= 10 else "warn" if worst >= 8 else "ok"
     what = f"eMMC, about {10 * worst} % of its life used" if worst else "eMMC that does not say how worn it is"
-    yield Finding("disk wear", verdict, what, "" if verdict == "ok" else "copy it to a new one")
+    yield MachineFinding("disk wear", verdict, what, "" if verdict == "ok" else "copy it to a new one")
 
 
-def _space(_: Machine, subject: Subject) -> Iterator[Finding]:
+def _space(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say what is free, and what the journal will have grown to when the budget is spent."""
     place = _place(subject)
     if place is None:
@@ -181,7 +181,7 @@ def _space(_: Machine, subject: Subject) -> Iterator[Finding]:
     free = stat.f_bavail * stat.f_frsize
     verdict: Verdict = "bad" if free < FULL_BYTES else "warn" if free < LOW_BYTES else "ok"
     remedy = "" if verdict == "ok" else "delete what is not needed; below 20 MiB nothing moves"
-    yield Finding("disk space", verdict, f"{_mib(free)} free", remedy)
+    yield MachineFinding("disk space", verdict, f"{_mib(free)} free", remedy)
     if subject.loaded is None or not subject.loaded.wired:
         return
     told = forecast(subject.loaded.rig, subject.loaded.problem, subject.loaded.max_trials)
@@ -192,7 +192,7 @@ def _space(_: Machine, subject: Subject) -> Iterator[Finding]:
     grown = max(there, trials * each)
     what = f"about {_mib(grown)} when the budget is spent, after {counted(trials, 'trial')}; {_mib(there)} now"
     fits = grown - there < free - FULL_BYTES
-    yield Finding("journal", "ok" if fits else "bad", what, "" if fits else "a larger disk, or a smaller budget")
+    yield MachineFinding("journal", "ok" if fits else "bad", what, "" if fits else "a larger disk, or a smaller budget")
 
 
 def _journal(subject: Subject) -> tuple[int, int]:
@@ -216,38 +216,42 @@ def _mib(size: float) -> str:
 # SQLite and its sync ----------------------------------------------------------------------------------------------
 
 
-def _sqlite(_: Machine, __: Subject) -> Iterator[Finding]:
+def _sqlite(_: Machine, __: Subject) -> Iterator[MachineFinding]:
     release = ".".join(map(str, integrity.sqlite_version()))
     if not integrity.for_threads():
-        yield Finding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
+        yield MachineFinding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
     if integrity.reset_bug(integrity.sqlite_version()):
         what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
-        yield Finding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
+        yield MachineFinding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
     else:
-        yield Finding("sqlite", "ok", release)
+        yield MachineFinding("sqlite", "ok", release)
 
 
-def _sync(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _sync(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     place = _place(subject)
     if place is None or not os.access(place, os.W_OK):
         return
     if "eatmydata" in machine.environment.get("LD_PRELOAD", ""):
-        yield Finding("sync", "bad", "libeatmydata is loaded: nothing is ever on disk for sure", "unset LD_PRELOAD")
+        yield MachineFinding(
+            "sync", "bad", "libeatmydata is loaded: nothing is ever on disk for sure", "unset LD_PRELOAD"
+        )
         return
     took_s = synced(place)
     yield judged(statistics.median(took_s), max(took_s))
 
 
-def judged(median_s: float, most_s: float) -> Finding:
+def judged(median_s: float, most_s: float) -> MachineFinding:
     """Say what follows from how long writes take until they are on disk, wall seconds."""
     what = f"{1e3 * median_s:.2g} ms until a write is on disk, {1e3 * most_s:.2g} ms at most"
     if median_s < NO_SYNC_S:
         remedy = "look for a cache that lies about it: a virtual disk's, a RAID controller's without a battery"
-        return Finding("sync", "warn", f"{what}: faster than any disk", remedy)
+        return MachineFinding("sync", "warn", f"{what}: faster than any disk", remedy)
     if median_s > SLOW_SYNC_S:
-        return Finding("sync", "bad", f"{what}: the watch may hold the campaign", "another disk; this one may be worn")
+        return MachineFinding(
+            "sync", "bad", f"{what}: the watch may hold the campaign", "another disk; this one may be worn"
+        )
     trial_s = COMMITS_A_TRIAL * median_s
-    return Finding("sync", "ok", f"{what}; about {trial_s:.1g} s of every trial")
+    return MachineFinding("sync", "ok", f"{what}; about {trial_s:.1g} s of every trial")
 
 
 def synced(place: Path, now_s: Callable[[], float] = time.perf_counter) -> tuple[float, ...]:
@@ -265,7 +269,7 @@ def synced(place: Path, now_s: Callable[[], float] = time.perf_counter) -> tuple
 # the service ------------------------------------------------------------------------------------------------------
 
 
-def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _service(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     if subject.loaded is None or not subject.loaded.wired:
         return
     name = f"rigctl-{subject.loaded.name}.service"
@@ -273,21 +277,23 @@ def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
     told = dict(line.partition("=")[::2] for line in asked.splitlines())
     if told.get("LoadState") != "loaded":
         what = "none: after a power cut nobody starts the campaign again"
-        yield Finding("service", "warn", what, f"`rigctl service {subject.loaded.path} --install`")
+        yield MachineFinding("service", "warn", what, f"`rigctl service {subject.loaded.path} --install`")
         return
     enabled = told.get("UnitFileState") == "enabled"
     remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
-    yield Finding("service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy)
+    yield MachineFinding(
+        "service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy
+    )
     watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
     install = f"`rigctl service {subject.loaded.path} --install --force`"
     remedy = "" if watched else f"{install} writes one that is"
     what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
-    yield Finding("service watchdog", "ok" if watched else "bad", what, remedy)
+    yield MachineFinding("service watchdog", "ok" if watched else "bad", what, remedy)
     given, needed_s = told.get("TimeoutStopUSec", ""), stopping_s(checked(subject.loaded).times)
     enough = seconds(given) >= needed_s
     remedy = "" if enough else f"{install} allows {needed_s} s; a drop-in that sets TimeoutStopSec must allow as much"
     what = f"a stop may take {given}; this configuration needs up to {needed_s} s to make everything safe"
-    yield Finding("service stop", "ok" if enough else "bad", what, remedy)
+    yield MachineFinding("service stop", "ok" if enough else "bad", what, remedy)
 
 
 def seconds(span: str) -> float:
@@ -313,20 +319,20 @@ CHECKS_OF_STATE: Final[tuple[Check, ...]] = (
 
 def examined(
     config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine
-) -> tuple[Finding, ...]:
+) -> tuple[MachineFinding, ...]:
     """Return all that is found. A check that fails is a finding, too: it must not hide the others.
 
     Raises:
         ConfigError: there is no such configuration.
     """
     subject = _subject(config, state, buses, machine)
-    found: list[Finding] = []
+    found: list[MachineFinding] = []
     for check in (*CHECKS_OF_STATE, *MACHINE_CHECKS):
         try:
             found += check(machine, subject)
         except (OSError, ValueError, RigctlError) as error:
             name = check.__name__.strip("_").replace("_", " ")
-            found.append(Finding(name, "warn", f"could not be looked at ({error})"))
+            found.append(MachineFinding(name, "warn", f"could not be looked at ({error})"))
     return tuple(found)
 
 
@@ -349,21 +355,21 @@ def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str], 
 # telling ----------------------------------------------------------------------------------------------------------
 
 
-def to_json(found: Sequence[Finding]) -> Mapping[str, Any]:
+def to_json(found: Sequence[MachineFinding]) -> Mapping[str, Any]:
     return {"ok": well(found), "findings": [_fields(finding) for finding in found]}
 
 
-def _fields(finding: Finding) -> Mapping[str, Any]:
+def _fields(finding: MachineFinding) -> Mapping[str, Any]:
     said = {"subject": finding.subject, "verdict": finding.verdict, "what": finding.what}
     return {**said, "remedy": finding.remedy or None}
 
 
-def well(found: Sequence[Finding]) -> bool:
+def well(found: Sequence[MachineFinding]) -> bool:
     """Tell whether nothing is bad."""
     return all(finding.verdict != "bad" for finding in found)
 
 
-def show(found: Sequence[Finding], console: Console) -> None:
+def show(found: Sequence[MachineFinding], console: Console) -> None:
     wide = max(len(finding.subject) for finding in found)
     for finding in found:
         text = f"{finding.verdict:4}  {finding.subject:{wide}}  {finding.what}"

@@ -35,7 +35,7 @@ from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.by_hand import check_able
-from rigctl.rig.guard import Command, Facts, objections
+from rigctl.rig.guard import Command, KnownState, objections
 from rigctl.rig.protocols import Clock, Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, Kind]] = {"duration": DURATION, "volume": VOLUME}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CampaignPlace:
     """Where a rig's campaign is, and by which configuration."""
 
     directory: Path
@@ -57,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByHand:
+class HandOperation:
     """Something done to one instrument; its fields are the arguments of the command and of the campaign's request."""
 
     operation: ClassVar[str]
@@ -67,14 +67,14 @@ class ByHand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read(ByHand):
+class Read(HandOperation):
     """Take one reading of a sensor or meter."""
 
     operation = "read"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driven(ByHand):
+class DrivingOperation(HandOperation):
     """Something that is done with an instrument that drives."""
 
     why: str = ""
@@ -82,7 +82,7 @@ class Driven(ByHand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Set(Driven):
+class Set(DrivingOperation):
     """Let an actuator hold a value, until it is released or nothing was done by hand for 10 minutes."""
 
     operation = "set"
@@ -91,14 +91,14 @@ class Set(Driven):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release(Driven):
+class Release(DrivingOperation):
     """Let an actuator go."""
 
     operation = "release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dose(Driven):
+class Dose(DrivingOperation):
     """Dispense a volume once; it counts towards caps and bottle."""
 
     operation = "dose"
@@ -107,7 +107,7 @@ class Dose(Driven):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jog(Driven):
+class Jog(DrivingOperation):
     """Run a pump for a time, e.g. to fill its tubing: a dose of that time at its full rate."""
 
     operation = "jog"
@@ -116,7 +116,7 @@ class Jog(Driven):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrate(Driven):
+class Calibrate(DrivingOperation):
     """Dispense a volume, ask what was measured of it, and tell the pump."""
 
     operation = "calibrate"
@@ -126,10 +126,10 @@ class Calibrate(Driven):
     """What you have measured; default: you are asked for it."""
 
 
-BY_HAND: Final[Mapping[str, type[ByHand]]] = {k.operation: k for k in (Read, Set, Release, Dose, Jog, Calibrate)}
+BY_HAND: Final[Mapping[str, type[HandOperation]]] = {k.operation: k for k in (Read, Set, Release, Dose, Jog, Calibrate)}
 
 
-def by_hand(place: Place, asked: ByHand) -> Iterator[Mapping[str, Any]]:
+def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str, Any]]:
     """Do something to one instrument; yield what came of it, step by step.
 
     Raises:
@@ -147,7 +147,7 @@ def by_hand(place: Place, asked: ByHand) -> Iterator[Mapping[str, Any]]:
     yield _done(place, "calibrate", {**said, "volume_ml": _asked(pump) if measured_ml is None else measured_ml})
 
 
-def _done(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _done(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
     if campaign_here(place.directory) is None:
         from rigctl.console.hands import alone  # noqa: PLC0415  # brings the whole daemon
 
@@ -203,7 +203,7 @@ class Undecided:
         pass
 
 
-def alone(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
     """Do one thing by hand, and return what came of it once everything is safe again.
 
     An actuator that is set is held until Ctrl-C, or until nothing was done by hand for a while.
@@ -263,7 +263,7 @@ def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapp
         "set": lambda: Command(device, "setpoint", said["value"], wiring.actuators[device].device.unit),
         "dose": lambda: Command(device, "dose", said["volume_ml"], "mL"),
     }
-    if operation in commands and (against := objections(commands[operation](), Facts(spec.limits[device]))):
+    if operation in commands and (against := objections(commands[operation](), KnownState(spec.limits[device]))):
         raise GuardRefused(f"{operation} {device}: refused: {'; '.join(against)}")
 
 

@@ -35,7 +35,7 @@ from rigctl.console.by_hand import (
     memories,
     observation,
 )
-from rigctl.console.table import SAID, Column, Decimals, Names, Row, Table, is_empty, key, read_table
+from rigctl.console.table import SAID, Decimals, Names, PeopleTable, Row, SheetColumn, is_empty, key, read_table
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.experiment.problem import JsonState
@@ -67,7 +67,7 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TrialOptions:
     """Holds what options say of a trial."""
 
     control_set: str
@@ -82,7 +82,7 @@ class Said:
     """Date, operator, batch, note."""
 
 
-def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
+def row_from_options(loaded: LoadedConfig, said: TrialOptions) -> ManualRow:
     """Read a trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
 
     Raises:
@@ -250,7 +250,7 @@ NOTHING = frozenset({"nothing", "none", "-", "–", "", "0"})
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """Says how the file is to be read."""
 
     maps: Mapping[str, str] = field(default_factory=dict)
@@ -263,17 +263,17 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImportPlan:
     """Says what would be imported."""
 
-    table: Table
+    table: PeopleTable
     digest: str
     rows: tuple[ManualRow, ...]
     left_out: tuple[str, ...]
     """Rows of which nothing can be learned, and why."""
 
 
-def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
+def planned(loaded: LoadedConfig, path: Path, reading: ReadingOptions) -> ImportPlan:
     """Read past trials from a table.
 
     Raises:
@@ -292,10 +292,10 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading) -> Plan:
     if not rows:
         why = "; ".join(reader.left_out) or f"line {table.sheet.header_line} is its header, and no row follows"
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
-    return Plan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
+    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
 
 
-def _require(loaded: LoadedConfig, table: Table, reading: Reading) -> None:
+def _require(loaded: LoadedConfig, table: PeopleTable, reading: ReadingOptions) -> None:
     measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
     table.require([f"value:{name}" for name in measured], 'say which with --map "HEADER={}", once for each')
     says = any(t == "control_set" or t.startswith(("setpoint:", "controlled:")) for t in table.has)
@@ -313,7 +313,7 @@ class _Rows:
     """Reads rows, and collects which are left out; what is wrong with them is collected by the table."""
 
     loaded: LoadedConfig
-    table: Table
+    table: PeopleTable
     controlled: str | None
     left_out: list[str] = field(default_factory=list)
 
@@ -392,7 +392,7 @@ def _money(cost: float) -> Micros:
     return to_micros(Decimal(repr(cost)).quantize(Decimal(1) / MICROS_PER_UNIT))
 
 
-def doubted(loaded: LoadedConfig, directory: Path, plan: Plan) -> tuple[str, ...]:
+def doubted(loaded: LoadedConfig, directory: Path, plan: ImportPlan) -> tuple[str, ...]:
     """Return what looks mistyped, beside what has been recorded so far."""
     return doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
 
@@ -400,7 +400,7 @@ def doubted(loaded: LoadedConfig, directory: Path, plan: Plan) -> tuple[str, ...
 def record(
     loaded: LoadedConfig,
     directory: Path,
-    plan: Plan,
+    plan: ImportPlan,
     noise: tuple[float | None, float],
     sure: Callable[[Sequence[str]], None],
     *,
@@ -464,7 +464,7 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
     return sd, factor
 
 
-def to_json(loaded: LoadedConfig, plan: Plan) -> Mapping[str, Any]:
+def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
     """Return what would be imported, for programs."""
     return {
         "file": str(plan.table.path),
@@ -483,7 +483,7 @@ def to_json(loaded: LoadedConfig, plan: Plan) -> Mapping[str, Any]:
     }
 
 
-def _sets(loaded: LoadedConfig, plan: Plan) -> Counter[str]:
+def _sets(loaded: LoadedConfig, plan: ImportPlan) -> Counter[str]:
     strange = " (no control set of this campaign)"
     found: Counter[str] = Counter()
     for row in plan.rows:
@@ -492,7 +492,7 @@ def _sets(loaded: LoadedConfig, plan: Plan) -> Counter[str]:
     return found
 
 
-def preview(loaded: LoadedConfig, plan: Plan) -> Sequence[str]:
+def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     """Return what would be imported, line by line, for people."""
     decimal = plan.table.decimals or "point"
     separator = {"\t": "tab"}.get(plan.table.sheet.separator, plan.table.sheet.separator)
@@ -513,14 +513,14 @@ def preview(loaded: LoadedConfig, plan: Plan) -> Sequence[str]:
     return lines
 
 
-def _is(column: Column) -> str:
+def _is(column: SheetColumn) -> str:
     kind, _, name = column.target.partition(":")
     if not kind:
         return "not used"
     return {"value": name, "setpoint": f"setpoint of {name}", "controlled": f"{name} controlled?"}.get(kind, kind)
 
 
-def _becomes(column: Column, cell: str, plan: Plan) -> str:
+def _becomes(column: SheetColumn, cell: str, plan: ImportPlan) -> str:
     if not column.numeric:
         return ""
     try:

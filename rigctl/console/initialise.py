@@ -17,7 +17,7 @@ import typer
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import bus_locks
 from rigctl.config import answers
-from rigctl.config.draft import Device, Draft, configuration, missing
+from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load_text
 from rigctl.console import output
 from rigctl.console.interview import Interview
@@ -32,7 +32,7 @@ MOST_UNITS = 247
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProbePlace:
     """Where to look."""
 
     name: str
@@ -41,13 +41,13 @@ class Place:
     urls: tuple[str, ...]
 
 
-def places_of(given: Sequence[str]) -> tuple[Place, ...]:
+def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
     """Read `[NAME=]PORT|HOST|URL`.
 
     Raises:
         UsageError: one is nothing of the kind, or two lead to the same port.
     """
-    places: list[Place] = []
+    places: list[ProbePlace] = []
     taken: dict[str, str] = {}
     for text in given:
         named = re.fullmatch(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", text)
@@ -59,7 +59,7 @@ def places_of(given: Sequence[str]) -> tuple[Place, ...]:
         for end in {end for url in urls for end in physical(url)}:
             if taken.setdefault(end, where) != where:
                 raise UsageError(f"--probe: {where} is the same as {taken[end]}; give one of them")
-        places.append(Place(name, where, urls))
+        places.append(ProbePlace(name, where, urls))
     return tuple(places)
 
 
@@ -79,14 +79,14 @@ def units_of(text: str) -> tuple[int, ...]:
     return tuple(sorted(units))
 
 
-def sightings(places: Sequence[Place], units: Sequence[int]) -> list[Sighting]:
+def sightings(places: Sequence[ProbePlace], units: Sequence[int]) -> list[Sighting]:
     """Look at every place; nothing is written there."""
     registry = Registry.installed()
     with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
         return list(pool.map(lambda place: _looked(place, units, registry), places))
 
 
-def _looked(place: Place, units: Sequence[int], registry: Registry) -> Sighting:
+def _looked(place: ProbePlace, units: Sequence[int], registry: Registry) -> Sighting:
     try:
         with bus_locks(place.urls):
             return look(place.text, place.urls, units, registry, RealClock(1.0))
@@ -94,16 +94,16 @@ def _looked(place: Place, units: Sequence[int], registry: Registry) -> Sighting:
         return Sighting(place.text, remark=f"left alone: {error}")
 
 
-def devices_of(places: Sequence[Place], seen: Sequence[Sighting]) -> tuple[Device, ...]:
+def devices_of(places: Sequence[ProbePlace], seen: Sequence[Sighting]) -> tuple[FoundDevice, ...]:
     """Return all that was found under names that differ."""
-    devices: list[Device] = []
+    devices: list[FoundDevice] = []
     for place, sighting in zip(places, seen, strict=True):
         for found in sighting.found:
             name = _free(place.name or found.name, [d.name for d in devices])
             who = found.identity
             said = ", ".join(filter(None, (who.model, who.firmware, f"serial {who.serial}" if who.serial else "")))
             channels = tuple((dict(options), text) for options, text in found.channels)
-            devices.append(Device(name, found.driver, sighting.url, found.options, said, channels))
+            devices.append(FoundDevice(name, found.driver, sighting.url, found.options, said, channels))
     return tuple(devices)
 
 
@@ -114,7 +114,7 @@ def _free(wanted: str, taken: Sequence[str]) -> str:
     return next(name for name in (plain, *numbered) if name not in taken)
 
 
-def told(places: Sequence[Place], seen: Sequence[Sighting], devices: Sequence[Device]) -> Iterator[str]:
+def told(places: Sequence[ProbePlace], seen: Sequence[Sighting], devices: Sequence[FoundDevice]) -> Iterator[str]:
     """Yield what was found where, and what was not."""
     rest = list(devices)
     for place, sighting in zip(places, seen, strict=True):
@@ -133,7 +133,7 @@ _NOBODY: Final = "init: nobody answers there, so nothing was written; see above 
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class InitFlags:
     """What the flags say, as text."""
 
     name: str | None = None
@@ -157,7 +157,7 @@ class Written:
 
     path: Path
     draft: Draft
-    devices: tuple[Device, ...]
+    devices: tuple[FoundDevice, ...]
     warnings: tuple[str, ...]
 
 
@@ -189,7 +189,7 @@ class Terminal:
                 self.say(f"  {error}")
 
 
-def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, force: bool, stderr: bool) -> Written:
+def initialise(file: Path, said: InitFlags, probes: Sequence[str], units: str, *, force: bool, stderr: bool) -> Written:
     """Put a configuration together, check it, and only then write it.
 
     Raises:
@@ -254,7 +254,7 @@ def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
     return terminal.ask(question, read, "")
 
 
-def _found(places: Sequence[Place], units: Sequence[int]) -> tuple[Device, ...]:
+def _found(places: Sequence[ProbePlace], units: Sequence[int]) -> tuple[FoundDevice, ...]:
     """Look who is there, and tell."""
     if places:
         typer.echo(f"Asking who is there ({', '.join(place.text for place in places)}) ...", err=True)
@@ -265,7 +265,7 @@ def _found(places: Sequence[Place], units: Sequence[int]) -> tuple[Device, ...]:
     return devices
 
 
-def _flags(said: Said, file: Path, devices: Sequence[Device], *, places: bool = True) -> Draft:
+def _flags(said: InitFlags, file: Path, devices: Sequence[FoundDevice], *, places: bool = True) -> Draft:
     """Return what the flags say; raises UsageError with everything that is wrong with them."""
     wrong: list[str] = []
 

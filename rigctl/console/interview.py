@@ -16,10 +16,10 @@ from rigctl.config.draft import (
     MEASURE,
     MIX,
     SETTLE,
-    Device,
     Draft,
+    DraftPoint,
+    FoundDevice,
     OutcomeDraft,
-    Point,
     VariableDraft,
     is_metered,
     is_pump,
@@ -48,7 +48,7 @@ class Interview:
     ask: Prompt
     say: Callable[[str], None]
 
-    def fill(self, draft: Draft, devices: Sequence[Device]) -> Draft:
+    def fill(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         """Return the draft with everything that a configuration needs."""
         self.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
         self.say("nothing is written before the last answer.")
@@ -109,7 +109,7 @@ class Interview:
 
     # where it is measured and imposed ----------------------------------------------------------------------------
 
-    def _places(self, draft: Draft, devices: Sequence[Device]) -> Draft:
+    def _places(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         self.say("\nWhere is each measured, and what sets it? A device, or a place in one:")
         for text in _places_there(devices):
             self.say(f"  {text}")
@@ -130,13 +130,15 @@ class Interview:
             return replace(draft, by_hand=True)
         return draft
 
-    def _point(self, name: str, devices: Sequence[Device], use: Literal["sensor", "actuator"]) -> Point | None:
-        def read(text: str) -> Point | None:
+    def _point(
+        self, name: str, devices: Sequence[FoundDevice], use: Literal["sensor", "actuator"]
+    ) -> DraftPoint | None:
+        def read(text: str) -> DraftPoint | None:
             return None if text.strip().lower() == NONE else answers.point_of(text, devices, use)
 
         return self.ask(f"{name}: {'measured' if use == 'sensor' else 'set'} by", read, NONE)
 
-    def _pumps(self, draft: Draft, devices: Sequence[Device]) -> Draft:
+    def _pumps(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         driven = [v for v in draft.variables if v.actuator is not None]
         if driven:
             self.say("\nSafety: what each may do at most, and where it goes on a fault.")
@@ -150,7 +152,7 @@ class Interview:
         )
         return replace(v, safe=safe)
 
-    def _pump(self, v: VariableDraft, devices: Sequence[Device]) -> VariableDraft:
+    def _pump(self, v: VariableDraft, devices: Sequence[FoundDevice]) -> VariableDraft:
         effect = v.effect
         if effect is None:
             question = f"{v.name}: change per mL dispensed, in {v.unit}, e.g. -0.04 for an acid"
@@ -164,7 +166,7 @@ class Interview:
         mix = v.mix or self.ask(f"{v.name}: how long a dose takes to mix", answers.duration_of, MIX)
         return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix, treatment=treatment)
 
-    def _treatment(self, v: VariableDraft, effect: float, devices: Sequence[Device]) -> Point | None:
+    def _treatment(self, v: VariableDraft, effect: float, devices: Sequence[FoundDevice]) -> DraftPoint | None:
         places = [d.name for d in devices if d.can == "modbus"]
         if not places:
             return None
@@ -176,7 +178,7 @@ class Interview:
 
     # what it costs, and how long it takes ------------------------------------------------------------------------
 
-    def _costs(self, draft: Draft, devices: Sequence[Device]) -> Draft:
+    def _costs(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         self.say("\nWhat does it cost?")
         if draft.budget is None:
             draft = self._budget(draft)
@@ -216,7 +218,7 @@ class Interview:
             base = self.ask(f"Every trial costs besides, in {code}", lambda t: answers.amount_of(t, code), "0")
         return replace(draft, variables=variables, per_trial=base)
 
-    def _metered(self, draft: Draft, devices: Sequence[Device]) -> Draft:
+    def _metered(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         code = draft.currency
         if draft.energy_price is None and any(d.can == "meter" for d in devices):
             read = _or_none(lambda t: answers.amount_of(t, code, per="/kWh"))
@@ -248,7 +250,7 @@ class Interview:
         )
 
 
-def _places_there(devices: Sequence[Device]) -> Iterator[str]:
+def _places_there(devices: Sequence[FoundDevice]) -> Iterator[str]:
     """Yield each device as it may be answered with, and what its places hold now."""
     for d in devices:
         example = {"scpi": f"{d.name}/MEAS:VOLT?", "modbus": f"{d.name}/holding/2/float32/coil=2"}.get(d.can, d.name)

@@ -12,7 +12,7 @@ from rigctl.campaign.journal.backup import Backup, back_up, keep_newest, named
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.recovering import Loss, recover_journal, told
 from rigctl.campaign.journal.stored import Caps
-from rigctl.campaign.journal.verifying import Config, Verdict, verified
+from rigctl.campaign.journal.verifying import Config, JournalVerdict, verified
 from rigctl.config.load import load_text
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
@@ -55,7 +55,7 @@ class Verification:
     """What `rigctl verify` found."""
 
     path: Path
-    verdict: Verdict
+    verdict: JournalVerdict
     unread: tuple[int, ...]
     """Processes whose doses could not be held against caps."""
 

@@ -35,7 +35,7 @@ BY_ID: Final = "/dev/serial/by-id"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MachineFinding:
     """Says how one thing is, and what to do about it."""
 
     subject: str
@@ -103,71 +103,75 @@ class Subject:
     """What does not hold in the configuration."""
 
 
-Check = Callable[[Machine, Subject], Iterator[Finding]]
+Check = Callable[[Machine, Subject], Iterator[MachineFinding]]
 
 
 # the machine ----------------------------------------------------------------------------------------------------------
 
 
-def _python(_: Machine, __: Subject) -> Iterator[Finding]:
+def _python(_: Machine, __: Subject) -> Iterator[MachineFinding]:
     bits = 64 if sys.maxsize > 2**32 else 32
     said = f"Python {platform.python_version()}, {bits} bit"
     if bits == 32:
         remedy = "install a 64-bit system: there are no ready-made numpy and scipy for this one"
-        yield Finding("python", "warn", said, remedy)
+        yield MachineFinding("python", "warn", said, remedy)
     else:
-        yield Finding("python", "ok", said)
+        yield MachineFinding("python", "ok", said)
 
 
-def _system(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _system(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', machine.read("/etc/os-release"), re.MULTILINE)
     board = machine.read("/proc/device-tree/model")
     parts = [name[1] if name else platform.system(), f"kernel {platform.release()}", *([board] if board else [])]
-    yield Finding("system", "ok", ", ".join(parts))
+    yield MachineFinding("system", "ok", ", ".join(parts))
 
 
-def _memory(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _memory(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     found = re.search(r"^MemAvailable:\s*(\d+) kB", machine.read("/proc/meminfo"), re.MULTILINE)
     if found is None:
         return
     free = int(found[1]) // 1024
     remedy = "end other programs, or add swap that is not on an SD card; `max_points` bounds what a decision needs"
     verdict: Verdict = "bad" if free < TOO_LITTLE_MIB else "warn" if free < LITTLE_MIB else "ok"
-    yield Finding("memory", verdict, f"{free} MiB free", "" if verdict == "ok" else remedy)
+    yield MachineFinding("memory", verdict, f"{free} MiB free", "" if verdict == "ok" else remedy)
 
 
-def _clock_source(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _clock_source(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     source = machine.read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     if not source:
         return
     if source in GOOD_CLOCKS:
-        yield Finding("clock source", "ok", source)
+        yield MachineFinding("clock source", "ok", source)
         return
     remedy = "look for `clocksource=` on the kernel's command line and for TSC warnings in `dmesg`"
-    yield Finding("clock source", "warn", f"{source}, which is slow or coarse; settling and caps count by it", remedy)
+    yield MachineFinding(
+        "clock source", "warn", f"{source}, which is slow or coarse; settling and caps count by it", remedy
+    )
 
 
-def _time(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _time(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     asked = machine.run(["timedatectl", "show", "-p", "NTPSynchronized", "--value"])
     chrony = machine.run(["chronyc", "-c", "tracking"])
     synchronised = asked == "yes" or machine.at("/run/systemd/timesync/synchronized").exists() or bool(chrony)
     if synchronised:
-        yield Finding("time", "ok", "set by the network")
+        yield MachineFinding("time", "ok", "set by the network")
         return
     what = "the wall clock is set by nobody; no timer or cap hangs on it, but reports, tariffs and daily times do"
-    yield Finding("time", "warn", what, "`sudo timedatectl set-ntp true`, or install chrony")
+    yield MachineFinding("time", "warn", what, "`sudo timedatectl set-ntp true`, or install chrony")
 
 
-def _clock_chip(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _clock_chip(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     chips = machine.listed("/sys/class/rtc")
     if chips:
-        yield Finding("clock chip", "ok", ", ".join(chips))
+        yield MachineFinding("clock chip", "ok", ", ".join(chips))
         return
     what = "none: after a power cut the date is wrong until the network has set it"
-    yield Finding("clock chip", "warn", what, "fit one with a battery, or start the campaign after time-sync.target")
+    yield MachineFinding(
+        "clock chip", "warn", what, "fit one with a battery, or start the campaign after time-sync.target"
+    )
 
 
-def _power(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _power(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     told = machine.read("/sys/devices/platform/soc/soc:firmware/get_throttled")
     told = told or machine.run(["vcgencmd", "get_throttled"]).partition("=")[2]
     if not told:
@@ -175,47 +179,51 @@ def _power(machine: Machine, _: Subject) -> Iterator[Finding]:
     bits = int(told, 16)
     supply = "a supply made for this board, a shorter and thicker cable, pumps on a supply of their own"
     if bits >> UNDERVOLTED & 1:
-        yield Finding("power", "bad", "the supply's voltage is too low now", supply)
+        yield MachineFinding("power", "bad", "the supply's voltage is too low now", supply)
     elif bits >> (UNDERVOLTED + 16) & 1:
         what = "the supply's voltage was too low since boot: that resets boards in mid-write"
-        yield Finding("power", "bad", what, supply)
+        yield MachineFinding("power", "bad", what, supply)
     else:
-        yield Finding("power", "ok", "the supply's voltage has held since boot")
+        yield MachineFinding("power", "ok", "the supply's voltage has held since boot")
     hot = [f"{said} now" for bit, said in THROTTLED.items() if bits >> bit & 1]
     before = bits >> 16 & ~bits
     hot += [f"{said}, at times since boot" for bit, said in THROTTLED.items() if before >> bit & 1]
     if hot:
-        yield Finding("temperature", "warn", "; ".join(hot), "a heat sink, a fan, or a cooler place")
+        yield MachineFinding("temperature", "warn", "; ".join(hot), "a heat sink, a fan, or a cooler place")
 
 
-def _watchdog(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _watchdog(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     chips = machine.listed("/sys/class/watchdog")
     subject = "hardware watchdog"
     if not chips:
         remedy = "on a Raspberry Pi `dtparam=watchdog=on` in config.txt; elsewhere look in the firmware's settings"
-        yield Finding(subject, "warn", "none: a kernel that hangs stays hung, and outputs stay as they are", remedy)
+        yield MachineFinding(
+            subject, "warn", "none: a kernel that hangs stays hung, and outputs stay as they are", remedy
+        )
         return
     armed = [chip for chip in chips if machine.read(f"/sys/class/watchdog/{chip}/state") == "active"]
     if armed:
-        yield Finding(subject, "ok", f"{', '.join(armed)} is armed")
+        yield MachineFinding(subject, "ok", f"{', '.join(armed)} is armed")
         return
     remedy = "`RuntimeWatchdogSec=30` in /etc/systemd/system.conf, then `sudo systemctl daemon-reexec`"
-    yield Finding(subject, "warn", f"{', '.join(chips)} is there but not armed: a kernel that hangs stays hung", remedy)
+    yield MachineFinding(
+        subject, "warn", f"{', '.join(chips)} is there but not armed: a kernel that hangs stays hung", remedy
+    )
 
 
-def _braille(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _braille(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     if machine.processes("brltty"):
         what = "brltty runs: it takes USB serial adapters for braille displays"
-        yield Finding("brltty", "bad", what, "`sudo apt-get remove brltty`, if nobody here reads braille")
+        yield MachineFinding("brltty", "bad", what, "`sudo apt-get remove brltty`, if nobody here reads braille")
 
 
-def _desktop_sleep(machine: Machine, _: Subject) -> Iterator[Finding]:
+def _desktop_sleep(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     targets = machine.run(["systemctl", "is-enabled", "sleep.target", "suspend.target"]).split()
     battery = any(name.startswith("BAT") for name in machine.listed("/sys/class/power_supply"))
     if battery and "masked" not in targets:
         what = "this machine has a battery, and may go to sleep with its outputs as they are"
         remedy = "`sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target`"
-        yield Finding("sleep", "warn", what, remedy)
+        yield MachineFinding("sleep", "warn", what, remedy)
 
 
 # its ports ------------------------------------------------------------------------------------------------------------
@@ -241,47 +249,49 @@ def _stable(machine: Machine, node: str) -> str:
     return next((name for name in names if machine.real(name) == node), "")
 
 
-def _found(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _found(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """List what there is where no configuration says what there should be."""
     if subject.loaded is not None:
         return
     nodes = [f"/dev/{name}" for name in machine.listed("/dev") if re.fullmatch(r"tty(USB|ACM)\d+", name)]
     for node in nodes:
-        yield Finding(f"port {node}", "ok", _stable(machine, node) or "has no stable name")
+        yield MachineFinding(f"port {node}", "ok", _stable(machine, node) or "has no stable name")
     if not nodes:
-        yield Finding("ports", "ok", "no USB serial port is plugged in")
+        yield MachineFinding("ports", "ok", "no USB serial port is plugged in")
 
 
-def _named(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _named(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say which ports are missing, and which are called by a name that may be another's tomorrow."""
     for place, devices in _configured(subject).items():
         name = f"port {place}"
         if not machine.at(place).exists():
             there = ", ".join(f"{BY_ID}/{n}" for n in machine.listed(BY_ID))
             remedy = f"plug it in, or name one of: {there}" if there else "plug it in; there is no USB serial port"
-            yield Finding(name, "bad", f"is not there ({devices})", remedy)
+            yield MachineFinding(name, "bad", f"is not there ({devices})", remedy)
             continue
         node = machine.real(place)
         stable = _stable(machine, node)
         if re.fullmatch(r"/dev/tty(USB|ACM)\d+", place):
             what = f"numbers change when adapters are plugged in again ({devices})"
             remedy = f"write {stable} instead" if stable else "name it by /dev/serial/by-path: it has no serial number"
-            yield Finding(name, "warn", what, remedy)
+            yield MachineFinding(name, "warn", what, remedy)
         else:
-            yield Finding(name, "ok", f"leads to {node} ({devices})")
+            yield MachineFinding(name, "ok", f"leads to {node} ({devices})")
 
 
-def _allowed(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _allowed(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say which ports this account may not open, and how it may."""
     for place, node in _there(machine, subject).items():
         found = machine.at(node).stat()
         kind = 6 if found.st_uid == machine.uid else 3 if found.st_gid in machine.groups else 0
         if machine.uid == 0 or found.st_mode >> kind & 0o6 == 0o6:
-            yield Finding(f"access {place}", "ok", "may be opened by this account")
+            yield MachineFinding(f"access {place}", "ok", "may be opened by this account")
             continue
         group = _group(machine, found.st_gid)
         remedy = f"`sudo usermod -aG {group} $USER`, then log in anew; a service has it in its unit"
-        yield Finding(f"access {place}", "bad", f"belongs to the group {group}, which this account is not in", remedy)
+        yield MachineFinding(
+            f"access {place}", "bad", f"belongs to the group {group}, which this account is not in", remedy
+        )
 
 
 def _group(machine: Machine, number: int) -> str:
@@ -289,7 +299,7 @@ def _group(machine: Machine, number: int) -> str:
     return next((fields[0] for fields in lines if len(fields) > 2 and fields[2] == str(number)), str(number))
 
 
-def _holders(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _holders(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Name the processes that have a port open, as far as this account may see them."""
     nodes = {node: place for place, node in _there(machine, subject).items()}
     if not nodes:
@@ -306,10 +316,10 @@ def _holders(machine: Machine, subject: Subject) -> Iterator[Finding]:
             ours = name.startswith(("rigctl", "python"))
             what = f"is open in process {pid} ({name})"
             remedy = f"if that is not the campaign, end it: `kill {pid}`"
-            yield Finding(f"holder {nodes[opened]}", "ok" if ours else "bad", what, "" if ours else remedy)
+            yield MachineFinding(f"holder {nodes[opened]}", "ok" if ours else "bad", what, "" if ours else remedy)
 
 
-def _modem_manager(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _modem_manager(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Tell of ModemManager, which sends modem commands to every new port that it is not told to leave alone."""
     if not machine.processes("ModemManager"):
         return
@@ -318,29 +328,29 @@ def _modem_manager(machine: Machine, subject: Subject) -> Iterator[Finding]:
         number = machine.read(f"/sys/class/tty/{node.removeprefix('/dev/')}/dev")
         known = machine.read(f"/run/udev/data/c{number}")
         if any(f"E:{mark}" in known for mark in left_alone):
-            yield Finding(f"ModemManager {place}", "ok", "leaves this port alone")
+            yield MachineFinding(f"ModemManager {place}", "ok", "leaves this port alone")
             continue
         vendor = re.search(r"^E:ID_(?:USB_)?VENDOR_ID=(\w+)", known, re.MULTILINE)
         rule = f'ATTRS{{idVendor}}=="{vendor[1] if vendor else "VVVV"}", ENV{{ID_MM_DEVICE_IGNORE}}="1"'
         remedy = f"`sudo apt-get remove modemmanager`, or in /etc/udev/rules.d/99-rigctl.rules: {rule}"
         what = "runs, and writes to this port when it is plugged in: a pump may take that for a command"
-        yield Finding(f"ModemManager {place}", "bad", what, remedy)
+        yield MachineFinding(f"ModemManager {place}", "bad", what, remedy)
     if not _configured(subject):
         what = "runs, and writes to every serial port that is plugged in"
-        yield Finding("ModemManager", "warn", what, "`sudo apt-get remove modemmanager`")
+        yield MachineFinding("ModemManager", "warn", what, "`sudo apt-get remove modemmanager`")
 
 
-def _consoles(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _consoles(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Tell of ports on which the kernel or a login writes."""
     consoles = set(re.findall(r"\bconsole=(tty\w+)", machine.read("/proc/cmdline")))
     for place, node in _there(machine, subject).items():
         if node.removeprefix("/dev/") in consoles:
             what = "is the kernel's console: it writes there whenever it has something to say"
             remedy = "remove `console=` for it from the kernel's command line (`raspi-config`: serial port, no login)"
-            yield Finding(f"console {place}", "bad", what, remedy)
+            yield MachineFinding(f"console {place}", "bad", what, remedy)
 
 
-def _asleep(machine: Machine, subject: Subject) -> Iterator[Finding]:
+def _asleep(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Tell of USB adapters that are put to sleep when nothing is said for a while."""
     for place, node in _there(machine, subject).items():
         folder = f"/sys/class/tty/{node.removeprefix('/dev/')}/device"
@@ -352,20 +362,20 @@ def _asleep(machine: Machine, subject: Subject) -> Iterator[Finding]:
                 what = "its adapter is put to sleep when nothing is said, and may miss what is said next"
                 rule = 'ACTION=="add", SUBSYSTEM=="usb", ATTR{power/control}="on"'
                 remedy = f"in /etc/udev/rules.d/99-rigctl.rules: {rule}"
-                yield Finding(f"sleep {place}", "warn", what, remedy)
+                yield MachineFinding(f"sleep {place}", "warn", what, remedy)
             break
 
 
-def _hosts(_: Machine, subject: Subject) -> Iterator[Finding]:
+def _hosts(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say which hosts are named so that their address may move."""
     devices = {} if subject.loaded is None else subject.loaded.rig.devices
     urls = {device.url for device in devices.values() if "tcp" in device.url.partition("://")[0]}
     for host in sorted({host_and_port(taken_apart(url)[1], "")[0] for url in urls}):
         if re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*|localhost", host):
-            yield Finding(f"host {host}", "ok", "is an address; `rigctl check --probe` asks it")
+            yield MachineFinding(f"host {host}", "ok", "is an address; `rigctl check --probe` asks it")
         else:
             what = "is a name: it needs a name server that answers after every power cut"
-            yield Finding(f"host {host}", "warn", what, "give the instrument a fixed address, and write that")
+            yield MachineFinding(f"host {host}", "warn", what, "give the instrument a fixed address, and write that")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

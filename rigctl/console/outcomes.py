@@ -39,7 +39,7 @@ BESIDE: Final = ("trial", "unit", "why")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SaidOutcome:
     """Holds what is said of one trial, as it was written."""
 
     trial: int
@@ -55,10 +55,10 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OutcomeFile:
     """Holds what a file says."""
 
-    said: tuple[Said, ...]
+    said: tuple[SaidOutcome, ...]
     empty: tuple[int, ...]
     """Trials of which it says nothing yet."""
     unread: tuple[str, ...]
@@ -67,7 +67,7 @@ class Given:
     """What is wrong with single lines."""
 
 
-def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Given:
+def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> OutcomeFile:
     """Read the columns trial, the first outcome's name, and perhaps unit, further outcomes, why.
 
     Raises:
@@ -76,7 +76,7 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Giv
     first, *more = loaded.rig.outcome_names
     table = read_table(path, Names(loaded, beside=BESIDE), decimals=decimals)
     table.require(("trial", f"value:{first}"), "name the columns in the first line")
-    said: dict[int, Said] = {}
+    said: dict[int, SaidOutcome] = {}
     empty = []
     for row in table.rows():
         number = row.texts.get("trial", "")
@@ -91,10 +91,12 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Giv
             empty.append(trial)
         elif row.sound:
             known = {name: row.numbers[f"value:{name}"] for name in (first, *more) if f"value:{name}" in row.numbers}
-            said[trial] = Said(trial, numbers=known, why=row.texts.get("why", ""), where=row.where, line=row.line)
+            said[trial] = SaidOutcome(
+                trial, numbers=known, why=row.texts.get("why", ""), where=row.where, line=row.line
+            )
     of_use = {"trial", "unit", "why", *(f"value:{name}" for name in (first, *more))}
     unread = tuple(c.header for c in table.columns if c.header and c.target not in of_use)
-    return Given(tuple(said.values()), tuple(empty), unread, tuple(table.mistakes))
+    return OutcomeFile(tuple(said.values()), tuple(empty), unread, tuple(table.mistakes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Asked:
     """Holds what the command line says."""
 
     config: Path | None
-    said: tuple[Said, ...] = ()
+    said: tuple[SaidOutcome, ...] = ()
     source: Path | None = None
     lost: bool = False
     decimals: Decimals | None = None
@@ -138,7 +140,7 @@ def asked_of(
     if not words[0].isdecimal() or len(words) > 3 or (len(words) == 1) != lost:
         wanted = "TRIAL --lost --why TEXT" if lost else "TRIAL VALUE [UNIT]"
         raise UsageError(f"outcome: got {got}, must be [CONFIG] {wanted}")
-    said = Said(int(words[0]), " ".join(words[1:]), by_name("--values", values))
+    said = SaidOutcome(int(words[0]), " ".join(words[1:]), by_name("--values", values))
     return Asked(config, (said,), lost=lost)
 
 
@@ -219,8 +221,8 @@ def record(
 
 
 def _all_awaited(
-    loaded: LoadedConfig, reader: Reader, given: Given, *, force: bool
-) -> tuple[tuple[Said, ...], tuple[int, ...]]:
+    loaded: LoadedConfig, reader: Reader, given: OutcomeFile, *, force: bool
+) -> tuple[tuple[SaidOutcome, ...], tuple[int, ...]]:
     """Return what a file says that is new, and the trials of which it says what is recorded already.
 
     Raises:
@@ -254,12 +256,12 @@ def judged(directory: Path, trial: int, said: Mapping[str, str]) -> tuple[Mappin
     with open_campaign(None, directory) as campaign:
         loaded, reader = campaign.loaded, campaign.reader
         first = loaded.rig.outcome_name
-        one = Said(trial, said.get(first, ""), {name: text for name, text in said.items() if name != first})
+        one = SaidOutcome(trial, said.get(first, ""), {name: text for name, text in said.items() if name != first})
         outcomes = _numbers(loaded, one)
         return outcomes, tuple(_doubts(loaded, reader, reader.trial(trial), outcomes, one))
 
 
-def _numbers(loaded: LoadedConfig, said: Said) -> Mapping[str, float]:
+def _numbers(loaded: LoadedConfig, said: SaidOutcome) -> Mapping[str, float]:
     """Return what is said in the outcomes' own units, by name.
 
     Raises:
@@ -290,7 +292,7 @@ def _is_so(loaded: LoadedConfig, row: TrialRow, outcomes: Mapping[str, float]) -
 
 
 def _doubts(
-    loaded: LoadedConfig, reader: Reader, row: TrialRow, outcomes: Mapping[str, float], said: Said
+    loaded: LoadedConfig, reader: Reader, row: TrialRow, outcomes: Mapping[str, float], said: SaidOutcome
 ) -> Iterator[str]:
     """Say what looks mistyped: it is not plausible, far from all others, or far from what was expected."""
     where = f"{said.where}: " if said.where else ""
@@ -311,7 +313,7 @@ def _doubts(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AmendOptions:
     """Holds what options say is to be amended."""
 
     outcome: str | None = None
@@ -323,7 +325,7 @@ class Change:
 
 
 def asked(
-    directory: Path, trial: int, change: Change, config: Path | None, sure: Callable[[Sequence[str]], None]
+    directory: Path, trial: int, change: AmendOptions, config: Path | None, sure: Callable[[Sequence[str]], None]
 ) -> Amendment:
     """Return what is to be amended, told by a configuration.
 
@@ -341,7 +343,7 @@ def asked(
     return becomes
 
 
-def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
+def amendment(change: AmendOptions, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
     """Return what is to be amended, by name.
 
     Raises:

@@ -33,7 +33,7 @@ INDENT = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ShownColumn:
     """Holds one column of a table."""
 
     header: str
@@ -52,7 +52,7 @@ class Column:
         return self.header.replace("\n", " ")
 
 
-def table(columns: Sequence[Column], width: int) -> Iterator[str]:
+def table(columns: Sequence[ShownColumn], width: int) -> Iterator[str]:
     """Yield the lines of a table that is at most `width` wide.
 
     Where it is too wide, columns are left out by `spare`, and a line says which. Where that is not enough, each row is
@@ -70,22 +70,22 @@ def table(columns: Sequence[Column], width: int) -> Iterator[str]:
         yield from wrapped(f"(not shown at this width: {', '.join(c.name for c in reversed(out))})", width)
 
 
-def _width(columns: Sequence[Column]) -> int:
+def _width(columns: Sequence[ShownColumn]) -> int:
     return sum(c.width for c in columns) + GAP * len(columns)
 
 
-def _headers(columns: Sequence[Column]) -> Sequence[tuple[str, ...]]:
+def _headers(columns: Sequence[ShownColumn]) -> Sequence[tuple[str, ...]]:
     lines = max(c.header.count("\n") for c in columns) + 1
     padded = ([""] * (lines - 1 - c.header.count("\n")) + c.header.split("\n") for c in columns)
     return list(zip(*padded, strict=True))
 
 
-def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:
+def _line(columns: Sequence[ShownColumn], cells: Sequence[str]) -> str:
     parts = (f"{cell:{'<' if c.left else '>'}{c.width}}" for c, cell in zip(columns, cells, strict=True))
     return (INDENT + (" " * GAP).join(parts)).rstrip()
 
 
-def _stacked(columns: Sequence[Column], width: int) -> Iterator[str]:
+def _stacked(columns: Sequence[ShownColumn], width: int) -> Iterator[str]:
     first, *others = columns
     yield from wrapped(f"{INDENT}{first.name}:", width, INDENT * 2)  # it may say how the rows are to be read
     for row, name in enumerate(first.cells):

@@ -20,14 +20,14 @@ from rigctl.campaign.safe_file import standing
 from rigctl.campaign.status import UnderWay
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, Column, labelled, lines, number, redraws, settings, table, wrapped
+from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, redraws, settings, table, wrapped
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.advice.explain import phase_word
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.errors import counted
 from rigctl.rig.metering import trial_s
-from rigctl.rig.values import Alarm, Seen
+from rigctl.rig.values import Alarm, SeenReading
 from rigctl.text import lasting, set_label, shown_unit
 
 LAST_TRIALS = 8
@@ -75,7 +75,7 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TrialPace:
     """Says how long a trial takes at least, and what may be dosed."""
 
     speedup: float
@@ -88,7 +88,7 @@ class Pace:
     """In one trial, by pump."""
 
     @classmethod
-    def of(cls, loaded: LoadedConfig) -> Pace:
+    def of(cls, loaded: LoadedConfig) -> TrialPace:
         rig = loaded.rig
         return cls(
             speedup=rig.speedup,
@@ -103,7 +103,7 @@ class Board:
     """Keeps the state of affairs; mutable, used in one thread only."""
 
     labels: Labels
-    pace: Pace
+    pace: TrialPace
     budget: Micros
     spent: Micros = 0
     batches: events.Batches | None = None
@@ -118,7 +118,7 @@ class Board:
     front: tuple[TrialRow, ...] = ()
     """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
-    readings: Mapping[str, Seen] = field(default_factory=dict)
+    readings: Mapping[str, SeenReading] = field(default_factory=dict)
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
     pausing: str = ""
     """Why no trial goes on just now; empty while they do."""
@@ -128,7 +128,7 @@ class Board:
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Board:
-        return cls(Labels.of(loaded), Pace.of(loaded), loaded.problem.budget)
+        return cls(Labels.of(loaded), TrialPace.of(loaded), loaded.problem.budget)
 
     def follow(self, event: events.CampaignEvent) -> None:
         match event:
@@ -375,7 +375,7 @@ def _left(board: Board) -> str:
     return f"{told}, {lasting(round(trials * board.usual_s / board.pace.speedup))}"
 
 
-def readings_words(readings: Mapping[str, Seen]) -> str:
+def readings_words(readings: Mapping[str, SeenReading]) -> str:
     told = []
     for name, seen in readings.items():
         if seen.value is None:
@@ -450,7 +450,7 @@ def _spent(board: Board) -> str:
     )
 
 
-def _recent(board: Board) -> tuple[Column, ...]:
+def _recent(board: Board) -> tuple[ShownColumn, ...]:
     labels, rows = board.labels, board.recent
     costs = [f"{to_units(r.cost):.3f}{'~' if r.estimated else ''}" for r in rows]
     notes = ["" if r.state is State.RECORDED else r.state.value.lower() for r in rows]
@@ -458,11 +458,11 @@ def _recent(board: Board) -> tuple[Column, ...]:
     values = [(first, [number(r.outcome) for r in rows])]
     values += [((name, unit), [number(r.further.get(name)) for r in rows]) for name, unit in further]
     return (
-        Column("controlled", [set_label(r.control_set) for r in rows], left=True),
-        Column("trial", [str(r.trial) for r in rows]),
-        *(Column(f"{name}\n{unit}".strip(), cells) for (name, unit), cells in values),
-        Column(f"cost\n{labels.currency}", costs),
-        Column("", notes, left=True),
+        ShownColumn("controlled", [set_label(r.control_set) for r in rows], left=True),
+        ShownColumn("trial", [str(r.trial) for r in rows]),
+        *(ShownColumn(f"{name}\n{unit}".strip(), cells) for (name, unit), cells in values),
+        ShownColumn(f"cost\n{labels.currency}", costs),
+        ShownColumn("", notes, left=True),
     )
 
 

@@ -15,7 +15,7 @@ from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, Column, labelled, lines, number, settings, table, told, wrapped
+from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, settings, table, told, wrapped
 from rigctl.console.progress import Labels
 from rigctl.core.advice.advise import advise
 from rigctl.core.advice.recommend import Option, Recommendation
@@ -167,13 +167,13 @@ def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
     unit = labels.outcomes[labels.outcome]
     told = rows(rule, labels.units)
     columns = (
-        Column("look first; the first that holds", [" and ".join(row.when) for row in told], left=True),
-        Column("control", [row.control for row in told], left=True),
-        Column("at", [", ".join(row.at) for row in told], left=True),
-        Column(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),
-        Column("interval", [row.interval for row in told], spare=3),
-        Column(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
-        Column("of\ntrials", [row.share for row in told], spare=2),
+        ShownColumn("look first; the first that holds", [" and ".join(row.when) for row in told], left=True),
+        ShownColumn("control", [row.control for row in told], left=True),
+        ShownColumn("at", [", ".join(row.at) for row in told], left=True),
+        ShownColumn(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),
+        ShownColumn("interval", [row.interval for row in told], spare=3),
+        ShownColumn(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
+        ShownColumn("of\ntrials", [row.share for row in told], spare=2),
     )
     if rule.follows:
         yield from table(columns, width)
@@ -182,18 +182,18 @@ def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
         yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 
-def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[Column]:
+def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[ShownColumn]:
     """Return the other options as columns; what has the highest `spare` is left out first where room is short."""
     options, unit = recommendation.alternatives, labels.outcomes[labels.outcome]
     return (
-        Column("control", [set_label(o.control_set) for o in options], left=True),
-        Column(f"{labels.outcome}\n{unit}".strip(), [number(o.expected) for o in options]),
-        Column("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
-        Column(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
-        Column(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
-        Column("cost\ninterval", [_cost_interval(o) for o in options], spare=4),
-        Column("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
-        Column("trials", [str(o.trials) for o in options], spare=2),
+        ShownColumn("control", [set_label(o.control_set) for o in options], left=True),
+        ShownColumn(f"{labels.outcome}\n{unit}".strip(), [number(o.expected) for o in options]),
+        ShownColumn("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
+        ShownColumn(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
+        ShownColumn(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
+        ShownColumn("cost\ninterval", [_cost_interval(o) for o in options], spare=4),
+        ShownColumn("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
+        ShownColumn("trials", [str(o.trials) for o in options], spare=2),
     )
 
 
@@ -215,15 +215,15 @@ def _front_json(front: Front) -> Mapping[str, Any]:
 def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
     units, points = labels.outcomes, front.points
     columns = [
-        Column("trial", [str(p.trial) for p in points]),
-        Column("control", [set_label(p.control_set) for p in points], left=True),
+        ShownColumn("trial", [str(p.trial) for p in points]),
+        ShownColumn("control", [set_label(p.control_set) for p in points], left=True),
     ]
     for k, ((name, unit), sign) in enumerate(zip(units.items(), labels.signs, strict=True)):
         better = "more is better" if sign > 0 else "less is better"
         columns.append(
-            Column(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
+            ShownColumn(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
         )
-    columns.append(Column("at", [settings(p.setpoints, labels.units) for p in points], left=True))
+    columns.append(ShownColumn("at", [settings(p.setpoints, labels.units) for p in points], left=True))
     title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
     yield from wrapped(title, width)
     yield from table(columns, width)

@@ -63,14 +63,14 @@ def serve(
     from rigctl.page import serving
     from rigctl.page.gatherer import ProcessScholar
 
-    place = serving.Place(directory, host, port, serving.names(allow_hosts), readers)
+    place = serving.ServedAt(directory, host, port, serving.names(allow_hosts), readers)
     warning = serving.check_place(place)
     try:
         listener = serving.listening(place)
     except UsageError:
         if not with_parent:
             raise
-        listener = serving.listening(serving.Place(directory, host, 0))  # any other will do beside a campaign
+        listener = serving.listening(serving.ServedAt(directory, host, 0))  # any other will do beside a campaign
     if warning:
         typer.echo(f"rigctl: warning: {warning}", err=True)
 

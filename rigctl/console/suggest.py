@@ -48,7 +48,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
+class NextTrial:
     """Holds the next trial."""
 
     proposal: Proposal
@@ -118,7 +118,7 @@ def read_now(loaded: LoadedConfig, given: str | None) -> Look | None:
     return look_of(loaded.problem.space, readings(loaded, given))
 
 
-def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = MappingProxyType({})) -> Suggestion:
+def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = MappingProxyType({})) -> NextTrial:
     """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
 
     Args:
@@ -151,7 +151,7 @@ def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = Map
     if suggested is None:
         raise AssertionError("unreachable: only trials done by hand have none")
     decision = replace(decision, looks=dict(looks))
-    return Suggestion(suggested, decision, time.perf_counter() - began)
+    return NextTrial(suggested, decision, time.perf_counter() - began)
 
 
 def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
@@ -187,7 +187,7 @@ def _is_kept(directory: Path, decision: Decision) -> bool:
     return kept is not None and codec_json({n: getattr(kept, n) for n in given}) == codec_json(given)
 
 
-def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mapping[str, Any]:
+def to_json(loaded: LoadedConfig, past: Known, suggestion: NextTrial) -> Mapping[str, Any]:
     """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
     looks = suggestion.decision.looks

@@ -239,7 +239,7 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SheetColumn:
     """One column, and what it is."""
 
     header: str
@@ -341,7 +341,7 @@ class Names:
         return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
 
 
-def columns_of(names: Names, header: Sequence[str], where: str) -> tuple[Column, ...]:
+def columns_of(names: Names, header: Sequence[str], where: str) -> tuple[SheetColumn, ...]:
     """Return what each column is.
 
     Raises:
@@ -366,10 +366,10 @@ def _bare(header: str) -> str:
     return header if found is None else found["name"]
 
 
-def _column(names: Names, header: str, where: str) -> Column:
+def _column(names: Names, header: str, where: str) -> SheetColumn:
     target, unit = names.target(header)
     into = names.unit_of(target) if target else ""
-    column = Column(header, target, unit, into)
+    column = SheetColumn(header, target, unit, into)
     if not unit or not column.numeric or _unit(unit) == _unit(into):
         return column
     if target == "cost":
@@ -383,7 +383,7 @@ def _column(names: Names, header: str, where: str) -> Column:
         raise UsageError(
             f'{where}: column "{header}": {unit} does not convert to {into or "no unit"}, the unit in the configuration'
         ) from error
-    return Column(header, target, unit, into, one - nothing, nothing)
+    return SheetColumn(header, target, unit, into, one - nothing, nothing)
 
 
 # the table ------------------------------------------------------------------------------------------------------------
@@ -404,12 +404,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PeopleTable:
     """Holds a table whose columns are known, and collects what is wrong with its cells."""
 
     path: Path
     sheet: Sheet
-    columns: tuple[Column, ...]
+    columns: tuple[SheetColumn, ...]
     decimals: Decimals | None
     loaded: LoadedConfig
     mistakes: list[Mistake] = field(default_factory=list)
@@ -452,7 +452,7 @@ class Table:
         """Note what is wrong with a column, or something else, in a line."""
         self.mistakes.append(Mistake(f"{self.path}:{line}: {what}", wrong, line=line, file=str(self.path)))
 
-    def number(self, column: Column, cell: str, unit: str = "") -> float:
+    def number(self, column: SheetColumn, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.
 
         Raises:
@@ -483,7 +483,7 @@ def read_table(
     decimals: Decimals | None = None,
     separator: str | None = None,
     commas_part: bool = True,
-) -> Table:
+) -> PeopleTable:
     """Read a table that a person keeps.
 
     Args:
@@ -506,7 +506,7 @@ def read_table(
         raise UsageError(f"{path}: {error}; {remedy}") from error
     if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
         decimals = "point"
-    return Table(path, sheet, found, decimals, names.loaded)
+    return PeopleTable(path, sheet, found, decimals, names.loaded)
 
 
 def _parted(cell: str) -> tuple[str, str]:

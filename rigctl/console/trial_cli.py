@@ -113,7 +113,7 @@ def ingest(
     elif source is not None:
         rows = read_rows(loaded, Path(source), decimals_said(decimal))
     elif control_set is not None and cost is not None:
-        said = ingesting.Said(control_set, cost, values, setpoints, outcome, known)
+        said = ingesting.TrialOptions(control_set, cost, values, setpoints, outcome, known)
         rows = (ingesting.row_from_options(loaded, said),)
     else:
         raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
@@ -296,7 +296,7 @@ def amend(
     from rigctl.console.assemble import perform
 
     config, directory, trial = _trial("amend", which, state)
-    change = outcomes.Change(outcome, failed, values, cost, note)
+    change = outcomes.AmendOptions(outcome, failed, values, cost, note)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
     tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
 
@@ -338,7 +338,7 @@ def import_(
     config = Path(which[0]) if len(which) > 1 else None
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
-    reading = importing.Reading(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
+    reading = importing.ReadingOptions(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
     plan = importing.planned(loaded, Path(which[-1]), reading)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:

@@ -22,7 +22,7 @@ from rigctl.console.progress import Board
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.page.words import AGAIN, ending
-from rigctl.rig.values import Alarm, Seen
+from rigctl.rig.values import Alarm, SeenReading
 from rigctl.text import set_label, told_utc
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def _board(reader: Reader, directory: Path) -> Board:
     return board
 
 
-def _seen(told: Mapping[str, Any]) -> Mapping[str, Seen]:
-    return {name: Seen(**{**fields, "age_s": fields["age_s"] or 0.0}) for name, fields in told.items()}
+def _seen(told: Mapping[str, Any]) -> Mapping[str, SeenReading]:
+    return {name: SeenReading(**{**fields, "age_s": fields["age_s"] or 0.0}) for name, fields in told.items()}
 
 
 @dataclass(slots=True)

@@ -173,7 +173,7 @@ class Gathering:
 
 
 @dataclass(slots=True)
-class Daily:
+class SummaryClock:
     """Says when the day's summary is due: once a day by the calendar, whatever the clocks are changed to. Mutable."""
 
     at: time

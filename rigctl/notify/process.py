@@ -28,8 +28,8 @@ from zoneinfo import ZoneInfo
 from rigctl.campaign.alarms import Alarms, Minded, Raised, Shelf
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
-from rigctl.notify.gathering import MOST, Daily, Delivery, Gathering, SignOfLife, phase_words
-from rigctl.notify.services import NotSent, Service, parsed, ping
+from rigctl.notify.gathering import MOST, Delivery, Gathering, SignOfLife, SummaryClock, phase_words
+from rigctl.notify.services import MessageService, NotSent, parsed, ping
 from rigctl.notify.setup import Setup, line
 from rigctl.notify.texts import Message, Words
 from rigctl.rig.protocols import Severity
@@ -54,7 +54,7 @@ Send = Callable[[Callable[[], None], Callable[[str], None]], None]
 class Receiver:
     """Somebody who is told; mutable."""
 
-    service: Service
+    service: MessageService
     delivery: Delivery = field(default_factory=Delivery)
     stuck: int = 0
     trouble: str = ""
@@ -62,14 +62,14 @@ class Receiver:
 
 
 @dataclass(slots=True)
-class Notifier:
+class NotifierLoop:
     """Takes in what is told, and sends what is due. Mutable; one thread calls it, clocks and threads are given."""
 
     setup: Setup
     beside: Send
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
-    services: Callable[[], tuple[Service, ...]] | None = None
+    services: Callable[[], tuple[MessageService, ...]] | None = None
     """Finds who is told; None: by the URLs that the setup names."""
     summary: Callable[[Setup], str] | None = None
     """Says how the campaign stands, for the day's summary; may take long."""
@@ -83,12 +83,12 @@ class Notifier:
     _alive: SignOfLife | None = None
     _alive_trouble: str = ""
     _pinging: bool = False
-    _daily: Daily | None = None
+    _daily: SummaryClock | None = None
     _read_s: float | None = None
     _unread: str = ""
     """Why it is not known who is told."""
     _lines: tuple[str, ...] = field(default=(), repr=False)
-    _known: tuple[Service, ...] = ()
+    _known: tuple[MessageService, ...] = ()
     _started: bool = False
     _ended: bool = False
     _failed: str = ""
@@ -103,7 +103,7 @@ class Notifier:
         if spec is not None and spec.alive is not None:
             self._alive = SignOfLife(spec.alive_every_s)
         if spec is not None and spec.daily:
-            self._daily = Daily(time_of_day.fromisoformat(spec.daily), zone)
+            self._daily = SummaryClock(time_of_day.fromisoformat(spec.daily), zone)
 
     # what comes in --------------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class Notifier:
         self.receivers = [known.get(s.key) or Receiver(s, Delivery(deque(self.held))) for s in found]
         self.held.clear()
 
-    def _services(self) -> tuple[Service, ...]:
+    def _services(self) -> tuple[MessageService, ...]:
         spec = self.setup.telling.notify
         if spec is None or spec.urls is None:
             return ()
@@ -296,14 +296,14 @@ def main() -> None:
 
     chores = Chores(setup)
     chores.begin()
-    notifier = Notifier(setup, in_a_thread(results), summary=summary)
+    notifier = NotifierLoop(setup, in_a_thread(results), summary=summary)
     _serve(notifier, lines, results, lambda: chores.trouble)
     chores.end(LAST_NUMBERS_S)
     os._exit(0)  # without waiting for threads that hang
 
 
 def _serve(
-    notifier: Notifier,
+    notifier: NotifierLoop,
     lines: queue.Queue[bytes],
     results: queue.SimpleQueue[Callable[[], None]],
     besides: Callable[[], str],

@@ -35,7 +35,7 @@ class NotSent(RigctlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class MessageService:
     """Brings messages to one receiver."""
 
     name: str
@@ -54,7 +54,7 @@ class Service:
 class Parsed:
     """Holds the services that URLs are of."""
 
-    services: tuple[Service, ...]
+    services: tuple[MessageService, ...]
     refused: tuple[int, ...] = ()
     """Lines, counted from 1 among those that are not empty, that are no URLs the library knows."""
 
@@ -95,7 +95,7 @@ def parsed(urls: Sequence[str]) -> Parsed:
                 refused.append(number)
                 continue
             name = _clean(str(one[0].service_name), hidden)
-            services.append(Service(name, url, _sender(one, name, hidden)))
+            services.append(MessageService(name, url, _sender(one, name, hidden)))
     return Parsed(tuple(services), tuple(refused))
 
 

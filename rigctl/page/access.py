@@ -167,7 +167,7 @@ MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """One person's browser."""
 
     name: str
@@ -189,17 +189,17 @@ class Sessions:
 
     clock: Callable[[], float]
     """Monotonic seconds."""
-    _open: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _open: OrderedDict[str, BrowserSession] = field(default_factory=OrderedDict)
 
     def begin(self, name: str, sha256: str) -> str:
         """Return a new session's cookie."""
         cookie = secrets.token_urlsafe(32)
-        self._open[cookie] = Session(name, sha256, secrets.token_urlsafe(32), self.clock() + LASTS_S)
+        self._open[cookie] = BrowserSession(name, sha256, secrets.token_urlsafe(32), self.clock() + LASTS_S)
         while len(self._open) > MOST:
             self._open.popitem(last=False)
         return cookie
 
-    def of(self, cookie: str | None) -> Session | None:
+    def of(self, cookie: str | None) -> BrowserSession | None:
         """Return the session of a cookie; None if it is over, or never was."""
         session = self._open.get(cookie or "")
         if session is not None and self.clock() >= session.until_s:

@@ -18,8 +18,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from rigctl.campaign import control
 from rigctl.campaign.acts import Acknowledge, Act, Outcome, Shelve, Unshelve, Void
 from rigctl.errors import RigctlError, UsageError
-from rigctl.page.access import LASTS_S, Audit, Session, Sessions, Throttle, TokenFile
-from rigctl.page.door import LOGIN_FORM, Refused, check_origin, form, plain_page
+from rigctl.page.access import LASTS_S, Audit, BrowserSession, Sessions, Throttle, TokenFile
+from rigctl.page.door import LOGIN_FORM, RequestRefused, check_origin, form, plain_page
 from rigctl.printable import printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ NO_TOKENS = "Nobody can act on this page yet: `rigctl token create NAME` makes a
 
 
 @dataclass(slots=True)
-class Desk:
+class LoggedIn:
     """Knows who is logged in; mutable, used in the event loop only."""
 
     directory: Path
@@ -62,11 +62,11 @@ class Desk:
         """Return the session's cookie of a request."""
         return request.cookies.get(_cookie_name(request))
 
-    def session(self, request: Request) -> Session | None:
+    def session(self, request: Request) -> BrowserSession | None:
         """Return who asks; None: somebody who may only read."""
         return self.of(self.cookie(request))
 
-    def of(self, cookie: str | None) -> Session | None:
+    def of(self, cookie: str | None) -> BrowserSession | None:
         return self.sessions.of(cookie)
 
     async def login_page(self, request: Request) -> Response:
@@ -117,7 +117,7 @@ class Desk:
         answer.delete_cookie(_cookie_name(request), path="/", httponly=True, samesite="strict")
         return answer
 
-    async def _checked(self, request: Request) -> tuple[Session, Mapping[str, str]]:
+    async def _checked(self, request: Request) -> tuple[BrowserSession, Mapping[str, str]]:
         """Return who has sent a form, and the form.
 
         Raises:
@@ -125,13 +125,13 @@ class Desk:
         """
         session, given = self.session(request), await form(request)
         if session is None:
-            raise Refused(403, "You are not logged in (any more). Log in with a token first.")
+            raise RequestRefused(403, "You are not logged in (any more). Log in with a token first.")
         if not session.wrote(given.get("csrf", "")):
             self.audit.denied(request.client.host if request.client else "unknown", "a form that is not from the page")
-            raise Refused(403, "This form is not from your page. Load the page anew, then try again.")
+            raise RequestRefused(403, "This form is not from your page. Load the page anew, then try again.")
         if not await asyncio.to_thread(self._tokens.holds, session.sha256):
             self.sessions.end(self.cookie(request))
-            raise Refused(403, f"The token of {session.name} was revoked.")
+            raise RequestRefused(403, f"The token of {session.name} was revoked.")
         return session, given
 
     # what they do ----------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Desk:
         session, given = await self._checked(request)
         name = request.path_params["verb"]
         if name not in REQUESTS and name not in FORMS:
-            raise Refused(404, f"Got {name}, must be one of {', '.join((*REQUESTS, *FORMS))}.")
+            raise RequestRefused(404, f"Got {name}, must be one of {', '.join((*REQUESTS, *FORMS))}.")
         verb, within_s = REQUESTS.get(name, (name, ACT_S))
         arguments: dict[str, Any] = {"who": f"{session.name} (page)", "why": given.get("why", "")}
         arguments |= {key: _number(key, given[key]) for key in _numbers(verb) if key in given}
@@ -156,7 +156,7 @@ class Desk:
                 arguments |= said.arguments
             answer = await asyncio.to_thread(control.ask, self.directory, verb, within_s, **arguments)
         except RigctlError as error:
-            status = 504 if isinstance(error, control.NoAnswer) else 409
+            status = 504 if isinstance(error, control.CampaignSilent) else 409
             if wants_json:
                 return JSONResponse({"ok": False, "error": str(error)}, status)
             return HTMLResponse(plain_page("Not done", [str(error)], up="../"), status)
@@ -176,7 +176,7 @@ def _numbers(verb: str) -> tuple[str, ...]:
 
 def _number(name: str, text: str) -> int:
     if not text.isdecimal() or len(text) > 12:
-        raise Refused(400, f"{name}: got {text!r:.40}, must be a whole number.")
+        raise RequestRefused(400, f"{name}: got {text!r:.40}, must be a whole number.")
     return int(text)
 
 

@@ -46,7 +46,7 @@ FORM_S = 5.0
 """Wall seconds for a form to arrive."""
 
 
-class Refused(RigctlError):
+class RequestRefused(RigctlError):
     """Says why a request is not answered, with its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -118,7 +118,7 @@ def check_origin(request: Request) -> None:
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "same-origin")
     ours = origin is None or (urlsplit(origin).netloc == request.headers.get("host") and origin != "null")
     if not ours or site not in ("same-origin", "none"):
-        raise Refused(403, "This came from the page of another site, so it was not carried out.")
+        raise RequestRefused(403, "This came from the page of another site, so it was not carried out.")
 
 
 async def form(request: Request) -> Mapping[str, str]:
@@ -129,20 +129,20 @@ async def form(request: Request) -> Mapping[str, str]:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Refused(415, f"Got {kind or 'no content type'}, must be application/x-www-form-urlencoded.")
+        raise RequestRefused(415, f"Got {kind or 'no content type'}, must be application/x-www-form-urlencoded.")
     body = bytearray()
     try:
         async with asyncio.timeout(FORM_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise Refused(413, f"More than {MOST_BYTES} bytes; no form of this page is so large.")
+                    raise RequestRefused(413, f"More than {MOST_BYTES} bytes; no form of this page is so large.")
     except TimeoutError:
-        raise Refused(408, f"The form did not arrive within {FORM_S:g} s.") from None
+        raise RequestRefused(408, f"The form did not arrive within {FORM_S:g} s.") from None
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
     except ValueError as error:
-        raise Refused(400, f"Not a form: {error}.") from error
+        raise RequestRefused(400, f"Not a form: {error}.") from error
 
 
 # Pages of a few sentences ---------------------------------------------------------------------------------------------

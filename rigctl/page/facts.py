@@ -21,7 +21,7 @@ from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import Condition, CourseRow, Glance, MeterSum
+from rigctl.campaign.journal.glance import CampaignCondition, CourseRow, Glance, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.trial import Event, State
@@ -34,17 +34,17 @@ from rigctl.core.experiment.space import Variable
 from rigctl.page.shown import (
     Awaited,
     Course,
-    Entry,
     Facts,
     Instrument,
-    Labels,
+    LogEntry,
+    MeterCost,
     Money,
-    Outcome,
-    Part,
     Phase,
     SetFact,
-    Standing,
+    ShownLabels,
+    ShownOutcome,
     Why,
+    WorstStanding,
 )
 from rigctl.page.trial_now import trial_now
 from rigctl.page.words import ending
@@ -114,7 +114,7 @@ def gather(
     )
 
 
-def _awaited(reader: Reader, course: Course, labels: Labels) -> tuple[Awaited, ...]:
+def _awaited(reader: Reader, course: Course, labels: ShownLabels) -> tuple[Awaited, ...]:
     """Return the trials whose outcome is still to come, as many as may be under way."""
     found = []
     for row in (row for row in course.rows if row.state is State.AWAITING):
@@ -134,24 +134,24 @@ def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:
     return (alarms, mark) if last == mark else (alarms.taken(reader.alarm_rows.events(mark)), last)
 
 
-def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:
+def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels:
     """Return names and units, from the configuration or, without one, from what the journal knows of it."""
     if loaded is not None:
         problem = loaded.problem
-        first = Outcome(loaded.rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
-        further = tuple(Outcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
+        first = ShownOutcome(loaded.rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
+        further = tuple(ShownOutcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
         units = problem.space.units
-        return Labels(loaded.name, loaded.currency, units, (first, *further))
+        return ShownLabels(loaded.name, loaded.currency, units, (first, *further))
     known = {key: json.loads(value) for key, value in campaign.identity.items()}
     names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
     units = {name: shown_unit(known.get(f"variables.{name}.unit", "")) for name in names}
     name, unit = known.get("outcome.name", "outcome"), known.get("outcome.unit", "")
-    first = Outcome(name, shown_unit(unit), bool(known.get("outcome.maximise", True)))
+    first = ShownOutcome(name, shown_unit(unit), bool(known.get("outcome.maximise", True)))
     further = tuple(
-        Outcome(f["name"], shown_unit(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
+        ShownOutcome(f["name"], shown_unit(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
         for f in known.get("further_outcomes", ())
     )
-    return Labels(campaign.rig, campaign.currency, units, (first, *further))
+    return ShownLabels(campaign.rig, campaign.currency, units, (first, *further))
 
 
 def followed(reader: Reader, before: Facts | None) -> Course:
@@ -222,7 +222,7 @@ def _suggested(reader: Reader) -> Decision | None:
 # Why this control set ---------------------------------------------------------------------------------------------
 
 
-def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
+def why_of(trial: Decision, rows: Sequence[CourseRow], labels: ShownLabels) -> Why | None:
     """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
     proposal = trial.proposal
     if proposal is None:
@@ -245,7 +245,7 @@ def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     )
 
 
-def _set_fact(report: SetReport, trial: Decision, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
+def _set_fact(report: SetReport, trial: Decision, mine: Sequence[CourseRow], labels: ShownLabels) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
     price, half = price_interval(prices)
     band = None
@@ -288,7 +288,7 @@ def _money(
     amended = reader.people.adjustment()
     if amended > 0:
         sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
-    parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
+    parts = tuple(MeterCost(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
     rows = course.rows
     amounts = campaign.budget, campaign.spent, reader.idle.spent(), campaign.operated
     budget, spent, idle, operated = map(to_units, amounts)
@@ -337,7 +337,12 @@ IN_ORDER = ("budget", "finished", "trials", "stopped")
 
 
 def phase_now(
-    condition: Condition, status: Mapping[str, Any] | None, now: datetime, *, wired: bool, alive: bool | None = None
+    condition: CampaignCondition,
+    status: Mapping[str, Any] | None,
+    now: datetime,
+    *,
+    wired: bool,
+    alive: bool | None = None,
 ) -> Phase:
     """Return what the campaign does, in a word."""
     start, noted, trip = condition.start, condition.phase, condition.trip
@@ -365,27 +370,29 @@ def _without_answer(start: StartRow, now: datetime, alive: bool | None) -> Phase
     return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
 
 
-def worst_standing(condition: Condition, phase: Phase, status: Mapping[str, Any] | None) -> Standing | None:
+def worst_standing(
+    condition: CampaignCondition, phase: Phase, status: Mapping[str, Any] | None
+) -> WorstStanding | None:
     """Return the worst thing that stands now; None while all is in order."""
     told = [] if status is None else [_told(f) for f in status.get("standing", ()) if isinstance(f, Mapping)]
     order = ("MINOR", "MAJOR", "INVALID")
     if phase.word == "tripped":
-        return Standing("INVALID", "", phase.why, "")
+        return WorstStanding("INVALID", "", phase.why, "")
     if told:
         return replace(max(told, key=lambda found: order.index(found.severity)), others=len(told) - 1)
     start = condition.start
     if phase.word == "ended" and start is not None and start.safe is False:
-        return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
+        return WorstStanding("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
     if phase.abnormal:
         severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word == "ended" else "MAJOR"
-        return Standing(severity, "", ending(phase.why), "")
+        return WorstStanding(severity, "", ending(phase.why), "")
     return None
 
 
-def _told(finding: Mapping[str, Any]) -> Standing:
+def _told(finding: Mapping[str, Any]) -> WorstStanding:
     known: Mapping[Any, Literal["MINOR", "MAJOR", "INVALID"]] = {"MINOR": "MINOR", "INVALID": "INVALID"}
     source, message, since = (str(finding.get(key, "")) for key in ("source", "message", "since"))
-    return Standing(known.get(finding.get("severity"), "MAJOR"), source, message, since)
+    return WorstStanding(known.get(finding.get("severity"), "MAJOR"), source, message, since)
 
 
 # Instruments ----------------------------------------------------------------------------------------------------------
@@ -430,7 +437,7 @@ SAID = {
 }
 
 
-def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[Entry, ...]:
+def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[LogEntry, ...]:
     """Return the last so many lines, of one trial or of all, the newest first; alarms are never crowded out."""
     alarms = [_alarm(alarm) for alarm in glance.alarms(most // 2, trial)]
     acts = [_act(act) for act in glance.acts(most // 3)] if trial is None else []
@@ -439,25 +446,25 @@ def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[Entry, ..
     return tuple(sorted((*alarms, *acts, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
 
 
-def _alarm(alarm: AlarmRow) -> Entry:
+def _alarm(alarm: AlarmRow) -> LogEntry:
     seen = f" (acknowledged by {alarm.acknowledged})" if alarm.acknowledged else ""
     mark = {"stands": alarm.action, "over": "over", "once": ""}[alarm.state]
     number, text = 0 if alarm.acknowledged else alarm.alarm, f"{alarm.message}{f' ({mark})' if mark else ''}{seen}"
-    return Entry(alarm.utc, alarm.trial, "alarm", alarm.severity.name, alarm.source, text, number)
+    return LogEntry(alarm.utc, alarm.trial, "alarm", alarm.severity.name, alarm.source, text, number)
 
 
-def _act(act: ActRow) -> Entry:
+def _act(act: ActRow) -> LogEntry:
     text = " ".join(word for word in (act.verb, act.argument) if word)
-    return Entry(act.utc, None, "act", "", act.who, "; ".join(part for part in (text, act.why, act.outcome) if part))
+    return LogEntry(act.utc, None, "act", "", act.who, "; ".join(part for part in (text, act.why, act.outcome) if part))
 
 
-def _dose(dose: DoseRow) -> Entry:
+def _dose(dose: DoseRow) -> LogEntry:
     given = "" if dose.dispensed_ml is None else f", gave {dose.dispensed_ml:.4g} mL"
     text = f"{dose.volume_ml:.4g} mL asked for{given}" + (f"; {dose.note}" if dose.note else "")
     severity = "MAJOR" if dose.state == "UNKNOWN" else ""
-    return Entry(dose.utc, dose.trial, "dose", severity, dose.actuator, text)
+    return LogEntry(dose.utc, dose.trial, "dose", severity, dose.actuator, text)
 
 
-def _step(event: EventRow) -> Entry:
+def _step(event: EventRow) -> LogEntry:
     text = SAID.get(event.event, str(event.event).lower()) + (f": {event.detail}" if event.detail else "")
-    return Entry(event.utc, event.trial, "step", "", "trial", text)
+    return LogEntry(event.utc, event.trial, "step", "", "trial", text)

@@ -17,11 +17,11 @@ from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.errors import counted
-from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
+from rigctl.page.shown import Facts, Money, ShownLabels, Slice, Supply, Why
 from rigctl.page.svg import (
     GUTTER,
     WIDE,
-    Figure,
+    Drawing,
     Scale,
     axis_row,
     drawing,
@@ -48,7 +48,7 @@ def why_axis(why: Why, today: float | None) -> Scale:
     return Scale.around([*marks, *(v for v in (today, why.threshold) if v is not None)], 0.0, 100.0)
 
 
-def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Markup, ...], Markup]:
+def why_rows(why: Why, labels: ShownLabels, today: float | None) -> tuple[tuple[Markup, ...], Markup]:
     """Return one row per control set, and the axis below them."""
     axis, unit = why_axis(why, today), labels.outcome.unit
     marks = [(v, kind) for v, kind in ((today, "today"), (why.threshold, "line")) if v is not None]
@@ -94,7 +94,7 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     """Return outcomes and the best so far along money, trials or time."""
     xs, labels = tracks.along(axis), facts.labels
     low, high = _span(xs, axis)
-    figure = Figure.over((low, high), tracks.outcome, 190)
+    figure = Drawing.over((low, high), tracks.outcome, 190)
     figure.axes(labels.outcome.unit, _ticks(low, high, axis, labels.currency))
     shown = thinned(xs, tracks.outcome, COLUMNS)
     figure.dots(xs[shown], tracks.outcome[shown], "dot")
@@ -112,7 +112,7 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
     starts, ends = (xs - 0.5, xs + 0.5) if axis == "trial" else (np.r_[low, xs[:-1]] if len(xs) else xs, xs)
-    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
+    figure = Drawing(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
         figure.text("0", LANE * lane + 12, set_label(chosen, " + "))
@@ -154,7 +154,7 @@ def reading(
     xs, ys, held = readings(rows, name)
     low, high = _span(xs, "trial")
     alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
-    figure = Figure.over((low, high), np.r_[ys, np.array(band or ())], 120)
+    figure = Drawing.over((low, high), np.r_[ys, np.array(band or ())], 120)
     if band is not None:
         figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
     figure.axes(unit, _ticks(low, high, "trial", ""))
@@ -175,11 +175,11 @@ def reading(
     return figure.markup(f"readings of {name}", told)
 
 
-def model_slice(found: Slice, labels: Labels) -> Markup:
+def model_slice(found: Slice, labels: ShownLabels) -> Markup:
     """Return what is expected along one variable; dashed, without a filled band, where nothing was tried."""
     xs, tried = np.array(found.at), np.array(found.tried)
     mean, low, high = (np.array(v) for v in (found.mean, found.low, found.high))
-    figure = Figure.over((xs[0], xs[-1]), [*low, *high], 130)
+    figure = Drawing.over((xs[0], xs[-1]), [*low, *high], 130)
     for begin, end in _pieces(~tried):
         figure.band(xs[begin:end], low[begin:end], high[begin:end], "unsure")
         figure.line(xs[begin:end], mean[begin:end], "guess")
@@ -210,7 +210,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     values = np.array(rows, dtype=float).reshape(-1, 2)
     points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
     ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
-    figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
+    figure = Drawing.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
     ticks = figure.x.ticks(4)
     figure.axes(
         f"{second.unit} {second.name}".strip(),
@@ -227,7 +227,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     return figure.markup(f"{first.name} against {second.name}", told)
 
 
-def _signs(labels: Labels) -> FloatArray:
+def _signs(labels: ShownLabels) -> FloatArray:
     return np.array([1.0 if o.maximise else -1.0 for o in labels.outcomes])
 
 

@@ -29,7 +29,7 @@ from rigctl.page import figures, words
 from rigctl.page.facts import gather
 from rigctl.page.figures import FILLS, Axis, Tracks, reads
 from rigctl.page.render import asset, environment
-from rigctl.page.shown import Facts, Labels, Study
+from rigctl.page.shown import Facts, ShownLabels, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import Scale, axis_row, drawing, range_row
 from rigctl.rig.dead_man import unguarded, unguarded_told
@@ -167,7 +167,7 @@ def document(found: Report) -> str:
 class _Says:
     """Puts what a recommendation is worth into words."""
 
-    labels: Labels
+    labels: ShownLabels
 
     def way(self, reference: Reference) -> str:
         name = WAYS[reference.what]

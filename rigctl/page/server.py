@@ -21,9 +21,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from rigctl.errors import RigctlError
-from rigctl.page.access import Session
-from rigctl.page.acting import Desk, Judge
-from rigctl.page.door import Door, Refused, plain_page
+from rigctl.page.access import BrowserSession
+from rigctl.page.acting import Judge, LoggedIn
+from rigctl.page.door import Door, RequestRefused, plain_page
 from rigctl.page.figures import series
 from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown
 from rigctl.page.render import asset, page
@@ -58,7 +58,7 @@ class Server:
 
     options: Options
     gatherer: Gatherer
-    desk: Desk
+    desk: LoggedIn
     name: str = field(default_factory=lambda: secrets.token_hex(4))
     """Of this process, in the numbers of its events."""
     _reading: int = 0
@@ -97,7 +97,7 @@ class Server:
         await self.gatherer.fresh()
         last, cookie = request.headers.get("last-event-id", ""), self.desk.cookie(request)
         without = ("log",) if request.query_params.get("trial") else ()  # one trial's log stays as it is
-        events = Events(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
+        events = EventStream(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
         return _Counted(self, events)
 
     async def series(self, request: Request) -> Response:
@@ -140,7 +140,7 @@ class Server:
 class _Counted(Response):
     """Counts a reader while it is sent events."""
 
-    def __init__(self, server: Server, events: Events) -> None:
+    def __init__(self, server: Server, events: EventStream) -> None:
         super().__init__()
         self._server, self._events = server, events
 
@@ -152,7 +152,7 @@ class _Counted(Response):
             self._server.count(-1)
 
 
-def _told(shown: Shown, version: int, session: Session | None, without: Sequence[str]) -> Mapping[str, str]:
+def _told(shown: Shown, version: int, session: BrowserSession | None, without: Sequence[str]) -> Mapping[str, str]:
     newer = shown.newer_than(version, acting=session is not None)
     sections = {name: html for name, html in newer.items() if name not in without}
     return sections if session is None else {n: html.replace(SECRET, session.secret) for n, html in sections.items()}
@@ -164,7 +164,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 def application(options: Options, scholar: Scholar, judge: Judge | None = None) -> Door:
     """Return the page's server."""
-    desk = Desk(options.directory, judge)
+    desk = LoggedIn(options.directory, judge)
     server = Server(options, Gatherer(options.directory, scholar), desk)
 
     @asynccontextmanager
@@ -197,7 +197,7 @@ def application(options: Options, scholar: Scholar, judge: Judge | None = None) 
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, Refused) else 500
+    status = error.status if isinstance(error, RequestRefused) else 500
     return HTMLResponse(plain_page("Not done", [str(error)], up=_up(request)), status)
 
 
@@ -225,7 +225,7 @@ AGAIN_MS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventStream:
     """An ASGI application that goes on until its reader goes away."""
 
     gatherer: Gatherer

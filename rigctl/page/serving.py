@@ -40,7 +40,7 @@ BESIDE_READERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServedAt:
     """Says where the page is served."""
 
     directory: Path
@@ -58,7 +58,7 @@ class Place:
         return Options(self.directory, hosts - {"0.0.0.0", "::"}, self.readers)  # noqa: S104 - these are no names
 
 
-def check_place(place: Place) -> str:
+def check_place(place: ServedAt) -> str:
     """Return what a person should know of this place; empty if there is nothing.
 
     Raises:
@@ -79,7 +79,7 @@ def check_place(place: Place) -> str:
     )
 
 
-def listening(place: Place) -> socket.socket:
+def listening(place: ServedAt) -> socket.socket:
     """Return a socket that listens there.
 
     Raises:
@@ -119,7 +119,7 @@ def _no_host(host: str, why: str) -> UsageError:
     )
 
 
-def url_of(place: Place, listener: socket.socket) -> str:
+def url_of(place: ServedAt, listener: socket.socket) -> str:
     """Return where a browser on this machine finds the page."""
     host = place.host if place.host not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 - not bound to here
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
@@ -166,7 +166,7 @@ class Protocol(H11Protocol):
             self._late = None
 
 
-def server_of(place: Place, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
+def server_of(place: ServedAt, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
     """Return the server, with limits on what a stranger may take of it."""
     config = uvicorn.Config(
         application(place.options, scholar, judge),

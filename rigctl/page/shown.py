@@ -19,7 +19,7 @@ from rigctl.text import set_label
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShownOutcome:
     """One outcome as it is named."""
 
     name: str
@@ -28,18 +28,18 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class ShownLabels:
     """Holds names and units; a unit of 1 is shown as nothing."""
 
     rig: str
     currency: str
     units: Mapping[str, str]
     """Of the variables, in their order."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ShownOutcome, ...]
     """The first one is the one that is optimised."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ShownOutcome:
         return self.outcomes[0]
 
 
@@ -56,7 +56,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorstStanding:
     """The worst thing that stands."""
 
     severity: Literal["MINOR", "MAJOR", "INVALID"]
@@ -167,7 +167,7 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MeterCost:
     """What one meter has cost."""
 
     meter: str
@@ -186,7 +186,7 @@ class Money:
     spent: float
     """By the campaign."""
     idle: float
-    parts: tuple[Part, ...]
+    parts: tuple[MeterCost, ...]
     """The dearest first."""
     per_trial: float | None = None
     """Mean of the last trials, or what the one decided last is predicted to cost."""
@@ -204,7 +204,7 @@ class Money:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One line of the log."""
 
     utc: str
@@ -255,7 +255,7 @@ class Awaited:
     """When it is read, or given up; both UTC."""
     how: str
     """Who gives it: `hand`, a person, or `sensor`."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ShownOutcome, ...]
     """Those that are awaited."""
 
 
@@ -264,14 +264,14 @@ class Facts:
     """What a journal (and a running campaign, if it answers) says, gathered at one instant."""
 
     now: datetime
-    labels: Labels
+    labels: ShownLabels
     phase: Phase
-    standing: Standing | None
+    standing: WorstStanding | None
     trial: TrialNow | None
     why: Why | None
     money: Money
     course: Course = field(repr=False)
-    log: tuple[Entry, ...] = ()
+    log: tuple[LogEntry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
     charged: int = 0

@@ -48,7 +48,7 @@ MOST_TRIALS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class StudyPast:
     """What a study may know besides the history."""
 
     least: float | None = None
@@ -60,7 +60,7 @@ class Past:
     prices: tuple[Price, ...] = ()
 
 
-def past(reader: Reader, loaded: LoadedConfig) -> Past:
+def past(reader: Reader, loaded: LoadedConfig) -> StudyPast:
     """Read it in a moment, so that the journal need not be kept open while a study is worked out.
 
     Raises:
@@ -69,9 +69,9 @@ def past(reader: Reader, loaded: LoadedConfig) -> Past:
     micros, number = reader.glance.least_cost(), reader.glance.last_decided()
     least, last = None if micros is None else to_units(micros), None if number is None else reader.trial(number)
     if last is None or last.trial > MOST_TRIALS:
-        return Past(least)
+        return StudyPast(least)
     spec = campaign_spec(loaded)
-    return Past(least, last, situation_before(reader, spec, last), prices(reader, spec))
+    return StudyPast(least, last, situation_before(reader, spec, last), prices(reader, spec))
 
 
 def study(reader: Reader, loaded: LoadedConfig) -> Study:
@@ -85,11 +85,11 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
     return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
 
 
-def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
+def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: StudyPast | None = None) -> Study:
     """Work out all but flips of a history and the policy's memory; without `known` nothing of the last choice."""
     problem, notes = present(loaded.problem, history)
     bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
-    before = known or Past()
+    before = known or StudyPast()
     came = _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
@@ -105,7 +105,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     return Study(len(history), decision, found, slices, bands, supplies, came=came, response=response, notes=notes)
 
 
-def with_flips(found: Study, loaded: LoadedConfig, known: Past) -> Study:
+def with_flips(found: Study, loaded: LoadedConfig, known: StudyPast) -> Study:
     """Say besides what would have changed the last choice: decides some forty times again, and may take longest.
 
     That is of the last choice now; if there was another since the study, what came of that one is left out.
@@ -169,7 +169,7 @@ def awaited(loaded: LoadedConfig, history: History, state: JsonState, found: Rec
     return outstanding(situation, found)
 
 
-def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
+def _flips(loaded: LoadedConfig, known: StudyPast) -> tuple[str, ...]:
     """Return the cheapest changes that would have flipped the last choice, each found by deciding again."""
     if known.last is None or known.before is None:
         return ()
@@ -179,7 +179,7 @@ def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
     return shown(found, currency=loaded.currency, unit=shown_unit(loaded.outcome_unit))
 
 
-def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
+def _came(loaded: LoadedConfig, known: StudyPast, state: JsonState) -> tuple[str, ...]:
     """Return what came of the last chosen trial against what was expected of it; empty while it is under way."""
     row, before = known.last, known.before
     if row is None or before is None or row.voided:

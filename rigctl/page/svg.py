@@ -76,7 +76,7 @@ def label_of(value: float) -> str:
 
 
 @dataclass(slots=True)
-class Figure:
+class Drawing:
     """Collects the marks of one drawing; x in the data's units, y likewise."""
 
     x: Scale
@@ -89,7 +89,7 @@ class Figure:
     _marks: list[Markup] = field(default_factory=list)
 
     @classmethod
-    def over(cls, xs: Scale | tuple[float, float], ys: Sequence[float] | FloatArray, height: float = 150) -> Figure:
+    def over(cls, xs: Scale | tuple[float, float], ys: Sequence[float] | FloatArray, height: float = 150) -> Drawing:
         """Return an empty drawing with room for these values, for text above and for ticks below."""
         x = xs if isinstance(xs, Scale) else Scale(*xs, GUTTER, WIDE)
         return cls(x, Scale.around(ys, height - TEXT - 8, TEXT + 6), height)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
 from rigctl.core.advice.recommend import Option
-from rigctl.core.advice.rules.saying import Row, answer, how_to_read, rows, worth
+from rigctl.core.advice.rules.saying import RuleRow, answer, how_to_read, rows, worth
 from rigctl.errors import counted
-from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
+from rigctl.page.shown import Facts, SetFact, ShownLabels, Study, Why
 from rigctl.text import in_full, joined, plus_minus
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
@@ -127,7 +127,7 @@ def as_of(facts: Facts, study: Study | None) -> str:
 class RuleWords(NamedTuple):
     """A rule as a table and as sentences."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RuleRow, ...]
     """None where no reading calls for anything else than the recommended fixed setting."""
     answer: tuple[str, ...]
     worth: tuple[str, ...]
@@ -135,7 +135,7 @@ class RuleWords(NamedTuple):
     """To read it, and how far readings are trusted."""
 
 
-def rule(labels: Labels, study: Study | None) -> RuleWords | None:
+def rule(labels: ShownLabels, study: Study | None) -> RuleWords | None:
     """Return what to control at which readings; None where nothing is read before a trial."""
     found = None if study is None or study.recommendation is None else study.recommendation.rule
     if found is None:
@@ -200,7 +200,7 @@ def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], s
     return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
 
 
-def advice(labels: Labels, study: Study | None) -> str:
+def advice(labels: ShownLabels, study: Study | None) -> str:
     """Return in one sentence what to run from now on; empty where nothing is known."""
     if study is None or study.recommendation is None:
         return ""

@@ -77,7 +77,7 @@ class Calibration:
 
 
 @runtime_checkable
-class Calibrated(Protocol):
+class KnowsCalibration(Protocol):
     """A device that knows whether it is calibrated."""
 
     def calibration(self, deadline: Deadline) -> Calibration:
@@ -85,7 +85,7 @@ class Calibrated(Protocol):
 
 
 @runtime_checkable
-class Calibratable(Calibrated, Protocol):
+class Calibratable(KnowsCalibration, Protocol):
     """A pump that can be told what it really dispensed the last time."""
 
     def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
@@ -177,7 +177,7 @@ class KeepsQuiet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedPlace:
     """A place on its line that a device uses."""
 
     place: str
@@ -194,7 +194,7 @@ class Occupies(Protocol):
     """A driver that knows what its devices use of their line; of another one a byte line is kept as a whole."""
 
     @staticmethod
-    def occupies(options: Any) -> Sequence[Claim]:
+    def occupies(options: Any) -> Sequence[ClaimedPlace]:
         """Return all that a device with these options uses."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from rigctl.errors import DeviceError, DeviceFault, UsageError, in_words
-from rigctl.rig.abilities import Calibratable, Calibrated, Calibration
+from rigctl.rig.abilities import Calibratable, Calibration, KnowsCalibration
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
@@ -75,7 +75,7 @@ class Hands:
         """Ask every device in service that can say so for its calibration; one that does not answer is left out."""
         found = {}
         for name, handle in self.wiring.in_service(self.wiring.handles).items():
-            if isinstance(handle.device, Calibrated):
+            if isinstance(handle.device, KnowsCalibration):
                 try:
                     found[name] = await handle.ask(handle.device.calibration, "calibration")
                 except DeviceError as error:

@@ -58,7 +58,7 @@ class Booked:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class KnownState:
     """What a check may know of the actuator."""
 
     limits: ActuatorLimits
@@ -71,29 +71,29 @@ class Facts:
     stands: tuple[float, float] | None = None
     """Where the actuator stands, and the rig seconds since it was sent there; None: it is not known."""
 
-    def later(self) -> Facts:
+    def later(self) -> KnownState:
         """Return the facts once every window of time has come free."""
         booked = tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked)
         return replace(self, dispensed_24h_ml=0.0, booked=booked)
 
 
-Check = Callable[[Command, Facts], str | None]
+Check = Callable[[Command, KnownState], str | None]
 """One reason a command may be refused for: the objection (`got ..., allowed ...`), or None."""
 
 
-def is_number(command: Command, facts: Facts) -> str | None:
+def is_number(command: Command, facts: KnownState) -> str | None:
     del facts
     return None if math.isfinite(command.value) else f"got {command.value}, must be a finite number"
 
 
-def within_range(command: Command, facts: Facts) -> str | None:
+def within_range(command: Command, facts: KnownState) -> str | None:
     low, high = facts.limits.low, facts.limits.high
     if command.kind != "setpoint" or low <= command.value <= high:
         return None
     return f"got {command.value:g} {command.unit}, allowed {low:g} to {high:g}"
 
 
-def within_dose_caps(command: Command, facts: Facts) -> str | None:
+def within_dose_caps(command: Command, facts: KnownState) -> str | None:
     if command.kind != "dose":
         return None
     per_dose, per_day = facts.limits.per_dose_ml, facts.limits.per_day_ml
@@ -106,14 +106,14 @@ def within_dose_caps(command: Command, facts: Facts) -> str | None:
     return None
 
 
-def within_shared_caps(command: Command, facts: Facts) -> str | None:
+def within_shared_caps(command: Command, facts: KnownState) -> str | None:
     """Object to what one of the pump's other caps does not let through: its own, or its tank's."""
     if command.kind != "dose":
         return None
     return next((said for booked in facts.booked if (said := booked.beyond(command.value)) is not None), None)
 
 
-def within_slew(command: Command, facts: Facts) -> str | None:
+def within_slew(command: Command, facts: KnownState) -> str | None:
     slew = facts.limits.slew
     if slew is None or command.kind != "setpoint" or not facts.moving:
         return None
@@ -125,7 +125,7 @@ def within_slew(command: Command, facts: Facts) -> str | None:
 CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_shared_caps, within_slew)
 
 
-def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
+def objections(command: Command, facts: KnownState, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
     return tuple(said for check in checks if (said := check(command, facts)) is not None)
 
 
@@ -286,7 +286,7 @@ class Guard:
         limits = self._limits.get(command.actuator)
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
-        facts = Facts(limits, dispensed_24h_ml, booked, moving, stands)
+        facts = KnownState(limits, dispensed_24h_ml, booked, moving, stands)
         against = objections(command, facts, self._checks)
         if not against:
             return

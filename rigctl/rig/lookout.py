@@ -25,7 +25,7 @@ from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, Clock, Device, DoseLog, Doser, Reading, Severity
 from rigctl.rig.spec import WatchSpec
 from rigctl.rig.testimony import RESOLUTION_ML, most_ml
-from rigctl.rig.values import Alarm, Glance, Seen
+from rigctl.rig.values import Alarm, RigGlance, SeenReading
 from rigctl.rig.wiring import Wiring
 
 PUMPS_EVERY_S = 3.0
@@ -100,14 +100,14 @@ class Lookout:
         for pump in self.wiring.dosers.values():
             self._beats[pump.bus].pumps.append(pump)
 
-    def glance(self) -> Glance:
+    def glance(self) -> RigGlance:
         """Return what is known now; begins the rounds that are due, and waits for none."""
         now_s = time.monotonic()
         for bus, beat in self._beats.items():
             if (beat.round is None or beat.round.done()) and now_s >= beat.next_s:
                 beat.round = asyncio.get_running_loop().create_task(self._round(bus, beat))
         readings = {p.name: self._seen(p, now_s) for p in (*self.wiring.probes, *self.wiring.watched)}
-        return Glance(
+        return RigGlance(
             readings=readings,
             quiet={bus.url: tuple(names) for bus, names in self._on_quiet_lines(readings)},
             astray={**self._silent(now_s), **self._astray},
@@ -207,7 +207,7 @@ class Lookout:
         told = by_line(why, self.wiring.actuators).items()
         return {source: what for source, (names, what) in told if now_s - min(asked[n] for n in names) > SILENT_S}
 
-    def _on_quiet_lines(self, readings: Mapping[str, Seen]) -> Iterator[tuple[Bus, list[str]]]:
+    def _on_quiet_lines(self, readings: Mapping[str, SeenReading]) -> Iterator[tuple[Bus, list[str]]]:
         """Yield lines whose sensors went stale together, and which these are."""
         for bus, beat in self._beats.items():
             names = [p.name for p in beat.probes if readings[p.name].must_be_fresh]
@@ -279,7 +279,7 @@ class Lookout:
             message = f"{why}, and it could not be booked: {error}"
             self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="not booked"))
 
-    def _seen(self, probe: Probe, now_s: float) -> Seen:
+    def _seen(self, probe: Probe, now_s: float) -> SeenReading:
         record, rules = probe.record, probe.rules
         asked_s = now_s if record.asked_s is None else record.asked_s
         age_s = now_s - (asked_s if record.valid_s is None else record.valid_s)
@@ -289,7 +289,7 @@ class Lookout:
             spacing_s = self._beats[probe.handle.bus].spacing_s
             stale_after_s = max(3 * rules.every_s, 2 * spacing_s) + probe.handle.timeout_s
         same_s = 0.0 if record.valid is None else record.valid.time_s - record.same_since_s
-        return Seen(
+        return SeenReading(
             value=None if record.valid is None else record.valid.value,
             unit=probe.handle.device.unit,
             age_s=age_s,

@@ -93,7 +93,7 @@ class OpenDose:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenReading:
     """What is known of one reading, for the watch."""
 
     value: float | None
@@ -118,10 +118,10 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class RigGlance:
     """What the rig was last seen to be."""
 
-    readings: Mapping[str, Seen] = field(default_factory=dict)
+    readings: Mapping[str, SeenReading] = field(default_factory=dict)
     """By variable, outcome or watched device."""
     astray: Mapping[str, str] = field(default_factory=dict)
     """Driven actuators that twice in a row did not hold what they were sent, and what they say instead."""

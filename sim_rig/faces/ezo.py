@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import signature
 
-from sim_rig.clock import Handle, Timer
+from sim_rig.clock import PlannedCall, Timer
 from sim_rig.errors import NotUnderstood
 from sim_rig.faces.lines import LineSplitter
 
@@ -170,7 +170,7 @@ class PhCircuit:
         self._celsius = celsius
         self._timer = timer
         self._period_s = CONTINUOUS_S
-        self._ticking: Handle | None = None
+        self._ticking: PlannedCall | None = None
         self._temperature_c = 25.0
         self._calibrated = ["MID", "LOW", "HIGH"]
         self.slopes = "99.7,100.3,-0.89"

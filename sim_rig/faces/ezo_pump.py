@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from sim_rig.clock import Handle, Timer
+from sim_rig.clock import PlannedCall, Timer
 from sim_rig.errors import NotUnderstood
 from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, Question, number
 from sim_rig.plants.pump import DosingPump
@@ -24,7 +24,7 @@ class PumpCircuit:
         self.dstart_ml = 0.0
         """What it would dispense at power-up."""
         self._timer = timer
-        self._watch: Handle | None = None
+        self._watch: PlannedCall | None = None
         self._watching = False
         self._calibrated = True
         commands: dict[str, Command] = {

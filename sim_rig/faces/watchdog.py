@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sim_rig.clock import Handle, Timer
+from sim_rig.clock import PlannedCall, Timer
 from sim_rig.faces.registers import Bank
 
 HEARTBEAT, TIMEOUT = 100, 101
@@ -27,7 +27,7 @@ class Watchdog:
         self._drop = drop
         self._timeout_s = timeout_s
         self._held = 0.0
-        self._planned: Handle | None = None
+        self._planned: PlannedCall | None = None
         bank.number("holding", HEARTBEAT, lambda: self._held, self._beat, kind="uint16")
         bank.number("holding", TIMEOUT, lambda: self._timeout_s, self._set, kind="uint16", scale=1 / TENTHS)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from sim_rig.errors import DataError
-from sim_rig.plants.natural import FloatArray, Variable, to_unit
+from sim_rig.plants.natural import FloatArray, PlantVariable, to_unit
 
 CHUNK_ROWS = 64
 """Rows evaluated at once: the kernel matrix of 4096 x 1503 would take 50 MB, and no cache would hold it."""
@@ -63,7 +63,7 @@ class ArrayResponse:
             k = np.exp(-0.5 * r2)
         return np.asarray(self.offset + k @ self.weights)
 
-    def over(self, variables: tuple[Variable, ...]) -> Callable[[FloatArray], FloatArray]:
+    def over(self, variables: tuple[PlantVariable, ...]) -> Callable[[FloatArray], FloatArray]:
         """Return the same response over engineering units, of variables whose range stands for [0, 1]."""
         return lambda x: self(to_unit(variables, x))
 

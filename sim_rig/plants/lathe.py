@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim_rig.plants.natural import FloatArray, Variable
+from sim_rig.plants.natural import FloatArray, PlantVariable
 from sim_rig.plants.parts import Drives, advance_in_steps
 from sim_rig.plants.pump import EnergyBook
 
 VARIABLES = (
-    Variable.of("speed", "m/min", (80.0, 320.0), 185.0, 35.0),
-    Variable.of("feed", "mm", (0.05, 0.40), 0.21, 0.045),
-    Variable.of("depth", "mm", (0.3, 3.0), 1.4, 0.4),
-    Variable.of("coolant", "L/min", (1.0, 12.0), 5.0, 1.8),
-    Variable.of("hardness", "HB", (160.0, 280.0), 220.0, 18.0),
+    PlantVariable.of("speed", "m/min", (80.0, 320.0), 185.0, 35.0),
+    PlantVariable.of("feed", "mm", (0.05, 0.40), 0.21, 0.045),
+    PlantVariable.of("depth", "mm", (0.3, 3.0), 1.4, 0.4),
+    PlantVariable.of("coolant", "L/min", (1.0, 12.0), 5.0, 1.8),
+    PlantVariable.of("hardness", "HB", (160.0, 280.0), 220.0, 18.0),
 )
 CONTROL_SETS = (
     ("speed", "feed"),

@@ -34,7 +34,7 @@ def _moments(loc: float, scale: float, low: float, high: float) -> tuple[float, 
 
 
 @dataclass(frozen=True, slots=True)
-class TruncatedNormal:
+class CutNormal:
     """Cuts a normal distribution to a range; given are the mean and sd of the cut variable itself.
 
     Raises:
@@ -91,7 +91,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class PlantVariable:
     """Describes one quantity of the process."""
 
     name: str
@@ -100,17 +100,17 @@ class Variable:
     """Lowest setpoint, engineering units."""
     high: float
     """Highest setpoint, engineering units."""
-    natural: TruncatedNormal
+    natural: CutNormal
     """How it varies when left alone."""
 
     @classmethod
-    def of(cls, name: str, unit: str, bounds: tuple[float, float], mean: float, sd: float) -> Variable:
+    def of(cls, name: str, unit: str, bounds: tuple[float, float], mean: float, sd: float) -> PlantVariable:
         """Make a variable that naturally varies as a normal distribution cut to its own range."""
         low, high = bounds
-        return cls(name, unit, low, high, TruncatedNormal(mean, sd, low, high))
+        return cls(name, unit, low, high, CutNormal(mean, sd, low, high))
 
 
-def to_unit(variables: tuple[Variable, ...], x: FloatArray) -> FloatArray:
+def to_unit(variables: tuple[PlantVariable, ...], x: FloatArray) -> FloatArray:
     """Map (n, d), engineering units -> (n, d), 0 at each variable's lowest setpoint and 1 at its highest."""
     low = np.array([v.low for v in variables])
     high = np.array([v.high for v in variables])

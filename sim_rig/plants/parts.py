@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sim_rig.errors import PlantError
-from sim_rig.plants.natural import FloatArray, Noise, Variable
+from sim_rig.plants.natural import FloatArray, Noise, PlantVariable
 
 LOOK_S = 600.0
 """Seconds after which a plant looks again whether anything still moves."""
@@ -25,7 +25,7 @@ class Channel:
     """
 
     def __init__(
-        self, variable: Variable, rng: np.random.Generator, *, error_sd: float, lag_s: float, holds: bool
+        self, variable: PlantVariable, rng: np.random.Generator, *, error_sd: float, lag_s: float, holds: bool
     ) -> None:
         self.variable = variable
         self.setpoint = variable.low
@@ -129,7 +129,7 @@ class Drives:
 
     def __init__(
         self,
-        variables: tuple[Variable, ...],
+        variables: tuple[PlantVariable, ...],
         seed: np.random.SeedSequence,
         *,
         error: float,

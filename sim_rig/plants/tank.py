@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sim_rig.plants.natural import FloatArray, Noise, Variable, to_unit
+from sim_rig.plants.natural import FloatArray, Noise, PlantVariable, to_unit
 from sim_rig.plants.parts import BatchChange, Channel, advance_in_steps, channel_state
 from sim_rig.plants.pump import DosingPump, EnergyBook
 
 # The raw water is rain or from a well, as the weather has it: its potassium and pH are often right, and often far off.
 VARIABLES = (
-    Variable.of("ca", "mM", (0.5, 6.0), 2.6, 0.9),
-    Variable.of("b", "uM", (5.0, 60.0), 28.0, 9.0),
-    Variable.of("nh4", "mM", (0.1, 4.0), 1.6, 0.6),
-    Variable.of("k", "mM", (1.0, 12.0), 7.5, 2.6),
-    Variable.of("ph", "pH", (5.0, 7.0), 5.85, 0.42),
+    PlantVariable.of("ca", "mM", (0.5, 6.0), 2.6, 0.9),
+    PlantVariable.of("b", "uM", (5.0, 60.0), 28.0, 9.0),
+    PlantVariable.of("nh4", "mM", (0.1, 4.0), 1.6, 0.6),
+    PlantVariable.of("k", "mM", (1.0, 12.0), 7.5, 2.6),
+    PlantVariable.of("ph", "pH", (5.0, 7.0), 5.85, 0.42),
 )
 CONTROL_SETS = (
     ("ca", "b"),

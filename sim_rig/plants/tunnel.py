@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from sim_rig.plants.arrays import ArrayResponse
-from sim_rig.plants.natural import FloatArray, Variable
+from sim_rig.plants.natural import FloatArray, PlantVariable
 from sim_rig.plants.parts import Drives
 from sim_rig.plants.pump import EnergyBook
 
 
-def _spread(name: str, unit: str, low: float, high: float) -> Variable:
+def _spread(name: str, unit: str, low: float, high: float) -> PlantVariable:
     """Centre natural variation in the range, with a fifth of it as sd (variance 0.04 on the unit interval)."""
-    return Variable.of(name, unit, (low, high), (low + high) / 2, 0.2 * (high - low))
+    return PlantVariable.of(name, unit, (low, high), (low + high) / 2, 0.2 * (high - low))
 
 
 VARIABLES = (

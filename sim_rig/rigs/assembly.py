@@ -46,7 +46,7 @@ class SerialWire:
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class MainsMeter:
     """Says which energy meter is on the mains."""
 
     model: MeterModel
@@ -69,7 +69,7 @@ class Assembly:
         timer: Timer,
         plant: Plant,
         plc: Bank,
-        meter: Meter,
+        meter: MainsMeter,
         *,
         sensors: Mapping[str, SensorTap],
         instruments: Mapping[str, tuple[str, Instrument]],
@@ -122,7 +122,7 @@ def face_of(instrument: Instrument) -> Circuit | ScpiInstrument:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlcPoint:
     """Says where a variable sits in a PLC: its reading and its setpoint have the same register number."""
 
     name: str
@@ -136,7 +136,7 @@ class Point:
 
 
 def map_points(
-    bank: Bank, points: Iterable[Point], sensors: Mapping[str, SensorTap], channels: Mapping[str, Channel]
+    bank: Bank, points: Iterable[PlcPoint], sensors: Mapping[str, SensorTap], channels: Mapping[str, Channel]
 ) -> None:
     """Map readings, and of what can be imposed the setpoints (out of range: exception 03) and enable coils.
 
@@ -151,7 +151,7 @@ def map_points(
             bank.bit("coil", p.coil, partial(getattr, channel, "enabled"), partial(setattr, channel, "enabled"))
 
 
-def machine_plc(drives: Drives, points: Iterable[Point]) -> tuple[Bank, dict[str, SensorTap]]:
+def machine_plc(drives: Drives, points: Iterable[PlcPoint]) -> tuple[Bank, dict[str, SensorTap]]:
     """Return the PLC of a machine, and a sensor for every variable, named as in the configuration."""
     bank, points = Bank(), tuple(points)
     sensors = {p.name: SensorTap(partial(drives.sense, p.name), p.full_scale) for p in points}

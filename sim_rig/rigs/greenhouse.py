@@ -15,14 +15,14 @@ from sim_rig.faces.scpi import Output, ScpiInstrument
 from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap
 from sim_rig.plants.tank import Response, Tank, Treatment
-from sim_rig.rigs.assembly import Assembly, Meter, Point, map_points
+from sim_rig.rigs.assembly import Assembly, MainsMeter, PlcPoint, map_points
 
 SOFTENER_COIL, ALKALISER_COIL, REFILL_COIL, COILS = 0, 1, 5, 6
 POINTS: Final = (
-    Point("ca", 0, None, 20.0),
-    Point("b", 2, 2, 200.0, order="CDAB"),
-    Point("nh4", 4, 3, 20.0),
-    Point("k", 6, 4, 40.0, kind="int16", scale=0.01),
+    PlcPoint("ca", 0, None, 20.0),
+    PlcPoint("b", 2, 2, 200.0, order="CDAB"),
+    PlcPoint("nh4", 4, 3, 20.0),
+    PlcPoint("k", 6, 4, 40.0, kind="int16", scale=0.01),
 )
 
 
@@ -45,7 +45,7 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
         timer,
         tank,
         plc,
-        Meter("SDM120", 1, 2400),
+        MainsMeter("SDM120", 1, 2400),
         sensors={f"{name}_probe": tap for name, tap in probes.items()} | {"camera": growth},
         instruments={
             "ph": ("ph", PhCircuit(timer, probes["ph"], "nutrient_ph")),

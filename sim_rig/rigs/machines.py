@@ -11,21 +11,21 @@ from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import SensorTap
 from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.tunnel import SelfNoise, Tunnel
-from sim_rig.rigs.assembly import Assembly, Meter, Point, machine_plc
+from sim_rig.rigs.assembly import Assembly, MainsMeter, PlcPoint, machine_plc
 
 LATHE: Final = (
-    Point("speed", 0, 0, 1000.0),
-    Point("feed", 2, 1, 5.0, order="CDAB"),
-    Point("depth", 4, 2, 20.0, order="BADC"),
-    Point("coolant", 6, 3, 40.0, kind="int16", scale=0.01),
-    Point("hardness", 8, 4, 600.0, kind="uint16", scale=0.1),
+    PlcPoint("speed", 0, 0, 1000.0),
+    PlcPoint("feed", 2, 1, 5.0, order="CDAB"),
+    PlcPoint("depth", 4, 2, 20.0, order="BADC"),
+    PlcPoint("coolant", 6, 3, 40.0, kind="int16", scale=0.01),
+    PlcPoint("hardness", 8, 4, 600.0, kind="uint16", scale=0.1),
 )
 TUNNEL: Final = (
-    Point("frequency", 0, 0, 10.0),
-    Point("angle", 2, 1, 90.0, order="DCBA"),
-    Point("chord", 4, 2, 1000.0, kind="uint16", scale=0.1),
-    Point("velocity", 6, 3, 200.0, order="CDAB"),
-    Point("thickness", 8, 4, 3.0, kind="int16", scale=0.001),
+    PlcPoint("frequency", 0, 0, 10.0),
+    PlcPoint("angle", 2, 1, 90.0, order="DCBA"),
+    PlcPoint("chord", 4, 2, 1000.0, kind="uint16", scale=0.1),
+    PlcPoint("velocity", 6, 3, 200.0, order="CDAB"),
+    PlcPoint("thickness", 8, 4, 3.0, kind="int16", scale=0.001),
 )
 NEXT_COIL: Final = 5
 """Loads the next workpiece; starts the next run."""
@@ -46,7 +46,7 @@ def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
         timer,
         lathe,
         bank,
-        Meter("SDM630", 3, 9600),
+        MainsMeter("SDM630", 3, 9600),
         sensors=sensors | {"surface": surface},
         instruments={"tester": ("tester", tester)},
     )
@@ -63,7 +63,7 @@ def build_tunnel(timer: Timer, seed: np.random.SeedSequence, noise_db: SelfNoise
         timer,
         tunnel,
         bank,
-        Meter("SDM630", 1, 9600),
+        MainsMeter("SDM630", 1, 9600),
         sensors=sensors | {"microphone": heard},
         instruments={"mic": ("microphone", microphone)},
     )

@@ -26,7 +26,7 @@ from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.gp import model
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.surrogate import Posterior, fit
 from rigctl.core.play import Played
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
@@ -55,7 +55,9 @@ def since_the_last_step(history: History, trial: int) -> History:
     return History.of(o if o.trial >= last else replace(o, y=None) for o in history.observations)
 
 
-def unaware(record: Record, options: ModelOptions, previous: Hyperparameters | None, **rest: object) -> Posterior:
+def unaware(
+    record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, **rest: object
+) -> Posterior:
     """Fit as if nothing ever changed."""
     return fit(record.x, record.y, options, previous, noise=record.noise, **rest)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ import numpy as np
 from rigctl.bench.problems.functions import Objective, gp_sample
 from rigctl.bench.problems.problem import COST_SETS, SUBSETS_OF_3
 from rigctl.bench.problems.terms import Terms, gaussian_terms
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.simulate import one_thread
 from rigctl.core.advice.recommend import Recommendation, recommend
 from rigctl.core.asking import trial_rng
@@ -81,14 +81,14 @@ class World:
     """Hold one function, and what is true of it."""
 
     objective: Objective
-    truth: Truth
+    truth: ProblemTruth
     scale: float
 
     @classmethod
     def of(cls, problem: str, seed: int) -> World:
         objective = PROBLEMS[problem](seed)
         scale = float(objective(np.random.default_rng(1).random((2000, 3))).std())
-        return cls(objective, Truth.of(objective, [MARGINAL] * 3, SUBSETS_OF_3), scale)
+        return cls(objective, ProblemTruth.of(objective, [MARGINAL] * 3, SUBSETS_OF_3), scale)
 
     @property
     def best(self) -> float:

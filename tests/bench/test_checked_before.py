@@ -15,7 +15,7 @@ from rigctl.bench.asking.labels import policy_spec
 from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, model_overrides
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.catalogue import bench_problem, catalogue, entry_of
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.simulate import run_cell
 from rigctl.config.schema import ModelSection
 from rigctl.console.cli import app
@@ -114,7 +114,7 @@ def test_checking_needs_no_truth(tmp_path, monkeypatch):
     def found(*_args, **_more):
         raise AssertionError("a truth was looked for")
 
-    monkeypatch.setattr(Truth, "of", found)
+    monkeypatch.setattr(ProblemTruth, "of", found)
     problems = "[hartmann3, gp-sample3, plant, airfoil, hartmann6+6, ackley6+6, levy6+6]"
     text = f"{{problem: {problems}, policy: [default, etc-ada], budget: 3, seeds: 1}}"
     assert len(cells_of(tmp_path, text, write_arrays(tmp_path))) == 14

@@ -16,7 +16,7 @@ from rigctl.bench.papers.evidence import Expected
 from rigctl.bench.papers.judge import findings_of
 from rigctl.bench.papers.paper import PAPERS, Claim, grid_of, paper_of
 from rigctl.bench.problems.catalogue import catalogue
-from rigctl.bench.tables.results import COLUMNS, Scenario
+from rigctl.bench.tables.results import COLUMNS, PolicyScenario
 from tests.bench.worlds import WORLDS, made_up
 from tests.profiles import nightly_beyond
 
@@ -77,8 +77,8 @@ def test_claims_name_what_exists(paper):
         assert claim.quantity in {*COLUMNS, "late-evaluations"}
         assert 0 < claim.share <= 1
     for cell in grid_of(paper).blocks[0].cells():
-        assert read.published(Scenario(cell.problem, cell.costs, cell.variance, cell.budget))
-        assert not read.published(Scenario(cell.problem, cell.costs, cell.variance, cell.budget / 2))
+        assert read.published(PolicyScenario(cell.problem, cell.costs, cell.variance, cell.budget))
+        assert not read.published(PolicyScenario(cell.problem, cell.costs, cell.variance, cell.budget / 2))
 
 
 @pytest.mark.parametrize("paper", PAPERS)

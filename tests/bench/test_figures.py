@@ -12,7 +12,7 @@ import pytest
 
 from rigctl.bench.asking.labels import listed, predefined
 from rigctl.bench.figures.draw import drawn, page_of, write_figure
-from rigctl.bench.figures.figure import PALETTE, Figure, Line, Panel, style_of
+from rigctl.bench.figures.figure import PALETTE, Curve, Figure, Panel, style_of
 from rigctl.bench.figures.layouts import figures_of
 from rigctl.bench.papers.paper import PAPERS, grid_of
 from rigctl.bench.tables.results import curve_of, function_and_d, trials_of
@@ -205,7 +205,7 @@ def test_an_unknown_layout_is_refused() -> None:
 def test_a_regret_of_zero_stays_on_a_logarithmic_axis() -> None:
     """Bands and lines are cut at a positive floor, not lost."""
     runs = trials_of(frame([rows("a", s, [0.5, 0.0]) for s in (0, 1)]))
-    line = Line.of("a", curve_of(runs, "simple"), 2, "standard error")
+    line = Curve.of("a", curve_of(runs, "simple"), 2, "standard error")
     panel = Panel("", "", "", (line,), log_y=True)
     assert 0 < panel.floor() <= 0.5
     (axes,) = drawn(Figure("f", "t", "c", ((panel,),)), "svg")[1].axes

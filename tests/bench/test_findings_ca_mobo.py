@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from rigctl.bench.papers.judge import Finding, findings_of
+from rigctl.bench.papers.judge import JudgedClaim, findings_of
 from rigctl.bench.papers.paper import grid_of
 from tests.bench.tables import ending, frame
 
 pytestmark = pytest.mark.slow
 
 
-def judged(runs: Sequence[list[list[dict[str, Any]]]]) -> tuple[Finding, ...]:
+def judged(runs: Sequence[list[list[dict[str, Any]]]]) -> tuple[JudgedClaim, ...]:
     return findings_of("ca-mobo", frame([run for group in runs for run in group]))
 
 

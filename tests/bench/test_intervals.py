@@ -7,14 +7,14 @@ import pytest
 from rigctl.bench.asking.labels import predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
-from rigctl.core.advice.rule import Between, Line, Setting
+from rigctl.core.advice.rule import Between, RuleLine, Setting
 from tests.bench.measure_intervals import always, followed
 
 
 class Lines:
     """A rule of two lines: low readings of the first variable one way, all others the other."""
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines: RuleLine) -> None:
         self.lines = lines
 
     def line_for(self, readings):
@@ -24,7 +24,7 @@ class Lines:
 def line(space, at, *when):
     names = space.control_sets[0].names
     settings = tuple(Setting(name, at, (), 0.0, 1.0, None) for name in names)
-    return Line(when, names, settings, 1.0, 0.0, 0.0, 0.0, None, 1)
+    return RuleLine(when, names, settings, 1.0, 0.0, 0.0, 0.0, None, 1)
 
 
 def test_a_rule_is_worth_on_each_day_what_its_line_sets():

@@ -12,7 +12,7 @@ import pytest
 
 from rigctl.bench.figures.layouts import figures_of
 from rigctl.bench.papers.evidence import Effect, Expected, both, difference, effect, interval
-from rigctl.bench.papers.judge import Finding, findings_of, findings_text
+from rigctl.bench.papers.judge import JudgedClaim, findings_of, findings_text
 from rigctl.bench.papers.paper import PAPERS, grid_of
 from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.problems.functions import DATA_FILES
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.slow
 BASELINES, VARIANTS = ("ts-psq", "ucb-psq"), ("etc-50", "etc-100", "etc-ada")
 
 
-def judged(paper: str, runs: Sequence[list[list[dict[str, Any]]]]) -> tuple[Finding, ...]:
+def judged(paper: str, runs: Sequence[list[list[dict[str, Any]]]]) -> tuple[JudgedClaim, ...]:
     return findings_of(paper, frame([run for group in runs for run in group]))
 
 
-def about(findings: Sequence[Finding], words: str) -> Finding:
+def about(findings: Sequence[JudgedClaim], words: str) -> JudgedClaim:
     (found,) = [f for f in findings if words in f.claim.statement]
     return found
 

@@ -13,7 +13,7 @@ from rigctl.bench.problems.functions import hartmann3
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import control_set_problem
 from rigctl.bench.problems.rules import RuleTruth
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.regrets import rule_after
 from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.experiment.history import History, Look, Observation
@@ -35,7 +35,7 @@ def hartmann():
 def rules(sets, rho, count=1024):
     """The truth about rules of Hartmann's function, every variable truncated normal."""
     objective, marginals = hartmann3(), [NATURAL] * 3
-    truth = Truth.of(objective, marginals, sets, 0.0)
+    truth = ProblemTruth.of(objective, marginals, sets, 0.0)
     return truth, RuleTruth.of(objective, marginals, sets, truth, Nature(rho), count=count)
 
 

@@ -34,7 +34,7 @@ from rigctl.rig.spec import (
     TrialTiming,
     VariableWiring,
 )
-from rigctl.rig.values import Glance, Measurement, SafeReport
+from rigctl.rig.values import Measurement, RigGlance, SafeReport
 from tests.campaign.fake_hands import FakeHands
 from tests.campaign.fake_looks import FakeLooks
 
@@ -137,7 +137,7 @@ class FakeRig(FakeLooks):
     """Outcomes besides `y`: name -> function of `a` and `b`."""
     found: dict = field(default_factory=lambda: {"pump": Identity("fake")})
     """Who answers, by device."""
-    glance: object = field(default_factory=Glance)
+    glance: object = field(default_factory=RigGlance)
     """What a look at it shows, or a function that says so."""
     missing: list = field(default_factory=list)
     """What roll calls find missing, one after the other; then nothing."""

@@ -14,7 +14,7 @@ from rigctl.errors import RigctlError, Tripped, UsageError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from rigctl.rig.values import Alarm, Glance, Seen
+from rigctl.rig.values import Alarm, RigGlance, SeenReading
 from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec, open_journal
 
 
@@ -203,7 +203,7 @@ async def test_a_trip_ends_a_paused_campaign(stage):
     reads = [3.0]
 
     def glance():
-        return Glance({"a": Seen(reads[-1], "mM", 0.0, stale_after_s=5.0)})
+        return RigGlance({"a": SeenReading(reads[-1], "mM", 0.0, stale_after_s=5.0)})
 
     async def pause():
         await ask(stage, "pause")

@@ -10,7 +10,7 @@ import pytest
 from rigctl.errors import RigctlError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec
-from rigctl.rig.values import Glance, Seen
+from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.test_acts import ask, once, soon, watched
 from tests.campaign.test_hands import _when_paused
 
@@ -22,7 +22,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
     reads, returns, refused = [3.0], threading.Event(), []
 
     def glance():
-        return Glance({"a": Seen(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
+        return RigGlance({"a": SeenReading(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
 
     async def drive():
         try:

@@ -10,7 +10,7 @@ from rigctl.errors import DeviceFault, RigctlError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Identity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from rigctl.rig.values import Glance, Seen
+from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
@@ -314,7 +314,7 @@ async def test_the_watch_looks_on_while_a_person_drives(stage):
     reads, refused = [3.0], []
 
     def glance():
-        return Glance({"a": Seen(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
+        return RigGlance({"a": SeenReading(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
 
     async def person():
         await ask(stage, "manual", operation="set", device="valve", value=1.0)

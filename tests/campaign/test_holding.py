@@ -13,7 +13,7 @@ from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from rigctl.rig.values import Glance, Measurement, Seen
+from rigctl.rig.values import Measurement, RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec
 from tests.campaign.records import rows
 
@@ -33,7 +33,7 @@ def watching(*interlocks, **changes):
 
 
 def reads(value):
-    return Glance({"a": Seen(value, "mM", 0.0, stale_after_s=5.0)})
+    return RigGlance({"a": SeenReading(value, "mM", 0.0, stale_after_s=5.0)})
 
 
 def phases(stage):

@@ -16,7 +16,7 @@ from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.civil import Civil
 from rigctl.rig.spec import ActuatorLimits, CapSpec, LateSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
-from rigctl.rig.values import Glance
+from rigctl.rig.values import RigGlance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
 from tests.campaign.test_acts import phases
 
@@ -109,11 +109,11 @@ async def test_hours_that_close_by_surprise_end_the_trial(restful):
     async def slow():
         if restful.rig.calls.count("control") == 1:
             restful.world.do("time", s=7200.0)
-            restful.rig.glance = Glance(driven={"valve": 0.5})
+            restful.rig.glance = RigGlance(driven={"valve": 0.5})
             await asyncio.Event().wait()
 
     def released():
-        restful.rig.glance = Glance()
+        restful.rig.glance = RigGlance()
 
     await restful.run(spec, fail={"control": slow, "safe": released})
     with restful.journal() as journal:

@@ -7,19 +7,19 @@ import pytest
 from rigctl.campaign.watch import Finding, Snapshot, Standing, look, rules_of
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, WatchSpec
-from rigctl.rig.values import Glance, Seen
+from rigctl.rig.values import RigGlance, SeenReading
 
 ACID = Compare("ph", "<", 4.5, "pH")
 
 
 def seen(value, age_s=0.0, **changes):
     """A reading that the watch takes itself, and that may be 5 s old."""
-    return Seen(**{"value": value, "unit": "pH", "age_s": age_s, "stale_after_s": 5.0, **changes})
+    return SeenReading(**{"value": value, "unit": "pH", "age_s": age_s, "stale_after_s": 5.0, **changes})
 
 
 def at(now_s, value=6.0, age_s=0.0, **changes):
     """What is seen at this rig time: the pH, and whatever else."""
-    return Snapshot(now_s, Glance({"ph": seen(value, age_s)}), **changes)
+    return Snapshot(now_s, RigGlance({"ph": seen(value, age_s)}), **changes)
 
 
 def watched(*snapshots, **interlock):
@@ -84,12 +84,12 @@ def test_what_is_under_the_campaign_holds_it(changes, rule):
 @pytest.mark.parametrize(
     ("glance", "rule", "then"),
     [
-        (Glance(astray={"valve": "reads back released"}), "read-back", "fail"),
-        (Glance(strays={"pump": "dispensed 3 mL"}), "pump", "fail"),
-        (Glance(steps={"ph": "went from 6 to 4"}), "step", "trip"),
-        (Glance(stuck={"modbus": "read"}), "bus", "hold"),
-        (Glance({"ph": seen(6.0, 9.0, must_be_fresh=True)}), "stale sensor", "hold"),
-        (Glance({"ph": seen(6.0, same_for_s=61.0, frozen_after_s=60.0)}), "frozen sensor", "hold"),
+        (RigGlance(astray={"valve": "reads back released"}), "read-back", "fail"),
+        (RigGlance(strays={"pump": "dispensed 3 mL"}), "pump", "fail"),
+        (RigGlance(steps={"ph": "went from 6 to 4"}), "step", "trip"),
+        (RigGlance(stuck={"modbus": "read"}), "bus", "hold"),
+        (RigGlance({"ph": seen(6.0, 9.0, must_be_fresh=True)}), "stale sensor", "hold"),
+        (RigGlance({"ph": seen(6.0, same_for_s=61.0, frozen_after_s=60.0)}), "frozen sensor", "hold"),
     ],
 )
 def test_what_the_rig_shows_has_its_consequence(glance, rule, then):
@@ -100,7 +100,7 @@ def test_what_the_rig_shows_has_its_consequence(glance, rule, then):
 
 def test_a_good_rig_is_left_alone():
     """Nothing is found where nothing is wrong."""
-    fine = Snapshot(0.0, Glance({"ph": seen(6.0)}), late_s=0.5, journal_s=0.1, free_bytes=1e12)
+    fine = Snapshot(0.0, RigGlance({"ph": seen(6.0)}), late_s=0.5, journal_s=0.1, free_bytes=1e12)
     assert look(rules_of(WatchSpec()), Standing(), fine).standing.found == {}
 
 

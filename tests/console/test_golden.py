@@ -29,7 +29,7 @@ from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport, Seen
+from rigctl.rig.values import Alarm, SafeReport, SeenReading
 from tests.config.texts import SMALL
 from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
@@ -80,7 +80,11 @@ def recommendation() -> Recommendation:
 
 
 PROPOSED = Proposal(1, "default", "explore", 0, (0.5,), REASON)
-SEEN = {"ca": Seen(3.01, "mM", 2.0), "ph": Seen(5.93, "pH", 95.0), "growth": Seen(None, "cm2/day", 9.0)}
+SEEN = {
+    "ca": SeenReading(3.01, "mM", 2.0),
+    "ph": SeenReading(5.93, "pH", 95.0),
+    "growth": SeenReading(None, "cm2/day", 9.0),
+}
 SILENT = "4 doses in a row did not move ca_probe; look at pump, stock and probe"
 SILENT_PUMP = Alarm(Severity.MAJOR, "ca_doser", SILENT, kind="setpoint missed")
 STORY = (

@@ -10,7 +10,7 @@ from rigctl.console import hands
 from rigctl.errors import UsageError
 from tests.console.conftest import ROOT
 
-PLACE = hands.Place(Path("state/tank"), None, {})
+PLACE = hands.CampaignPlace(Path("state/tank"), None, {})
 
 
 @pytest.fixture

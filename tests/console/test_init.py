@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.config.draft import Device, Draft, configuration, missing
+from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load, load_text
 from rigctl.console import initialise
 from rigctl.console.interview import Interview
@@ -40,11 +40,13 @@ def test_many_variables_do_not_make_more_sets_than_allowed(bench):
 # the questions, without a terminal --------------------------------------------------------------------------------
 
 FOUND = (
-    Device("probe", "ezo-ph", "serial:///dev/serial/by-id/usb-ph?baud=9600", {}, "EZO pH, 2.14"),
-    Device("pump", "ezo-pmp", "serial:///dev/serial/by-id/usb-pump?baud=9600", {}, "EZO PMP, 1.06"),
-    Device("camera", "scpi", "tcp://10.0.0.7:5025", {"model": "GC-1"}, "ACME GC-1"),
-    Device("meter", "sdm120", "modbus_rtu:///dev/serial/by-id/usb-mains?baud=2400", {"address": 1}, "SDM120"),
-    Device("plc", "modbus", "modbus_tcp://10.0.0.9:502", {"address": 1}, "unit 1", (({"enable": {"coil": 5}}, "off"),)),
+    FoundDevice("probe", "ezo-ph", "serial:///dev/serial/by-id/usb-ph?baud=9600", {}, "EZO pH, 2.14"),
+    FoundDevice("pump", "ezo-pmp", "serial:///dev/serial/by-id/usb-pump?baud=9600", {}, "EZO PMP, 1.06"),
+    FoundDevice("camera", "scpi", "tcp://10.0.0.7:5025", {"model": "GC-1"}, "ACME GC-1"),
+    FoundDevice("meter", "sdm120", "modbus_rtu:///dev/serial/by-id/usb-mains?baud=2400", {"address": 1}, "SDM120"),
+    FoundDevice(
+        "plc", "modbus", "modbus_tcp://10.0.0.9:502", {"address": 1}, "unit 1", (({"enable": {"coil": 5}}, "off"),)
+    ),
 )
 WIRED = {
     "Shall rigctl drive them": ["perhaps", "yes"],

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rigctl.console.cli import app
-from rigctl.console.demo import Scenario, simulator
+from rigctl.console.demo import DemoRig, simulator
 from tests.forked import Forked
 from tests.system.stack import WITHIN_S
 
@@ -57,7 +57,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
 @pytest.fixture(scope="module")
 def greenhouse(tmp_path_factory) -> Iterator[list[str]]:
     """A simulated greenhouse, as `--bus` options."""
-    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path_factory.mktemp("sim")) as buses:
+    with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path_factory.mktemp("sim")) as buses:
         yield [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 

@@ -27,7 +27,7 @@ from rigctl.config.load import load_text
 from rigctl.console.progress import readings_words, watching
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport, Seen
+from rigctl.rig.values import Alarm, SafeReport, SeenReading
 from tests.console.conftest import BENCH, assert_golden
 
 
@@ -129,5 +129,5 @@ def test_several_outcomes_have_a_front_beside_the_best():
 
 def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is():
     """A probe that came off four seconds ago does not stand at its last reading."""
-    seen = {"ph": Seen(5.55, "pH", 4.0, detail="the circuit reports nan"), "ca": Seen(3.0, "mM", 4.0)}
+    seen = {"ph": SeenReading(5.55, "pH", 4.0, detail="the circuit reports nan"), "ca": SeenReading(3.0, "mM", 4.0)}
     assert readings_words(seen) == "ph 5.55 pH (4 s ago, none since), ca 3 mM"

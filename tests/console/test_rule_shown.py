@@ -11,7 +11,7 @@ import pytest
 from rigctl.console import report as shown
 from rigctl.console.output import told
 from rigctl.console.progress import Labels
-from rigctl.core.advice.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.advice.rule import BestFixed, Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
 from rigctl.core.advice.worth import Gain
 from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.page.render import sections
@@ -20,7 +20,7 @@ from tests.console.test_golden import loaded, recommendation, said, screen
 from tests.page.conftest import NOON, finished  # noqa: F401  # a fixture
 from tests.page.conftest import told as opened
 
-ACID = Line(
+ACID = RuleLine(
     (Between("ph", None, 5.8),),
     ("nh4", "k"),
     (Setting("nh4", 1.9, (Slope("ca", 2.6, 0.1),), 0.0, 4.0), Setting("k", 9.3, (), 0.0, 12.0)),
@@ -31,7 +31,7 @@ ACID = Line(
     0.37,
     9,
 )
-OTHERWISE = Line(
+OTHERWISE = RuleLine(
     (Between("ph", 5.8, None),), ("ph",), (Setting("ph", 5.6, (), 4.0, 8.0),), 0.94, 13.7, 13.6, 13.8, None, 7
 )
 RULE = Rule(
@@ -44,7 +44,7 @@ RULE = Rule(
     0.71,
     0.05,
     0.2,
-    Looking(
+    LookWorth(
         BestFixed(("ca", "k"), {"ca": 2.6, "k": 9.3}, 13.49, 13.4, 13.58, 0.71),
         Gain(0.27, 0.12, 0.42),
         Gain(0.2, 0.1, 0.3),

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rigctl.console.demo import Scenario, Stepper, simulator, truth
+from rigctl.console.demo import DemoRig, Stepper, simulator, truth
 from rigctl.core.advice.recommend import Option
 from rigctl.errors import RigctlError
 
@@ -19,7 +19,7 @@ def children() -> list[psutil.Process]:
 
 def test_buses_are_there_while_the_block_runs(tmp_path):
     """The configuration's buses get URLs that exist, and the process is gone afterwards."""
-    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path) as buses:
+    with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path) as buses:
         assert set(buses) == {"plc", "mains", "ph", "ca", "acid", "cam"}
         assert Path(buses["ph"].removeprefix("serial://").split("?")[0]).exists()
         assert len(children()) == 1
@@ -28,7 +28,7 @@ def test_buses_are_there_while_the_block_runs(tmp_path):
 
 def test_it_is_stopped_when_the_block_fails(tmp_path):
     """Whatever goes wrong inside, the simulated rig does not stay."""
-    with pytest.raises(ZeroDivisionError), simulator(Scenario("greenhouse", 2400.0, 1), tmp_path):
+    with pytest.raises(ZeroDivisionError), simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path):
         raise ZeroDivisionError
     assert children() == []
 
@@ -36,7 +36,7 @@ def test_it_is_stopped_when_the_block_fails(tmp_path):
 def test_one_that_does_not_come_up_says_why(tmp_path):
     """Its own words are in the error."""
     expected = pytest.raises(RigctlError, match=r"ended before it was ready: .*airfoil\.npz")
-    with expected, simulator(Scenario("wind-tunnel", 2400.0, 1), tmp_path):
+    with expected, simulator(DemoRig("wind-tunnel", 2400.0, 1), tmp_path):
         pass
     assert children() == []
 
@@ -44,7 +44,7 @@ def test_one_that_does_not_come_up_says_why(tmp_path):
 async def test_a_stepped_one_goes_where_it_is_told(tmp_path):
     """Its time moves by the stepper alone, and only on; one that is gone is told of, not waited for."""
     stepper = Stepper(tmp_path)
-    with simulator(Scenario("greenhouse", 2400.0, 1, stepped=True), tmp_path):
+    with simulator(DemoRig("greenhouse", 2400.0, 1, stepped=True), tmp_path):
         await stepper(420.0)
         await stepper(420.0)
         with pytest.raises(RigctlError, match=r"refuses to go on: .*420\.0 or later"):
@@ -55,14 +55,14 @@ async def test_a_stepped_one_goes_where_it_is_told(tmp_path):
 
 async def test_one_that_runs_by_itself_is_not_stepped(tmp_path):
     """Nobody takes a rig along whose time is this machine's."""
-    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path), pytest.raises(RigctlError, match="runs by itself"):
+    with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path), pytest.raises(RigctlError, match="runs by itself"):
         await Stepper(tmp_path)(1e12)
 
 
 def test_truth_is_asked_for_exactly_this_setting():
     """The simulator values the setting it is given, and says what is best."""
     option = Option(("k", "ph"), {"k": 9.1, "ph": 5.75}, 0.0, 0.0, 0.0, None, 1)
-    told = truth(Scenario("greenhouse", 1.0, 1), option)
+    told = truth(DemoRig("greenhouse", 1.0, 1), option)
     assert told["control_set"] == ["k", "ph"]
     assert told["setpoints"] == {"k": 9.1, "ph": 5.75}
     assert 0 < told["share_of_best"] <= 1.0

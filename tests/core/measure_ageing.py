@@ -19,7 +19,7 @@ from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import due
 from rigctl.core.gp.noticing import BEFORE, SIDE, scanned
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.surrogate import fit
 
 FIRST = 8
@@ -105,7 +105,7 @@ def believed(
     h, fitted_at, memo, aged = None, 0, Memo(), []
     options = ModelOptions(kernel="matern-5/2")
     for n in range(FIRST, trials + 1):
-        record = Record(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
+        record = OutcomeRecord(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
         refit = due(record, h, fitted_at)
         h = fit_ageing(record, options, h, refit=refit, memo=memo).hyperparameters
         fitted_at = n if refit else fitted_at

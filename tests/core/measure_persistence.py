@@ -23,7 +23,7 @@ from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.marginals.conditional import spread_of
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned, fitted
-from rigctl.core.experiment.persistence import Pairs, shares_that_persist
+from rigctl.core.experiment.persistence import ReadingPairs, shares_that_persist
 
 TWO_TANKS = (*np.random.default_rng(5).normal(0.25, 0.04, 100), *np.random.default_rng(6).normal(0.7, 0.06, 100))
 SUPPLIES = {
@@ -40,7 +40,7 @@ def pairs_of(marginal, rho, tau, count, seed):
     before, apart, error = rng.standard_normal((3, count))
     read = marginal.quantile(norm.cdf(before)) + tau * error
     during = marginal.quantile(norm.cdf(rho * before + np.sqrt(1 - rho**2) * apart))
-    return Pairs(np.arange(count), read, np.full(count, tau), during)
+    return ReadingPairs(np.arange(count), read, np.full(count, tau), during)
 
 
 def by_correlation(marginal, pairs, shrinkage=8):

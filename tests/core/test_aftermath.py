@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.advice.aftermath import CameOf, Forecast, came_of, forecast, forecast_cost, told
+from rigctl.core.advice.aftermath import CameOf, Prediction, came_of, forecast, forecast_cost, told
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.gp.model import fit_history
@@ -97,7 +97,7 @@ def test_a_cost_is_held_against_what_the_set_has_cost(problem):
 )  # fmt: skip
 def test_what_came_of_it_is_told_plainly(outcome, cost, lines):
     """Above, below or within, for outcome and cost."""
-    found = CameOf(outcome, Forecast(13.4, 0.306, 12.8, 14.0), cost, Forecast(0.65, 0.085, 0.48, 0.82))
+    found = CameOf(outcome, Prediction(13.4, 0.306, 12.8, 14.0), cost, Prediction(0.65, 0.085, 0.48, 0.82))
     said = told(found, outcome="growth", unit="cm2", currency="EUR")
     assert said == lines
     assert not any(unreadable(line) for line in said)

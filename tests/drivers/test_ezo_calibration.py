@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault, GarbledReply
-from rigctl.rig.abilities import Calibratable, Calibrated, Calibration
+from rigctl.rig.abilities import Calibratable, Calibration, KnowsCalibration
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
@@ -41,7 +41,7 @@ def sensor(wire, model="pH"):
 def test_a_circuit_says_how_it_is_calibrated(model, answers, said):
     """Points, and of a pH probe the slopes; firmwares that do not know the question say nothing."""
     device = sensor(circuit(model, **answers), model)
-    assert isinstance(device, Calibrated)
+    assert isinstance(device, KnowsCalibration)
     assert device.calibration(soon()) == said
 
 

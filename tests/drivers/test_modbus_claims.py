@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.rig.abilities import Claim, Fits, Grained, Occupies, Rounds
+from rigctl.rig.abilities import ClaimedPlace, Fits, Grained, Occupies, Rounds
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.registers import float_step
@@ -34,17 +34,17 @@ def test_drivers_say_what_they_use():
 def test_every_word_is_claimed_as_part_of_its_number():
     """Two words of a float32, four of a float64, one of a bit; setpoints and what enables them are written."""
     assert claims(unit="K", read={"at": 4, "type": "float32"}) == {
-        Claim("unit 1 input register 4", "reads", "4 to 5"),
-        Claim("unit 1 input register 5", "reads", "4 to 5"),
+        ClaimedPlace("unit 1 input register 4", "reads", "4 to 5"),
+        ClaimedPlace("unit 1 input register 5", "reads", "4 to 5"),
     }
     wide = claims(address=7, read={"register": "holding", "at": 0, "type": "float64"})
     assert {c.place for c in wide} == {f"unit 7 holding register {i}" for i in range(4)}
-    assert claims(read={"at": 4, "bit": 3}) == {Claim("unit 1 input register 4 bit 3", "reads", "4 to 4 bit 3")}
-    assert claims(read={"register": "coil", "at": 9}) == {Claim("unit 1 coil 9", "reads", "9")}
+    assert claims(read={"at": 4, "bit": 3}) == {ClaimedPlace("unit 1 input register 4 bit 3", "reads", "4 to 4 bit 3")}
+    assert claims(read={"register": "coil", "at": 9}) == {ClaimedPlace("unit 1 coil 9", "reads", "9")}
     driven = claims(write={"at": 2}, enable={"register": "holding", "at": 3, "on": 2, "off": 1})
     assert driven == {
-        Claim("unit 1 holding register 2", "writes", "2 to 2"),
-        Claim("unit 1 holding register 3", "writes", "3 to 3"),
+        ClaimedPlace("unit 1 holding register 2", "writes", "2 to 2"),
+        ClaimedPlace("unit 1 holding register 3", "writes", "3 to 3"),
     }
 
 
@@ -89,7 +89,7 @@ def test_readings_of_one_scpi_instrument_share_its_line():
     """Each with its own query; the line is the same thing for all of them."""
     volts, kelvin = (ScpiDriver.occupies(ScpiOptions(query=q)) for q in ("MEAS:VOLT?", "MEAS:TEMP?"))
     assert {c.use for c in volts} == {"shares", "reads"}
-    assert set(volts) & set(kelvin) == {Claim("the line", "shares", "SCPI")}
+    assert set(volts) & set(kelvin) == {ClaimedPlace("the line", "shares", "SCPI")}
 
 
 def test_a_command_belongs_to_one_scpi_setpoint():
@@ -97,7 +97,7 @@ def test_a_command_belongs_to_one_scpi_setpoint():
     output = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
     volts = ScpiOptions.model_validate({"set": "VOLT {value}", "confirm": "VOLT?", "enable": output})
     claimed = set(ScpiDriver.occupies(volts))
-    assert {Claim("command VOLT {value}", "writes"), Claim("command OUTP ON", "writes")} <= claimed
+    assert {ClaimedPlace("command VOLT {value}", "writes"), ClaimedPlace("command OUTP ON", "writes")} <= claimed
     assert ScpiDriver.misfits(volts, [7.7]) == []
     assert "takes 0 or 1" in ScpiDriver.misfits(ScpiOptions.model_validate({"enable": output}), [0.0, 7.7])[0]
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rigctl.campaign.alarms import Minded, Raised
-from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Daily, Gathering, SignOfLife
+from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Gathering, SignOfLife, SummaryClock
 from rigctl.notify.texts import Words
 from rigctl.rig.protocols import Severity
 
@@ -184,7 +184,7 @@ def test_who_has_seen_it_is_not_reminded():
 )
 def test_the_summary_comes_once_a_day_also_when_the_clocks_change(first, at):
     """Four days, looked at every ten minutes: once by each day of the calendar after the first."""
-    daily, days = Daily(at, BERLIN), []
+    daily, days = SummaryClock(at, BERLIN), []
     for step in range(4 * 144):
         now = first + timedelta(minutes=10 * step)
         if daily.due(now):
@@ -195,7 +195,7 @@ def test_the_summary_comes_once_a_day_also_when_the_clocks_change(first, at):
 
 def test_a_clock_that_is_set_back_brings_no_second_summary():
     """Nor does a start after its time."""
-    daily = Daily(time(8, 0), UTC)
+    daily = SummaryClock(time(8, 0), UTC)
     assert not daily.due(datetime(2026, 3, 1, 9, tzinfo=UTC))
     assert daily.due(datetime(2026, 3, 2, 8, 1, tzinfo=UTC))
     assert not daily.due(datetime(2026, 3, 1, 23, tzinfo=UTC))

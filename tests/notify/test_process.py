@@ -8,8 +8,8 @@ import pytest
 
 from rigctl.errors import UsageError
 from rigctl.notify.gathering import HANGS_S, WORRYING_S
-from rigctl.notify.process import AGAIN_S, STUCK, Notifier
-from rigctl.notify.services import NotSent, Service
+from rigctl.notify.process import AGAIN_S, STUCK, NotifierLoop
+from rigctl.notify.services import MessageService, NotSent
 from rigctl.notify.setup import Setup, Shelved
 from rigctl.telling import NotifySpec, Secret, Telling
 from tests.notify.party import listening
@@ -27,12 +27,12 @@ class World:
         self.hanging = []
         spec = spec or NotifySpec(urls=Secret(env="URLS"))
         setup = Setup("tank", "EUR", "state", Telling(spec), tuple(shelved))
-        self.notifier = Notifier(
+        self.notifier = NotifierLoop(
             setup,
             self.beside,
             clock=lambda: self.now_s,
             wall=lambda: BEGIN + timedelta(seconds=self.now_s),
-            services=lambda: tuple(Service(name, name, self.sender(name)) for name in self.got),
+            services=lambda: tuple(MessageService(name, name, self.sender(name)) for name in self.got),
             summary=lambda setup: f"all about {setup.rig}",
         )
 

@@ -10,14 +10,14 @@ import pytest
 
 from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.beside import Awaiting
+from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.trial import Event, State
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
 from rigctl.notify.texts import Words
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
-from rigctl.page.shown import Part
+from rigctl.page.shown import MeterCost
 from rigctl.page.words import STILL, clock, headline
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
@@ -76,7 +76,7 @@ def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_p
     """Also beside production, which may cost more than the whole budget."""
     record_trial(journal)
     spent = facts(tmp_path, "running").money
-    parts = (*spent.parts, Part("labour", "time", 1.0, "h", 300.0, 0))
+    parts = (*spent.parts, MeterCost("labour", "time", 1.0, "h", 300.0, 0))
     drawn = str(fuel(replace(spent, budget=100.0, operated=300.0, parts=parts), "EUR"))
     filled = sum(float(width) for width in re.findall(r'<rect class="fill-\d" x="[\d.]+%" width="([\d.]+)%"', drawn))
     assert filled == pytest.approx(100 * (300.0 + spent.spent) / 400.0, abs=0.1)
@@ -86,7 +86,7 @@ def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu):
     """As it says, wherever its server is; in a terminal they are this machine's, or name their zone."""
     for event in list(STEPS)[:4]:
         STEPS[event](journal, 1)
-    journal.finish(1, State.MEASURED, Event.AWAIT, (), awaiting=Awaiting("hand", 3600.0))
+    journal.finish(1, State.MEASURED, Event.AWAIT, (), awaiting=AwaitedOutcome("hand", 3600.0))
     found = facts(tmp_path, "waiting")
     assert found.trial.note == "its outcome is awaited until 13:00"
     due = found.awaited[0].due

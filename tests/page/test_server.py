@@ -214,7 +214,7 @@ def test_a_campaign_that_does_not_answer_is_told_apart_from_a_refusal(state, mon
     """Programs may ask again."""
 
     def hangs(*_, **__):
-        raise control.NoAnswer("it hangs")
+        raise control.CampaignSilent("it hangs")
 
     with asking(state) as client:
         csrf = log_in(client, token_for(state))

@@ -5,7 +5,7 @@ import pytest
 from rigctl.page.access import FIRST_S
 from rigctl.page.door import hostname, is_loopback
 from rigctl.page.server import Options
-from rigctl.page.serving import Place, check_place, names
+from rigctl.page.serving import ServedAt, check_place, names
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
 ALL = "0.0.0.0"  # noqa: S104 - nothing is bound here
@@ -276,7 +276,7 @@ def test_what_a_person_wrote_is_not_html(state, campaign):
 def test_on_this_machine_alone_no_token_is_needed(tmp_path, host):
     """Reading is open, acting is off."""
     assert is_loopback(host)
-    assert check_place(Place(tmp_path, host)) == ""
+    assert check_place(ServedAt(tmp_path, host)) == ""
 
 
 @pytest.mark.parametrize("host", [ALL, "::", "192.0.2.9", "rig.example"])
@@ -285,9 +285,9 @@ def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host):
     from rigctl.errors import UsageError
 
     with pytest.raises(UsageError, match=f"--host {host}.*rigctl token create NAME"):
-        check_place(Place(tmp_path, host))
+        check_place(ServedAt(tmp_path, host))
     token_for(tmp_path)
-    warning = check_place(Place(tmp_path, host))
+    warning = check_place(ServedAt(tmp_path, host))
     assert "NOT encrypted" in warning
     assert "reverse proxy" in warning
     assert "--allow-host" in warning
@@ -295,10 +295,10 @@ def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host):
 
 def test_a_bound_address_is_answered_to_and_all_of_them_is_no_name(tmp_path):
     """`0.0.0.0` is where one listens, not what one is called."""
-    options = Place(tmp_path, ALL, 1, ("Rig.example",)).options
+    options = ServedAt(tmp_path, ALL, 1, ("Rig.example",)).options
     assert isinstance(options, Options)
     assert options.hosts == {"localhost", "127.0.0.1", "::1", "rig.example"}
-    assert "192.0.2.9" in Place(tmp_path, "192.0.2.9").options.hosts
+    assert "192.0.2.9" in ServedAt(tmp_path, "192.0.2.9").options.hosts
 
 
 @pytest.mark.parametrize("name", ["", "a:80", "http://a", "*", "*.a", "a b", "ä", "a@b"])

@@ -16,7 +16,7 @@ from rigctl.errors import UsageError
 from rigctl.page import door, serving
 from rigctl.page import server as page_server
 from rigctl.page.access import TokenFile
-from rigctl.page.serving import Place, listening, server_of, url_of
+from rigctl.page.serving import ServedAt, listening, server_of, url_of
 from tests.page.served import NoScholar, copied
 
 WITHIN_S = 60.0
@@ -31,7 +31,7 @@ def state(finished, tmp_path):
 @contextmanager
 def served(state, **options):
     """Serve a state directory at a free port; gives the port."""
-    place = Place(state, port=0, **options)
+    place = ServedAt(state, port=0, **options)
     listener, server = listening(place), server_of(place, NoScholar())
     thread = threading.Thread(target=serving.serve, args=[server, listener])
     thread.start()
@@ -218,10 +218,10 @@ def test_the_server_ends_while_somebody_reads(state):
 
 def test_a_port_in_use_is_named(tmp_path):
     """With the remedy."""
-    with closing(listening(Place(tmp_path, port=0))) as first:
+    with closing(listening(ServedAt(tmp_path, port=0))) as first:
         port = first.getsockname()[1]
         with pytest.raises(UsageError, match=f"--port {port}: another program listens .*--port 0"):
-            listening(Place(tmp_path, port=port))
+            listening(ServedAt(tmp_path, port=port))
 
 
 def test_a_port_for_root_is_named(tmp_path, monkeypatch):
@@ -232,7 +232,7 @@ def test_a_port_for_root_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(UsageError, match=r"--port 80: this user may not .*must be 1024 to 65535.*reverse proxy"):
-        listening(Place(tmp_path, port=80))
+        listening(ServedAt(tmp_path, port=80))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.9", "no such host", "a" * 300])
@@ -245,16 +245,16 @@ def test_a_host_that_is_not_this_machine_is_named(tmp_path, host, monkeypatch):
 
         monkeypatch.setattr(socket, "getaddrinfo", lost)
     with pytest.raises(UsageError, match=r"--host: got .*must be an address or a name of this machine"):
-        listening(Place(tmp_path, host, 0))
+        listening(ServedAt(tmp_path, host, 0))
 
 
 def test_where_a_browser_finds_it(tmp_path):
     """Also where it listens everywhere, or at an address of the sixth version."""
-    with closing(listening(Place(tmp_path, port=0))) as line:
+    with closing(listening(ServedAt(tmp_path, port=0))) as line:
         port = line.getsockname()[1]
-        assert url_of(Place(tmp_path), line) == f"http://127.0.0.1:{port}/"
-        assert url_of(Place(tmp_path, "::1"), line) == f"http://[::1]:{port}/"
-        assert url_of(Place(tmp_path, "0.0.0.0"), line) == f"http://localhost:{port}/"  # noqa: S104
+        assert url_of(ServedAt(tmp_path), line) == f"http://127.0.0.1:{port}/"
+        assert url_of(ServedAt(tmp_path, "::1"), line) == f"http://[::1]:{port}/"
+        assert url_of(ServedAt(tmp_path, "0.0.0.0"), line) == f"http://localhost:{port}/"  # noqa: S104
 
 
 @pytest.mark.system

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.page.svg import Figure, Scale, gauge, label_of, nice_ticks, range_row
+from rigctl.page.svg import Drawing, Scale, gauge, label_of, nice_ticks, range_row
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 12))
@@ -42,7 +42,7 @@ def test_ticks_are_said_as_people_do(value, said):
 
 def test_a_drawing_says_what_it_shows():
     """A drawing is well-formed, has role, title and description, and text in it is text."""
-    figure = Figure.over((0, 10), [1.0, 5.0, float("nan"), 2.0])
+    figure = Drawing.over((0, 10), [1.0, 5.0, float("nan"), 2.0])
     figure.line([0, 1, 2, 3], [1.0, 5.0, float("nan"), 2.0], "best")
     figure.band([0, 1], [1, 2], [3, 4], "band")
     figure.dots([0, 1], [1.0, float("nan")], "dot")

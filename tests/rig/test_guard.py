@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rigctl.rig
 from rigctl.errors import GuardRefused, Tripped
 from rigctl.rig.bus import Bus
-from rigctl.rig.guard import Command, Facts, Guard, objections
+from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.spec import ActuatorLimits
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump
@@ -48,14 +48,14 @@ async def world():
 @given(ANY_FLOAT)
 def test_a_setpoint_passes_exactly_when_it_lies_in_its_range(value):
     """A setpoint passes if and only if it is a number within the limits."""
-    passes = not objections(Command("valve", "setpoint", value, "uM"), Facts(LIMITS))
+    passes = not objections(Command("valve", "setpoint", value, "uM"), KnownState(LIMITS))
     assert passes == (math.isfinite(value) and 5.0 <= value <= 60.0)
 
 
 @given(ANY_FLOAT, st.floats(min_value=0.0, max_value=1e4))
 def test_a_dose_passes_exactly_when_both_caps_allow_it(volume_ml, booked_ml):
     """A dose passes if and only if it is positive and within both the cap per dose and what is left of the day's."""
-    passes = not objections(Command("pump", "dose", volume_ml, "mL"), Facts(LIMITS, booked_ml))
+    passes = not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, booked_ml))
     assert passes == (math.isfinite(volume_ml) and 0 < volume_ml <= 50.0 and booked_ml + volume_ml <= 100.0)
 
 
@@ -64,7 +64,7 @@ def test_admitted_doses_never_exceed_the_day_cap(volumes_ml):
     """Whatever doses are asked for, those that pass one after the other stay within the cap of the day."""
     booked_ml = 0.0
     for volume_ml in volumes_ml:
-        if not objections(Command("pump", "dose", volume_ml, "mL"), Facts(LIMITS, booked_ml)):
+        if not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, booked_ml)):
             booked_ml += volume_ml
     assert booked_ml <= 100.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.errors import CapReached, GuardRefused, Tripped
 from rigctl.rig.bus import Bus
-from rigctl.rig.guard import Command, Facts, Guard, objections
+from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.spec import ActuatorLimits
@@ -93,7 +93,7 @@ def guard(doses):
 )
 def test_a_limit_itself_is_allowed_and_the_next_number_is_not(kind, value, booked_ml, limits, said):
     """Range and caps include their ends; a cap that nobody declared is none, but a dose is finite all the same."""
-    found = objections(Command("x", kind, value, "mL"), Facts(limits, booked_ml))
+    found = objections(Command("x", kind, value, "mL"), KnownState(limits, booked_ml))
     assert len(found) == (said is not None)
     assert said is None or said in found[0]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sim_rig.clock import SteppedTimer, Timer
-from sim_rig.errors import ControlError, UsageError
+from sim_rig.errors import CommandError, ControlError
 from tests.sim_rig.fakes import ask, serial_port
 from tests.simulated import start_sim
 
@@ -42,7 +42,7 @@ def test_a_stepped_clock_only_goes_on(time_s):
 def test_a_speed_is_positive(speed):
     """Time that stands still or runs backwards is refused, stepped or not."""
     for timer in (Timer, SteppedTimer):
-        with pytest.raises(UsageError, match="--speed"):
+        with pytest.raises(CommandError, match="--speed"):
             timer(speed)
 
 

@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 from sim_rig.errors import PlantError
 from sim_rig.plants import lathe, tank, tunnel
-from sim_rig.plants.natural import Noise, TruncatedNormal
+from sim_rig.plants.natural import CutNormal, Noise
 
 MIDPOINTS = (np.arange(20000) + 0.5) / 20000
 
@@ -23,7 +23,7 @@ def test_mean_and_sd_are_those_of_the_variable_itself(variable):
 
 def test_samples_follow_the_quantiles():
     """Draws are distributed as the quantile function says."""
-    natural = TruncatedNormal(0.5, 0.2, 0.0, 1.0)
+    natural = CutNormal(0.5, 0.2, 0.0, 1.0)
     rng = np.random.default_rng(8)
     draws = np.sort([natural.sample(rng) for _ in range(4000)])
     expected = natural.quantile((np.arange(4000) + 0.5) / 4000)
@@ -34,7 +34,7 @@ def test_samples_follow_the_quantiles():
 def test_an_impossible_pair_is_refused(mean, sd):
     """A mean and sd that no cut normal distribution has in this range are an error, not a guess."""
     with pytest.raises(PlantError, match=r"no cut normal|no mass"):
-        TruncatedNormal(mean, sd, 0.0, 1.0)
+        CutNormal(mean, sd, 0.0, 1.0)
 
 
 def test_noise_depends_on_the_moment_and_not_on_who_reads():

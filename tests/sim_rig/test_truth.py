@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim_rig.cli import main
-from sim_rig.errors import UsageError
+from sim_rig.errors import CommandError
 from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
 
@@ -77,7 +77,7 @@ def test_controlling_more_is_never_worse(truth):
 
 def test_unknown_variables_are_named(truth):
     """A setpoint for a variable that is not there is refused."""
-    with pytest.raises(UsageError, match="luck"):
+    with pytest.raises(CommandError, match="luck"):
         truth.setting({"luck": 1.0})
 
 
@@ -121,9 +121,9 @@ def test_a_rule_is_worth_what_its_lines_are_on_the_days_they_hold(tank):
     assert tank.setting({"k": 9.4}).cost < told["cost"] < fixed.cost
     slope = {"at": 9.4, "slopes": [{"reading": "ca", "about": 2.6, "per_unit": 0.24}], "step": 0.1}
     assert tank.rule([line(k=slope, ph=5.6)])["outcome"] > always["outcome"]
-    with pytest.raises(UsageError, match="no line holds for"):
+    with pytest.raises(CommandError, match="no line holds for"):
         tank.rule([line(sour, k=9.4)])
-    with pytest.raises(UsageError, match="got luck"):
+    with pytest.raises(CommandError, match="got luck"):
         tank.rule([line(luck=1.0)])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rigctl.errors import PortUnavailable
 from rigctl_drivers.urls import LineUrl
-from sim_rig.clock import Handle, Timer
+from sim_rig.clock import PlannedCall, Timer
 from sim_rig.control import ControlDesk
 from sim_rig.rigs.assembly import PLC, Assembly
 from sim_rig.scenarios import build
@@ -27,7 +27,7 @@ class VirtualTimer(Timer):
     def now_s(self) -> float:
         return self.kernel.now_s * self.speed
 
-    def after(self, simulated_s: float, call: Callable[[], None]) -> Handle:
+    def after(self, simulated_s: float, call: Callable[[], None]) -> PlannedCall:
         return self.kernel.after(simulated_s / self.speed, lambda: self._fire(call))
 
 

@@ -22,7 +22,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import run
 from rigctl.console.run import Wish
-from rigctl.core.advice.rule import Between, Line, Setting, Slope
+from rigctl.core.advice.rule import Between, RuleLine, Setting, Slope
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
@@ -107,7 +107,7 @@ def producing(spec: CampaignSpec, loaded: LoadedConfig, state: Path, wish: Wish)
 
 def drawn_rule(
     problem: Problem, history: History, _state: JsonState, rng: np.random.Generator, _tolerance: float
-) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
+) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
     """Return the best setting so far and any others, and where somebody looks any rule: in place of `playing.made`."""
     if not history.complete:
         raise PolicyError("no trial has given an outcome")
@@ -130,7 +130,7 @@ def _best(space: Space, problem: Problem, history: History) -> Way:
     return Way(chosen.names, space.setpoints(best.control_set, setting))
 
 
-def _line(space: Space, rng: np.random.Generator, *, last: bool) -> Line:
+def _line(space: Space, rng: np.random.Generator, *, last: bool) -> RuleLine:
     """Return a line that holds at about half of all readings; the last may hold always, as real ones do."""
     usual = {v.name: [float(q) for q in v.marginal.quantile(np.array([0.3, 0.5, 0.7]))] for v in space.variables}
     chosen = space.control_sets[int(rng.integers(len(space.control_sets)))]
@@ -145,4 +145,4 @@ def _line(space: Space, rng: np.random.Generator, *, last: bool) -> Line:
         low, middle, high = (by.low + (by.high - by.low) * x for x in usual[by.name])
         slopes = (Slope(by.name, middle, (v.high - v.low) * float(rng.normal()) / (high - low)),)
         settings.append(Setting(v.name, at, slopes if rng.random() < 0.4 else (), v.low, v.high, v.step))
-    return Line(tuple(when), chosen.names, tuple(settings), 0.5, 0.0, 0.0, 0.0, None, 1)
+    return RuleLine(tuple(when), chosen.names, tuple(settings), 0.5, 0.0, 0.0, 0.0, None, 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.figures.figure import Figure, Line, Panel, Style, style_of
+from rigctl.bench.figures.figure import Curve, Figure, Panel, Style, style_of
 from rigctl.errors import UsageError
 from rigctl.files import whole
 
@@ -90,7 +90,7 @@ def gid(policy: int, panel: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class FigureSheet:
     """Where things are: laid out by hand, so that title, legend and caption never cover a panel."""
 
     width: float
@@ -102,7 +102,7 @@ class Sheet:
     """Entries of the legend in a row."""
 
 
-def _sheet(figure: Figure) -> Sheet:
+def _sheet(figure: Figure) -> FigureSheet:
     rows, columns, handles = len(figure.rows), len(figure.rows[0]), _handles(figure)
     gap = BETWEEN_SHARED if figure.share_y else BETWEEN_COLUMNS
     # a single narrow panel is widened, or title and legend would not fit beside each other
@@ -119,7 +119,7 @@ def _sheet(figure: Figure) -> Sheet:
         "wspace": gap / panel,
         "hspace": BETWEEN_ROWS / PANEL_HEIGHT,
     }
-    return Sheet(width, height, grid, handles, across)
+    return FigureSheet(width, height, grid, handles, across)
 
 
 def _draw(axes: Axes, panel: Panel, policies: Sequence[str], place: str) -> None:
@@ -165,7 +165,7 @@ def _tick_label(value: float, _position: int | None) -> str:
     return f"$10^{{{power}}}$" if isclose(factor, 1.0) else f"{factor:g}e{power}"
 
 
-def _draw_line(axes: Axes, line: Line, floor: float, name: str) -> None:
+def _draw_line(axes: Axes, line: Curve, floor: float, name: str) -> None:
     style = style_of(line.policy)
     corners = np.asarray(np.diff([line.low, line.y, line.high], prepend=np.inf).any(axis=0))
     corners[-1:] = True

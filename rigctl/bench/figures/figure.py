@@ -60,7 +60,7 @@ def order_of(policy: str) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class Curve:
     """One policy in one panel. All arrays (g,), finite."""
 
     policy: str
@@ -77,7 +77,7 @@ class Line:
     """Where a policy from then on only plays the best set, on average."""
 
     @classmethod
-    def of(cls, policy: str, curve: pd.DataFrame, n: int, spread: Spread, settled: float | None = None) -> Line:
+    def of(cls, policy: str, curve: pd.DataFrame, n: int, spread: Spread, settled: float | None = None) -> Curve:
         """Return the line of a `curve_of` n seeds, with the diamond at the settled cost."""
         x = curve.index.to_numpy(dtype=float)
         mean, se, low, median, high = (curve[name].to_numpy() for name in ("mean", "se", "low", "median", "high"))
@@ -108,7 +108,7 @@ class Panel:
     title: str
     x_label: str
     y_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     log_y: bool = False
 
     def floor(self) -> float:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rigctl.bench.asking.labels import plain_label
-from rigctl.bench.figures.figure import Figure, Line, Panel, Spread, order_of
+from rigctl.bench.figures.figure import Curve, Figure, Panel, Spread, order_of
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.tables.results import (
     Axis,
-    Scenario,
+    PolicyScenario,
     at_share,
     best_set,
     curve_of,
@@ -156,7 +156,7 @@ def _matrix(name: str, title: str, trials: pd.DataFrame, quantity: Quantity, *, 
     return _figure(name, title, rows, trials, quantity.spread, share_y=False)
 
 
-def _ordered(scenarios: Sequence[Scenario]) -> list[Scenario]:
+def _ordered(scenarios: Sequence[PolicyScenario]) -> list[PolicyScenario]:
     return sorted(scenarios, key=lambda s: (_place(PROBLEM_ORDER, s.problem), s.problem, _rank(s.costs), *s[1:]))
 
 
@@ -168,7 +168,7 @@ def _place(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _panel(trials: pd.DataFrame, scenario: Scenario | None, title: str, quantity: Quantity) -> Panel:
+def _panel(trials: pd.DataFrame, scenario: PolicyScenario | None, title: str, quantity: Quantity) -> Panel:
     """Return a scenario's panel, blank where it was not run."""
     here = within(trials, [] if scenario is None else [scenario])
     best = best_set(here) if quantity.diamonds else ""
@@ -178,7 +178,7 @@ def _panel(trials: pd.DataFrame, scenario: Scenario | None, title: str, quantity
         curve = curve_of(mine, quantity.column, quantity.axis)
         settled = left_behind(mine, mine["control_set"] != best) if best else None
         if len(curve):
-            lines.append(Line.of(policy, curve, mine.index.nunique(), quantity.spread, settled))
+            lines.append(Curve.of(policy, curve, mine.index.nunique(), quantity.spread, settled))
     across = "metered cost" if quantity.axis == "cost" else "trial t"
     return Panel(title, across, quantity.label, tuple(lines), quantity.log_y)
 

@@ -19,7 +19,7 @@ from rigctl.bench.tables.results import (
     RUN,
     SCENARIO,
     USED,
-    Scenario,
+    PolicyScenario,
     Stat,
     at_share,
     best_set,
@@ -42,7 +42,7 @@ UNUSED = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JudgedClaim:
     """One claim of a paper and what these runs say of it."""
 
     claim: Claim
@@ -66,7 +66,7 @@ class Finding:
         }
 
 
-def findings_of(name: str, frame: pd.DataFrame) -> tuple[Finding, ...]:
+def findings_of(name: str, frame: pd.DataFrame) -> tuple[JudgedClaim, ...]:
     """Judge every claim of `unknown-cost`, `ucb-cvs`, `gittins` or `ca-mobo` by these results.
 
     Raises:
@@ -86,8 +86,8 @@ def findings_of(name: str, frame: pd.DataFrame) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _found(claim: Claim, trials: pd.DataFrame) -> Finding:
-    judges: Mapping[str, Callable[[pd.DataFrame, Claim], Finding]] = {
+def _found(claim: Claim, trials: pd.DataFrame) -> JudgedClaim:
+    judges: Mapping[str, Callable[[pd.DataFrame, Claim], JudgedClaim]] = {
         "ratio": _ratio,
         "contrast": _contrast,
         "wins": _wins,
@@ -95,7 +95,7 @@ def _found(claim: Claim, trials: pd.DataFrame) -> Finding:
         "inputs": _inputs,
     }
     here = _where(trials, claim.where)
-    return Finding(claim) if here.empty else judges[claim.kind](here, claim)
+    return JudgedClaim(claim) if here.empty else judges[claim.kind](here, claim)
 
 
 def _where(trials: pd.DataFrame, where: Where) -> pd.DataFrame:
@@ -129,7 +129,7 @@ def _late_evaluations(trials: pd.DataFrame, ours: Sequence[str]) -> pd.Series:
     return late[begins.reindex(scenario_index(late)).notna().to_numpy()].clip(lower=0.5)
 
 
-def _ratio(trials: pd.DataFrame, claim: Claim) -> Finding:
+def _ratio(trials: pd.DataFrame, claim: Claim) -> JudgedClaim:
     """Judge the geometric mean of ours / theirs: of the groups, of every pair, or against the best of theirs."""
     groups: dict[str, tuple[Sequence[str], Sequence[str]]]
     if claim.pairs == "each":
@@ -142,20 +142,20 @@ def _ratio(trials: pd.DataFrame, claim: Claim) -> Finding:
     found = {name: effect(values, *pair) for name, pair in groups.items()}
     known = {name: e for name, e in found.items() if e is not None}
     if len(known) < len(groups):
-        return Finding(claim)
+        return JudgedClaim(claim)
     numbers = {name: e.by_name() for name, e in known.items()}
     if claim.pairs == "each":
         verdict = both(*(claim.expect.verdict(e.interval) for e in known.values()))
         figures = "; ".join(f"{name} {e.short()}" for name, e in known.items())
-        return Finding(claim, verdict, figures, min(e.settings for e in known.values()), numbers)
+        return JudgedClaim(claim, verdict, figures, min(e.settings for e in known.values()), numbers)
     name, least = min(known.items(), key=lambda item: item[1].ratio)
     verdict = claim.expect.verdict(least.interval)
     if claim.pairs == "busiest":
-        return Finding(claim, verdict, f"against {name}, the busiest: {least}", least.settings, numbers)
-    return Finding(claim, verdict, str(least), least.settings, least.by_name())
+        return JudgedClaim(claim, verdict, f"against {name}, the busiest: {least}", least.settings, numbers)
+    return JudgedClaim(claim, verdict, str(least), least.settings, least.by_name())
 
 
-def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
+def _contrast(trials: pd.DataFrame, claim: Claim) -> JudgedClaim:
     """Judge the ratio of two ratios ours / theirs, of different places."""
     first, second = claim.parts
     here, there = (_where(trials, part.where) for part in claim.parts)
@@ -165,8 +165,8 @@ def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
         None if part.empty else effect(_measured(part, claim), claim.ours, claim.theirs) for part in (here, there)
     )
     if one is None or other is None:
-        return Finding(claim)
-    return Finding(
+        return JudgedClaim(claim)
+    return JudgedClaim(
         claim,
         claim.expect.verdict(difference(one, other).interval),
         f"{first.told} {one}; {second.told} {other}",
@@ -175,20 +175,20 @@ def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
     )
 
 
-def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
+def _wins(trials: pd.DataFrame, claim: Claim) -> JudgedClaim:
     """Count in how many combinations of problem, costs and policy each variance ends lowest, mean over seeds.
 
     More wins than chance would give with a probability of 5 % are believed.
     """
     values = at_share(trials, claim.quantity, claim.share)
     counted = [
-        any(policy in case.policies and Scenario(*scenario) in case.where for case in claim.cases)
+        any(policy in case.policies and PolicyScenario(*scenario) in case.where for case in claim.cases)
         for *scenario, policy, _seed in values.index
     ]
     means = values[counted].groupby(level=["problem", "costs", "policy", "variance"]).mean().unstack("variance")
     means = means.reindex(columns=list(claim.variances)).dropna()
     if means.empty:
-        return Finding(claim)
+        return JudgedClaim(claim)
     lowest: list[Any] = list(means.idxmin(axis=1))
     wins = {variance: lowest.count(variance) for variance in claim.variances}
     total, (*others, largest) = len(lowest), wins.values()
@@ -196,7 +196,7 @@ def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
     chance = sum(comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(largest, total + 1))
     verdict: Verdict = "no" if largest <= max(others) else "yes" if chance < 0.05 else "undecided"
     told = ", ".join(f"{variance:g}: {count}" for variance, count in wins.items())
-    return Finding(
+    return JudgedClaim(
         claim,
         "undecided" if total < claim.fewest else verdict,
         f"lowest in {told} of {total} combinations (p = {chance:.2g} against chance)",
@@ -205,19 +205,19 @@ def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
     )
 
 
-def _late_plays(trials: pd.DataFrame, claim: Claim) -> Finding:
+def _late_plays(trials: pd.DataFrame, claim: Claim) -> JudgedClaim:
     """Judge each policy's share of trials on sets other than the best in the second half of the budget."""
     ran = group_index(trials).unique()
     here = within(trials, [s for s in scenarios_of(trials) if all((*s, policy) in ran for policy in claim.ours)])
     if here.empty:
-        return Finding(claim)
+        return JudgedClaim(claim)
     best = here.groupby(level=SCENARIO).apply(best_set)
     elsewhere = here["control_set"] != best.reindex(scenario_index(here)).to_numpy()
     late = here["spent"] - here["cost"] >= 0.5 * here.index.get_level_values("budget")
     shares = elsewhere[late].groupby(level=RUN).mean().reindex(here.index.unique())
     by_seed = shares.groupby(level=["policy", "seed"]).agg(lambda each: each.mean(skipna=False))
     stats = {policy: Stat.of(by_seed.xs(policy, level="policy")) for policy in claim.ours}
-    return Finding(
+    return JudgedClaim(
         claim,
         both(*(claim.expect.verdict(interval(stat)) for stat in stats.values())),
         f"share of late trials on other sets: {', '.join(f'{policy}: {stat}' for policy, stat in stats.items())}",
@@ -226,13 +226,13 @@ def _late_plays(trials: pd.DataFrame, claim: Claim) -> Finding:
     )
 
 
-def _inputs(trials: pd.DataFrame, claim: Claim) -> Finding:
+def _inputs(trials: pd.DataFrame, claim: Claim) -> JudgedClaim:
     """Judge the use of the dear input, the order of use of all inputs, and the hypervolume, ours against theirs."""
     ours, blind = *claim.ours, *claim.theirs
     dear, volume = (effect(at_share(trials, name), [ours], [blind]) for name in ("dear_input", "hypervolume"))
     used, used_blind = (_used(trials, policy) for policy in (ours, blind))
     if dear is None or volume is None or used.empty:
-        return Finding(claim)
+        return JudgedClaim(claim)
     logs = used.clip(lower=UNUSED).apply(np.log)
     to_least = Stat.of(logs.iloc[:, 0] - logs.iloc[:, 1:].min(axis=1))
     to_most = Stat.of(logs.iloc[:, -1] - logs.iloc[:, :-1].max(axis=1))
@@ -258,7 +258,7 @@ def _inputs(trials: pd.DataFrame, claim: Claim) -> Finding:
         "last_to_most_other": most.by_name(),
         "used": {ours: each, blind: each_blind},
     }
-    return Finding(claim, both(*verdicts.values()), "; ".join(figures), 1, numbers)
+    return JudgedClaim(claim, both(*verdicts.values()), "; ".join(figures), 1, numbers)
 
 
 def _used(trials: pd.DataFrame, policy: str) -> pd.DataFrame:
@@ -272,7 +272,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.1f}" for value in values) or "-"
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
+def findings_text(findings: Sequence[JudgedClaim]) -> str:
     told = {"yes": "reproduced", "no": "NOT reproduced", "undecided": "not decidable with these runs"}
     blocks = []
     for finding in findings:

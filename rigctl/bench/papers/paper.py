@@ -16,7 +16,7 @@ from rigctl.bench.asking.options import build
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.papers.evidence import Expected
 from rigctl.bench.problems.functions import DATA_FILES
-from rigctl.bench.tables.results import Scenario
+from rigctl.bench.tables.results import PolicyScenario
 from rigctl.errors import UsageError
 
 PAPERS = ("unknown-cost", "ucb-cvs", "gittins", "ca-mobo")
@@ -31,7 +31,7 @@ class Where:
     """`cheap` includes `cheap-known`."""
     variances: tuple[float, ...] | None = None
 
-    def __contains__(self, scenario: Scenario) -> bool:
+    def __contains__(self, scenario: PolicyScenario) -> bool:
         wanted = (self.problems, self.costs, self.variances)
         here = (scenario.problem, scenario.base_costs, scenario.variance)
         return all(some is None or one in some for some, one in zip(wanted, here, strict=True))
@@ -109,7 +109,7 @@ class Paper:
     quick: tuple[Block, ...]
     claims: tuple[Claim, ...]
 
-    def published(self, scenario: Scenario) -> bool:
+    def published(self, scenario: PolicyScenario) -> bool:
         return scenario.budget == next((b.budget for b in self.budgets if scenario in b.where), None)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.bench.problems.functions import Objective, ackley, gp_sample, hartmann3, hartmann6, kernel_sum, levy
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.marginals.families import Marginal, TruncatedNormal, Uniform
@@ -85,7 +85,7 @@ class BenchProblem:
     objective: Callable[[FloatArray], FloatArray]
     """The outcome without noise: (n, d) unit cube -> (n,), or (n, K) where there are several."""
     costs: TrialCosts
-    truth: Truth | None
+    truth: ProblemTruth | None
     """None where no single outcome is optimised."""
     floor: float | None = None
     """What policies are told of the worst outcome."""
@@ -189,7 +189,7 @@ def control_set_problem(
         space=space,
         objective=lambda x: objective(np.asarray(x)[:, : objective.dimension]),
         costs=TrialCosts.named(costs),
-        truth=Truth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
+        truth=ProblemTruth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
         floor=recipe.floor,
         lengthscale=recipe.lengthscale,
     )

@@ -19,7 +19,7 @@ import numpy as np
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.terms import Terms
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.marginals.families import Marginal, TruncatedNormal, Uniform
@@ -58,7 +58,7 @@ class RuleTruth:
         objective: Objective,
         marginals: Sequence[Marginal],
         control_sets: Sequence[Sequence[int]],
-        truth: Truth,
+        truth: ProblemTruth,
         nature: Nature,
         *,
         count: int = READINGS,

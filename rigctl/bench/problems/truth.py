@@ -24,7 +24,7 @@ FINEST = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BestOfSet:
     """The best setting of one control set."""
 
     value: float
@@ -34,12 +34,12 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Truth:
+class ProblemTruth:
     """True values, outcome units, larger is better."""
 
     values: tuple[Value, ...]
     """F_i per control set, (n, k) settings on the unit cube -> (n,)."""
-    best: tuple[Best, ...]
+    best: tuple[BestOfSet, ...]
     """Per control set."""
     floor: float
     """The worst value the outcome takes."""
@@ -51,7 +51,7 @@ class Truth:
         marginals: Sequence[Natural],
         control_sets: Sequence[Sequence[int]],
         floor: float | None = None,
-    ) -> Truth:
+    ) -> ProblemTruth:
         """Find values and maxima of a sum of products; variables from `objective.dimension` on have no effect."""
         d = objective.dimension
         values: list[Value] = []
@@ -69,7 +69,7 @@ class Truth:
             winner = int(reached.argmax())
             setting = np.full(len(controlled), 0.5)
             setting[columns] = points[winner]
-            best.append(Best(float(reached[winner]), tuple(setting.tolist())))
+            best.append(BestOfSet(float(reached[winner]), tuple(setting.tolist())))
         # about the least, where it is not known
         lowest = float(objective(sobol(d, 1 << 11)).min()) if floor is None else floor
         return cls(tuple(values), tuple(best), lowest)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.rules import RuleTruth
-from rigctl.bench.problems.truth import Truth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.advice.recommend import planner_of, recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.arrays import FloatArray, IntArray
@@ -93,7 +93,7 @@ def of_rules(truth: RuleTruth, played: Played, spent: IntArray) -> dict[str, lis
     return table
 
 
-def true_values(truth: Truth, decided: Sequence[Decided], sets: int) -> FloatArray:
+def true_values(truth: ProblemTruth, decided: Sequence[Decided], sets: int) -> FloatArray:
     """Return F of every played setting, (T,)."""
     out = np.empty(len(decided))
     for i in range(sets):
@@ -103,14 +103,14 @@ def true_values(truth: Truth, decided: Sequence[Decided], sets: int) -> FloatArr
     return out
 
 
-def good_cost(bench: BenchProblem, truth: Truth, tolerance: float = TOLERANCE) -> float:
+def good_cost(bench: BenchProblem, truth: ProblemTruth, tolerance: float = TOLERANCE) -> float:
     """Return c_i*: the mean cost of the cheapest set whose best is within the tolerance, at its best."""
     most = max(b.value for b in truth.best)
     bar = truth.floor + (1 - tolerance) * (most - truth.floor)
     return min(bench.costs.mean(i, b.setting) for i, b in enumerate(truth.best) if b.value >= bar)
 
 
-def known_beforehand(truth: Truth, played: Played) -> float:
+def known_beforehand(truth: ProblemTruth, played: Played) -> float:
     """Return the best value of the free initial points if they are settings: under one control set of every variable.
 
     There the papers count them (Xie et al., section 4); elsewhere a point shows no setting's value. -inf without any.
@@ -123,7 +123,7 @@ def known_beforehand(truth: Truth, played: Played) -> float:
 
 
 def regrets(
-    truth: Truth,
+    truth: ProblemTruth,
     value: FloatArray,
     costs: FloatArray,
     cheapest: float,
@@ -156,7 +156,7 @@ def checkpoint_rows(spent: IntArray, budget: int) -> list[int]:
     return sorted({int(r) for r in rows if r >= 0})
 
 
-def _inference(truth: Truth, played: Played, rows: Sequence[int]) -> tuple[list[float], list[str]]:
+def _inference(truth: ProblemTruth, played: Played, rows: Sequence[int]) -> tuple[list[float], list[str]]:
     """Return inference regret and recommended set where they are computed, NaN and "" elsewhere."""
     count, most = len(played.decisions), max(b.value for b in truth.best)
     regret, labels = [float("nan")] * count, [""] * count

@@ -52,7 +52,7 @@ class Streams:
 
 
 @dataclass(slots=True)
-class Days:
+class SimulatedDays:
     """Let time pass: what is read before each trial, and what the variables then are."""
 
     bench: BenchProblem
@@ -126,7 +126,7 @@ def simulate(
     Where there are readings the policy is `told` them, or plays on the same days without them.
     """
     streams = Streams.of(seed)
-    days, trials = Days(bench, nature, streams), count(1)
+    days, trials = SimulatedDays(bench, nature, streams), count(1)
     looks = nature is not None and told
 
     def observe(proposal: Proposal) -> Observation:
@@ -141,7 +141,7 @@ def simulate(
     return play(policy, problem, observe, seed, look=look, known=known, timer=time.thread_time)
 
 
-def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: Days) -> Observation:
+def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: SimulatedDays) -> Observation:
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
     x, streams = days.during(), days.streams
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting

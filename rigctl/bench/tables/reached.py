@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.tables.results import SCENARIO, Scenario, Stat, policies_of, scenarios_of, steps, trials_of, within
+from rigctl.bench.tables.results import (
+    SCENARIO,
+    PolicyScenario,
+    Stat,
+    policies_of,
+    scenarios_of,
+    steps,
+    trials_of,
+    within,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +34,7 @@ what could not be told from it."""
 class Reached:
     """Ours against one other policy on one scenario, by inference regret, paired by seeds."""
 
-    scenario: Scenario
+    scenario: PolicyScenario
     other: str
     ours: Stat
     """Inference regret at the end."""
@@ -55,7 +64,7 @@ def reached(frame: pd.DataFrame, ours: str, others: Sequence[str]) -> tuple[Reac
     return tuple(rows)
 
 
-def _row(scenario: Scenario, runs: pd.DataFrame, ours: str, other: str) -> Reached | None:
+def _row(scenario: PolicyScenario, runs: pd.DataFrame, ours: str, other: str) -> Reached | None:
     import pandas as pd  # noqa: PLC0415 - heavy, and an extra
 
     places = np.linspace(0.0, scenario.budget, PLACES + 1)[1:]

@@ -39,7 +39,7 @@ one policy's 1e-9 against another's 1e-7, is no reason to call the one infinitel
 Axis = Literal["cost", "trial"]
 
 
-class Scenario(NamedTuple):
+class PolicyScenario(NamedTuple):
     """What policies were run on."""
 
     problem: str
@@ -94,15 +94,15 @@ def trials_of(frame: pd.DataFrame) -> pd.DataFrame:
     twice = tidy[tidy.duplicated([*RUN, "trial"])]
     if len(twice):
         *scenario, policy, seed = twice.iloc[0][RUN]
-        raise UsageError(f"bench results: {policy} on {Scenario(*scenario)}, seed {seed}: a trial occurs twice")
+        raise UsageError(f"bench results: {policy} on {PolicyScenario(*scenario)}, seed {seed}: a trial occurs twice")
     return tidy.sort_values([*RUN, "trial"]).set_index(RUN)
 
 
-def scenarios_of(trials: pd.DataFrame | pd.Series) -> list[Scenario]:
-    return [Scenario(*key) for key in scenario_index(trials).unique()]
+def scenarios_of(trials: pd.DataFrame | pd.Series) -> list[PolicyScenario]:
+    return [PolicyScenario(*key) for key in scenario_index(trials).unique()]
 
 
-def within(trials: pd.DataFrame, scenarios: Sequence[Scenario]) -> pd.DataFrame:
+def within(trials: pd.DataFrame, scenarios: Sequence[PolicyScenario]) -> pd.DataFrame:
     return trials[scenario_index(trials).isin(scenarios)] if scenarios else trials.iloc[:0]
 
 

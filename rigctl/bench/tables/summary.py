@@ -17,7 +17,7 @@ from rigctl.bench.tables.results import (
     GROUP,
     RUN,
     SHARES,
-    Scenario,
+    PolicyScenario,
     Stat,
     at_share,
     group_index,
@@ -39,10 +39,10 @@ OF_SEVERAL = ("dear_input", "hypervolume")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PolicySummary:
     """One policy on one scenario, over its seeds. Regrets in outcome units (cost regret: currency)."""
 
-    scenario: Scenario
+    scenario: PolicyScenario
     policy: str
     seeds: int
     at_share: Mapping[tuple[str, float], Stat]
@@ -60,7 +60,7 @@ class Summary:
         return {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds, **regrets, **self.at_end, **more}
 
 
-def summarise(frame: pd.DataFrame) -> tuple[Summary, ...]:
+def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
     """Return one row per scenario and policy, sorted.
 
     Raises:
@@ -73,8 +73,8 @@ def summarise(frame: pd.DataFrame) -> tuple[Summary, ...]:
     decision_s = _stats(trials["decision_s"].groupby(level=RUN).mean())
     seeds = group_index(at_share(trials, "trial")).value_counts()
     return tuple(
-        Summary(
-            scenario=Scenario(*group[:-1]),
+        PolicySummary(
+            scenario=PolicyScenario(*group[:-1]),
             policy=group[-1],
             seeds=int(seeds[group]),
             at_share={key: stats[key][group] for key in rising},
@@ -99,7 +99,7 @@ def _stats(values: pd.Series) -> dict[tuple[Any, ...], Stat]:
 class Ratio:
     """Ours against the best published policy on one scenario at one share of the budget."""
 
-    scenario: Scenario
+    scenario: PolicyScenario
     regret: str
     """`inference` or `simple`."""
     share: float
@@ -185,7 +185,7 @@ def compare(frame: pd.DataFrame, ours: str, published: Sequence[str]) -> Compari
     return Comparison(ours, tuple(published), tuple(ratios))
 
 
-def _ratios(scenario: Scenario, runs: pd.DataFrame, ours: str, published: Sequence[str]) -> list[Ratio]:
+def _ratios(scenario: PolicyScenario, runs: pd.DataFrame, ours: str, published: Sequence[str]) -> list[Ratio]:
     """Return at most one of each regret and share: against the policy that fares best."""
     floor = regret_floor(runs)
     rows = []
@@ -206,7 +206,7 @@ def _ratios(scenario: Scenario, runs: pd.DataFrame, ours: str, published: Sequen
     return rows
 
 
-def summary_text(rows: Sequence[Summary]) -> str:
+def summary_text(rows: Sequence[PolicySummary]) -> str:
     """Return a table per scenario, a line per policy, mean ± standard error, without columns that nobody knows."""
     blocks = []
     for scenario, group in groupby(rows, key=lambda row: row.scenario):
@@ -217,7 +217,7 @@ def summary_text(rows: Sequence[Summary]) -> str:
     return "\n\n".join(blocks)
 
 
-def _columns(row: Summary) -> dict[str, str]:
+def _columns(row: PolicySummary) -> dict[str, str]:
     regrets = {f"{r} {share:.0%}": str(row.at_share[r, share]) for r in REGRETS for share in SHARES}
     end = {name.replace("_", " "): str(stat) for name, stat in row.at_end.items()}
     return {

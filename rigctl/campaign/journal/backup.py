@@ -20,7 +20,7 @@ from typing import Final
 from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.integrity import damage, log_of, lost_its_log
 from rigctl.campaign.journal.seals import SealingConnection, watch
-from rigctl.campaign.journal.verifying import Held, held
+from rigctl.campaign.journal.verifying import JournalContents, held
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError, reason
 
@@ -124,7 +124,7 @@ def _copy(source: sqlite3.Connection, passing: Path) -> None:
         raise JournalUnwritable(_unwritten(passing, str(error))) from error
 
 
-def _verify(passing: Path, there: Held, path: Path) -> None:
+def _verify(passing: Path, there: JournalContents, path: Path) -> None:
     """Raise `JournalCorrupt` unless the copy is whole and has all that the original had."""
     with closing(connect(passing, "?mode=ro&immutable=1")) as copy:
         try:

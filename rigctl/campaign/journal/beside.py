@@ -89,7 +89,7 @@ class AwaitedRows(Questions):
 
 
 @dataclass(frozen=True, slots=True)
-class Awaiting:
+class AwaitedOutcome:
     """Says how the outcome of a trial comes whose rig part is over."""
 
     how: Literal["hand", "sensor"]
@@ -100,7 +100,7 @@ class Awaiting:
 class AwaitedBook(Book):
     """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
 
-    def add(self, trial: int, awaiting: Awaiting) -> None:
+    def add(self, trial: int, awaiting: AwaitedOutcome) -> None:
         """Note what a trial waits for inside the transaction that charges it."""
         due = self._time.wall() + timedelta(seconds=awaiting.in_s / self._time.clock.speedup)
         when = {"due_s": self._time.now_s() + awaiting.in_s, "due_utc": due.isoformat(timespec="milliseconds")}

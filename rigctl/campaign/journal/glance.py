@@ -71,7 +71,7 @@ class MeterSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class CampaignCondition:
     """What a campaign as a whole was last noted to do."""
 
     phase: PhaseRow | None
@@ -170,10 +170,10 @@ class Glance(Questions):
         )
         return {row["actuator"]: row["ml"] for row in self._ask(sql, since_s)}
 
-    def condition(self) -> Condition:
+    def condition(self) -> CampaignCondition:
         """Return what the campaign as a whole was last noted to do."""
         runs = "WHERE coalesce(ended, '') NOT IN (?, ?, ?) ORDER BY id DESC LIMIT 1"
-        return Condition(
+        return CampaignCondition(
             next(iter(self._rows(PhaseRow, "ORDER BY id DESC LIMIT 1")), None),
             next(iter(self._rows(TripRow, "WHERE reset_utc IS NULL")), None),
             next(iter(self._rows(StartRow, runs, *BY_HAND)), None),

@@ -19,7 +19,7 @@ from rigctl.campaign.journal.stored import (
     AMEND,
     LOOK,
     Caps,
-    Given,
+    GivenSum,
     Row,
     Rows,
     Violation,
@@ -350,7 +350,7 @@ def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
 def caps(rows: Rows) -> Iterator[Violation]:
     """Find doses beyond what the configuration of their process allowed a pump, or the pumps of a tank together."""
     starts = [(row["at_s"], row["id"]) for row in rows["starts"]]
-    given = {(cap.name, cap.pumps): Given() for rig in rows.caps.values() for cap in rig.capped}
+    given = {(cap.name, cap.pumps): GivenSum() for rig in rows.caps.values() for cap in rig.capped}
     for row in rows["doses"]:
         start = max((number for at_s, number in starts if at_s <= row["at_s"] + _NEAR), default=0)
         rig, volume, pump = rows.caps.get(start), row["volume_ml"], row["actuator"]

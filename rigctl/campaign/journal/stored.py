@@ -122,7 +122,7 @@ class Rows:
 
 
 @dataclass(slots=True)
-class Given:
+class GivenSum:
     """Sums up what the pumps of one cap have given, dose after dose; mutable."""
 
     day: deque[tuple[float, float]] = field(default_factory=deque)

@@ -27,7 +27,7 @@ BY_OTHERS: Final = "find out who did it; the next `rigctl run` seals it as it is
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class JournalContents:
     """What a journal holds."""
 
     rows: Mapping[str, int]
@@ -54,15 +54,15 @@ CapsOf = Callable[[tuple[Config, ...]], Caps]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JournalVerdict:
     """What was found in a journal."""
 
     violations: tuple[Violation, ...]
-    held: Held | None
+    held: JournalContents | None
     """None where the file cannot be read at all."""
 
 
-def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> Verdict:
+def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> JournalVerdict:
     """Look at everything in a journal, also while a daemon writes it; nothing is changed.
 
     Raises:
@@ -81,7 +81,7 @@ def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> Verdict:
         return _unreadable(path, f"cannot be read: {error}")
 
 
-def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> Verdict:
+def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> JournalVerdict:
     found = []
     if broken := damage(connection):
         found.append(Violation(FILE, path.name, f"is damaged: {broken}"))
@@ -95,15 +95,15 @@ def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> Ver
     try:
         starts = fetch(connection, Config, "SELECT id AS start, config FROM starts ORDER BY id")
         found += violations(Reader(connection), caps_of(starts))
-        return Verdict(tuple(found), held(connection))
+        return JournalVerdict(tuple(found), held(connection))
     except (sqlite3.Error, RigctlError, ValueError, MemoryError) as error:
         if not broken:
             raise
         told = f"cannot be checked further ({type(error).__name__}: {error})"
-        return Verdict((*found, Violation(FILE, path.name, told)), None)
+        return JournalVerdict((*found, Violation(FILE, path.name, told)), None)
 
 
-def held(connection: sqlite3.Connection) -> Held:
+def held(connection: sqlite3.Connection) -> JournalContents:
     """Return what an open journal holds."""
 
     def one(sql: str) -> int:
@@ -111,8 +111,8 @@ def held(connection: sqlite3.Connection) -> Held:
 
     rows = {table: one(f"SELECT count(*) FROM {table}") for table in TABLES}  # noqa: S608 - our own names
     spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in ("ledger", "idle"))  # noqa: S608 - ours
-    return Held(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
+    return JournalContents(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
 
 
-def _unreadable(path: Path, what: str) -> Verdict:
-    return Verdict((Violation(FILE, path.name, what, RESTORE),), None)
+def _unreadable(path: Path, what: str) -> JournalVerdict:
+    return JournalVerdict((Violation(FILE, path.name, what, RESTORE),), None)

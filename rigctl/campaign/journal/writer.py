@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision, Looked
-from rigctl.campaign.journal.beside import AwaitedBook, Awaiting, IdleBook
+from rigctl.campaign.journal.beside import AwaitedBook, AwaitedOutcome, IdleBook
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import AnswerBook, DoseBook
 from rigctl.campaign.journal.instruments import PinBook, TripBook, UpkeepBook
@@ -319,7 +319,7 @@ class Journal(TrialBook):
         detail: str = "",
         after: Mapping[str, Reading] | None = None,
         idle: Sequence[IdleLine] = (),
-        awaiting: Awaiting | None = None,
+        awaiting: AwaitedOutcome | None = None,
     ) -> None:
         """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 

@@ -39,7 +39,7 @@ def peaks(bounds: Sequence[SetBounds], space: Space) -> Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
+class Neighbourhood:
     """Draw settings near given ones, and everywhere."""
 
     space: Space

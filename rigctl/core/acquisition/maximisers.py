@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.improvement import Acquired
-from rigctl.core.acquisition.search import Looked, Screening, Search
+from rigctl.core.acquisition.search import Screening, Search, Visited
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import CostField
@@ -136,7 +136,7 @@ def best_settings(
     return tuple(_pick(surface, i, found, fits, margin) for i in every)
 
 
-def _pick(surface: _Scored, i: int, found: tuple[Looked, Looked], fits: Fits, margin: float) -> BestSetting:
+def _pick(surface: _Scored, i: int, found: tuple[Visited, Visited], fits: Fits, margin: float) -> BestSetting:
     """Return the best of one control set's settings that fits the budget; the best of all if none does."""
     points, values = (np.concatenate(parts) for parts in zip(*(looked.of(i) for looked in found), strict=True))
     order = np.argsort(-values, kind="stable")

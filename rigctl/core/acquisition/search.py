@@ -119,7 +119,7 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looked:
+class Visited:
     """Hold settings that were looked at."""
 
     points: FloatArray
@@ -154,7 +154,7 @@ class Search:
         among: Sequence[int],
         warm: Mapping[int, FloatArray | Sequence[Sequence[float]]],
         rng: np.random.Generator,
-    ) -> tuple[Looked, Looked]:
+    ) -> tuple[Visited, Visited]:
         """Return the local maxima that were climbed to, and all settings that were screened before.
 
         Args:
@@ -183,7 +183,7 @@ class Search:
             steps=steps,
             tolerance=self.tolerance,
         )
-        return Looked(found.points, groups, found.values), Looked(points, sets, values)
+        return Visited(found.points, groups, found.values), Visited(points, sets, values)
 
     def peaks(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.acquisition.candidates import Surroundings, by_members, join, peaks
+from rigctl.core.acquisition.candidates import Neighbourhood, by_members, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.acquisition.readings import after_readings_to_come
@@ -54,7 +54,7 @@ class Valuing:
     outlook: Outlook
     knowledge: Knowledge
     candidates: Settings
-    surroundings: Surroundings
+    surroundings: Neighbourhood
     attained: float
     """The best mean among the settings played, standardised."""
     guessed: Mapping[int, float]
@@ -64,7 +64,7 @@ class Valuing:
     def of(cls, outlook: Outlook, rng: np.random.Generator, *, widely: int) -> Valuing:
         """Look around every control set's peaks, and at `widely` points everywhere."""
         problem, posterior = outlook.problem, outlook.fitted.posterior
-        around = Surroundings(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
+        around = Neighbourhood(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
         to_come = after_readings_to_come(problem, READINGS, rng)
         expectations = Expectations.over(posterior, (problem.space, *to_come))
         # in an order of its own, so that the order in which control sets are listed changes nothing
@@ -117,7 +117,7 @@ class Valuing:
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")
 
 
-def _then(e: Expectations, around: Surroundings, now: Settings) -> Settings:
+def _then(e: Expectations, around: Neighbourhood, now: Settings) -> Settings:
     """Return alternatives after the readings to come: of every control set what promises most then.
 
     Args:

@@ -30,7 +30,7 @@ Verdict = Literal["above", "within", "below"]
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Prediction:
     """What was expected of one number of a trial before it ran."""
 
     mean: float
@@ -49,10 +49,10 @@ class CameOf:
 
     outcome: float | None
     """None: it gave none."""
-    expected: Forecast | None
+    expected: Prediction | None
     cost: float
     """Currency units."""
-    expected_cost: Forecast | None
+    expected_cost: Prediction | None
 
 
 def came_of(
@@ -82,7 +82,7 @@ def came_of(
 
 def forecast(
     problem: Problem, before: History, known: Hyperparameters | None, control_set: int, setting: Sequence[float]
-) -> Forecast | None:
+) -> Prediction | None:
     """Return what is expected of one trial's outcome; None while no outcomes say in what numbers to think of it."""
     told = problem.model.hyperparameters == "fixed"
     if not told and (not before.complete or np.ptp(before.y) == 0):
@@ -96,10 +96,10 @@ def forecast(
     mu, sigma = posterior.mean(nodes), posterior.sd(nodes)
     sd = float(np.sqrt(mu.var() + np.square(sigma).mean() + (h.y_scale * h.noise_sd) ** 2))
     mean, half = sign(problem) * float(mu.mean()), half_width(sd)
-    return Forecast(mean, sd, mean - half, mean + half)
+    return Prediction(mean, sd, mean - half, mean + half)
 
 
-def forecast_cost(problem: Problem, before: History, control_set: int, setting: Sequence[float]) -> Forecast | None:
+def forecast_cost(problem: Problem, before: History, control_set: int, setting: Sequence[float]) -> Prediction | None:
     """Return what is expected of one trial's cost; None for a set that was never tried, unless costs are known."""
     belief = believe(problem, before, "empirical-bernstein")[control_set]
     if problem.known_cost_field is None and belief.mean is None:
@@ -111,7 +111,7 @@ def forecast_cost(problem: Problem, before: History, control_set: int, setting: 
         mean = float(field.mean(control_set, np.array([setting], dtype=float))[0])
         most = to_units(predicted_upper(problem, before, control_set, setting, field))
     half = max(most - mean, 0.0)  # two standard deviations; costs are skewed, so it is as many times less below
-    return Forecast(mean, half / 2, mean * mean / (mean + half) if mean else 0.0, mean + half)
+    return Prediction(mean, half / 2, mean * mean / (mean + half) if mean else 0.0, mean + half)
 
 
 def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:

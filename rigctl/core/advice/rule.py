@@ -62,7 +62,7 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RuleLine:
     """One line of a rule: when it holds, what it says, and what is expected on the days it holds."""
 
     when: tuple[Between, ...]
@@ -147,7 +147,7 @@ class Earning:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class LookWorth:
     """What looking first is worth, a trial: the rule against the best fixed setting.
 
     The recommended fixed setting may be a cheaper and worse one. What controlling more would gain without a reading,
@@ -179,7 +179,7 @@ class Looking:
 class Rule:
     """What to control at which readings. Outcomes in their own units, costs in currency, readings in theirs."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[RuleLine, ...]
     """At most seven, of which the first that holds counts. The last one always does; alone, it is the fixed setting."""
     expected: float
     """Averaged over the readings."""
@@ -193,7 +193,7 @@ class Rule:
     """How much worse (positive) the short rule is than the full one, outcome units."""
     loss_share: float | None
     """Of the full rule's gain over the best fixed setting; None: that is next to nothing."""
-    looking: Looking
+    looking: LookWorth
     trust: tuple[Trust, ...]
     """By variable that was ever read before a trial."""
 
@@ -202,7 +202,7 @@ class Rule:
         """Tell whether anything it says depends on a reading; else it is the fixed setting."""
         return any(line.follows for line in self.lines)
 
-    def line_for(self, readings: Mapping[str, float]) -> Line | None:
+    def line_for(self, readings: Mapping[str, float]) -> RuleLine | None:
         """Return the first line that holds; None where it takes a reading that is missing.
 
         Then the fixed setting is to be run.
@@ -210,7 +210,7 @@ class Rule:
         return line_for(self.lines, readings)
 
 
-def line_for(lines: Sequence[Line], readings: Mapping[str, float]) -> Line | None:
+def line_for(lines: Sequence[RuleLine], readings: Mapping[str, float]) -> RuleLine | None:
     """Return the first of a rule's lines that holds; None where one down to it takes a reading that is missing."""
     for line in lines:
         if not {c.reading for c in line.when} <= readings.keys():

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from rigctl.core.costs.parts import assumed
-from rigctl.core.costs.spread import Spread, spreads
+from rigctl.core.costs.spread import CostSpread, spreads
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
@@ -31,7 +31,7 @@ class CostBelief:
     upper: Micros
     """What the next trial is predicted to cost at most: one in 44 costs more. Exact where costs never vary, so that a
     trial which costs exactly what is left still runs. Of a set never tried it is assumed by its variables."""
-    spread: Spread | None = None
+    spread: CostSpread | None = None
     """How the set's costs are spread; None: it was never tried, or costs are known."""
     assumed: float | None = None
     """What a trial of a set never tried is assumed to cost; None: it was tried, or there is nothing to go by."""
@@ -137,7 +137,7 @@ def horizon(problem: Problem, history: History) -> float:
     return trials + (left / mean if mean > 0 else 0.0)
 
 
-def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, how: Spread) -> CostBelief:
+def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, how: CostSpread) -> CostBelief:
     n, mean = costs.size, float(costs.mean())
     width = dearest * sqrt(2 * log_horizon / n)
     if bound == "empirical-bernstein" and n > 1:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from rigctl.core.costs.spread import FARTHEST as DEARER
-from rigctl.core.costs.spread import TAIL, Spread
+from rigctl.core.costs.spread import TAIL, CostSpread
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
@@ -73,10 +73,10 @@ class CostProcess:
         log_upper = p.mean(settings) - stdtrit(len(errors) - 1, TAIL) * np.sqrt(variance)
         return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most + log(DEARER / FARTHEST))))
 
-    def spread(self, setting: FloatArray) -> Spread:
+    def spread(self, setting: FloatArray) -> CostSpread:
         """Return how well the mean at one setting (1, k) is known."""
         error = float(self.posterior.sd(setting)[0])
-        return Spread(float(self.upper(setting)[0]), error, len(self.posterior.alpha) - 1)
+        return CostSpread(float(self.upper(setting)[0]), error, len(self.posterior.alpha) - 1)
 
     def gradient(self, settings: FloatArray) -> FloatArray:
         """Return the derivative of `mean` by the setting, (b, k)."""

@@ -35,7 +35,7 @@ FARTHEST: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class CostSpread:
     """Hold how one control set's costs are spread, currency units."""
 
     most: float
@@ -52,15 +52,15 @@ class Spread:
         return mean * exp(-half), mean * exp(min(half, log(FARTHEST)))
 
 
-def spreads(costs: Sequence[FloatArray]) -> tuple[Spread, ...]:
+def spreads(costs: Sequence[FloatArray]) -> tuple[CostSpread, ...]:
     """Return the spread of every set's costs (T_i,), none empty; exact for costs that never vary."""
     varying = any(np.ptp(c) > 0 for c in costs)
     spread = [i for i, c in enumerate(costs) if varying and c.max() > 0 and (np.ptp(c) > 0 or c.size < STEADY)]
     found = dict(zip(spread, _spread([costs[i] for i in spread]), strict=True)) if spread else {}
-    return tuple(found.get(i, Spread(float(c.max()))) for i, c in enumerate(costs))
+    return tuple(found.get(i, CostSpread(float(c.max()))) for i, c in enumerate(costs))
 
 
-def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
+def _spread(costs: Sequence[FloatArray]) -> list[CostSpread]:
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
     count = np.array([c.size for c in costs])
@@ -84,7 +84,7 @@ def _spread(costs: Sequence[FloatArray]) -> list[Spread]:
     variance = np.square(sd[-1])
     error = np.sqrt(variance / count + np.square(variance) / (2 * freedom[-1]))
     error = np.maximum(error, sd[0] / (1 + mean[0]) / np.sqrt(count))
-    return [Spread(*map(float, row)) for row in zip(np.exp(centre + high), error, freedom[-1], strict=True)]
+    return [CostSpread(*map(float, row)) for row in zip(np.exp(centre + high), error, freedom[-1], strict=True)]
 
 
 def _on_scale(logs: FloatArray, owner: IntArray, power: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:

@@ -24,9 +24,9 @@ from rigctl.core.experiment.marginals.moments import largest_sd
 from rigctl.core.experiment.marginals.stretched import stretched
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.persistence import (
-    Pairs,
     Persistence,
     ReadBefore,
+    ReadingPairs,
     conditioned,
     read_before,
     together,
@@ -179,7 +179,7 @@ def _unread(problem: Problem) -> tuple[str, ...]:
     )
 
 
-def _pairs(trials: _Trials, found: Sequence[_Natural | None]) -> list[Pairs]:
+def _pairs(trials: _Trials, found: Sequence[_Natural | None]) -> list[ReadingPairs]:
     """Return what each variable read before trials that left it alone, and in them, since its supply is what it is."""
     dimension = len(found)
     nothing = Look((None,) * dimension, (0.0,) * dimension)
@@ -191,12 +191,12 @@ def _pairs(trials: _Trials, found: Sequence[_Natural | None]) -> list[Pairs]:
     for column, natural in enumerate(found):
         since = 0 if natural is None else natural.since
         taken = since + np.flatnonzero(paired[since:, column])
-        pairs.append(Pairs(taken, before[taken, column], errors[taken, column], trials.x[taken, column]))
+        pairs.append(ReadingPairs(taken, before[taken, column], errors[taken, column], trials.x[taken, column]))
     return pairs
 
 
 def _persistences(
-    presented: Problem, pairs: Sequence[Pairs], found: Sequence[_Natural | None]
+    presented: Problem, pairs: Sequence[ReadingPairs], found: Sequence[_Natural | None]
 ) -> tuple[Persistence | None, ...]:
     """Learn what persists of every variable that was ever read before a trial."""
     at_least = [ENOUGH if n is None else n.at_least for n in found]

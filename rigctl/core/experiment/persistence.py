@@ -52,7 +52,7 @@ class Persistence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class ReadingPairs:
     """Hold what a variable read before trials that left it alone, and what was measured of it in them."""
 
     rows: NDArray[np.int64]
@@ -64,9 +64,9 @@ class Pairs:
     during: FloatArray
     """(n,), unit cube."""
 
-    def last(self, most: int) -> Pairs:
+    def last(self, most: int) -> ReadingPairs:
         """Return the latest ones."""
-        return Pairs(self.rows[-most:], self.before[-most:], self.errors[-most:], self.during[-most:])
+        return ReadingPairs(self.rows[-most:], self.before[-most:], self.errors[-most:], self.during[-most:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ReadBefore:
 
 
 def what_persists(
-    marginals: Sequence[Marginal], pairs: Sequence[Pairs], at_least: Sequence[int], told: Sequence[float | None]
+    marginals: Sequence[Marginal], pairs: Sequence[ReadingPairs], at_least: Sequence[int], told: Sequence[float | None]
 ) -> tuple[Persistence | None, ...]:
     """Return how far each variable is trusted to persist; None where it was never read and nothing is told of it.
 
@@ -112,14 +112,14 @@ def what_persists(
     return tuple(_known(known[i], p, len(pairs[i].rows)) for i, p in enumerate(recent))
 
 
-def _known(rho: float | None, recent: Pairs, count: int) -> Persistence | None:
+def _known(rho: float | None, recent: ReadingPairs, count: int) -> Persistence | None:
     if rho is None and not count:
         return None
     tau = float(np.sqrt(np.mean(np.square(recent.errors)))) if count else 0.0
     return Persistence(rho or 0.0, tau, count)
 
 
-def shares_that_persist(marginals: Sequence[Marginal], pairs: Sequence[Pairs]) -> tuple[float, ...]:
+def shares_that_persist(marginals: Sequence[Marginal], pairs: Sequence[ReadingPairs]) -> tuple[float, ...]:
     """Return the posterior mean of each variable's rho.
 
     Between the same look and the same trial as much may persist of one variable as of another, or not: how alike they
@@ -137,7 +137,7 @@ def shares_that_persist(marginals: Sequence[Marginal], pairs: Sequence[Pairs]) -
     return tuple(np.minimum(means @ posterior / posterior.sum(), 1.0).tolist())  # rounding goes beyond
 
 
-def _log_likelihood(marginal: Marginal, pairs: Pairs) -> FloatArray:
+def _log_likelihood(marginal: Marginal, pairs: ReadingPairs) -> FloatArray:
     """Return the log-likelihood of every candidate, (c,).
 
     Given the marginal, a pair says that the score during is N(rho a, 1 - rho^2 (1 - v)), a and v mean and variance of
@@ -229,7 +229,9 @@ def _moments(marginal: Marginal) -> tuple[float, float]:
     return float(values.mean()), float(values.std())
 
 
-def together(problem: Problem, persistences: Sequence[Persistence | None], pairs: Sequence[Pairs]) -> tuple[str, ...]:
+def together(
+    problem: Problem, persistences: Sequence[Persistence | None], pairs: Sequence[ReadingPairs]
+) -> tuple[str, ...]:
     """Say which variables still vary together once their readings are known, though they are taken to be independent.
 
     Fisher's z of the residuals' correlation, at a level so low that looking again after every trial seldom errs.
@@ -249,7 +251,7 @@ def together(problem: Problem, persistences: Sequence[Persistence | None], pairs
     )
 
 
-def _residuals(marginal: Marginal, rho: float, pairs: Pairs) -> FloatArray:
+def _residuals(marginal: Marginal, rho: float, pairs: ReadingPairs) -> FloatArray:
     """Return what a variable's readings have left open of their trials, (n,), as N(0, 1); outliers count for 3."""
     score, error = score_before(marginal, pairs.before, pairs.errors)
     spread = np.sqrt(np.maximum(1.0 - rho**2 * (1.0 - error), LITTLE**2))

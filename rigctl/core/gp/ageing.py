@@ -20,7 +20,7 @@ from rigctl.core.gp.answers import answered, asked_for, evidence, parameters, re
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import noticed
-from rigctl.core.gp.record import Record, cholesky, differences
+from rigctl.core.gp.record import OutcomeRecord, cholesky, differences
 from rigctl.core.gp.surrogate import JITTERS, Posterior, fit
 from rigctl.core.gp.terms import Term
 
@@ -36,7 +36,7 @@ FRESH, SURE = 3, 7.0
 
 
 def fit_ageing(
-    record: Record,
+    record: OutcomeRecord,
     options: ModelOptions,
     previous: Hyperparameters | None,
     *,
@@ -94,7 +94,7 @@ def _of(previous: Hyperparameters | None) -> tuple[Term, ...]:
 
 
 def _reasons(
-    record: Record, h: Hyperparameters, terms: tuple[Term, ...], *, refit: bool
+    record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], *, refit: bool
 ) -> tuple[tuple[Term, ...], ...]:
     """Return the explanations to choose from although nothing was noticed now; none while there is no occasion."""
     if refit:
@@ -104,7 +104,7 @@ def _reasons(
     return (_older(terms), terms) if _young(record, terms, YOUNG) else ()
 
 
-def _young(record: Record, terms: Sequence[Term], outcomes: int) -> bool:
+def _young(record: OutcomeRecord, terms: Sequence[Term], outcomes: int) -> bool:
     last = max((t.noticed for t in terms), default=0)
     return bool(terms) and int((record.times > last).sum()) <= outcomes
 
@@ -114,7 +114,7 @@ def _older(terms: Sequence[Term]) -> tuple[Term, ...]:
     return tuple(t for t in terms if t.noticed < max(t.noticed for t in terms))
 
 
-def given(record: Record, h: Hyperparameters, options: ModelOptions, memo: Memo) -> Posterior:
+def given(record: OutcomeRecord, h: Hyperparameters, options: ModelOptions, memo: Memo) -> Posterior:
     """Return the posterior of the response of now by these hyper-parameters, given all outcomes."""
     if h.ageing:
         return condition(record, h, options, memo)
@@ -122,7 +122,7 @@ def given(record: Record, h: Hyperparameters, options: ModelOptions, memo: Memo)
 
 
 def condition(
-    record: Record, h: Hyperparameters, options: ModelOptions, memo: Memo, notes: tuple[str, ...] = ()
+    record: OutcomeRecord, h: Hyperparameters, options: ModelOptions, memo: Memo, notes: tuple[str, ...] = ()
 ) -> Posterior:
     """Return the posterior of the response of now.
 
@@ -150,7 +150,7 @@ def condition(
 
 
 def _judged(
-    record: Record,
+    record: OutcomeRecord,
     h: Hyperparameters,
     explanations: Collection[tuple[Term, ...]],
     options: ModelOptions,
@@ -171,7 +171,7 @@ def _judged(
 
 
 def _relearned(
-    record: Record, h: Hyperparameters, terms: tuple[Term, ...], options: ModelOptions
+    record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], options: ModelOptions
 ) -> tuple[Hyperparameters, tuple[str, ...]]:
     """Learn hyper-parameters from the outcomes as they would be now."""
     rows = record.thinned()
@@ -180,7 +180,7 @@ def _relearned(
     return learned.hyperparameters, learned.notes
 
 
-def _estimated(record: Record, h: Hyperparameters, terms: Sequence[Term], k: int) -> Term:
+def _estimated(record: OutcomeRecord, h: Hyperparameters, terms: Sequence[Term], k: int) -> Term:
     """Return the k-th term with how much it has changed the value by: of a season, half its swing."""
     term = terms[k]
     if term.kind == "season":

@@ -11,7 +11,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import Suspicion
-from rigctl.core.gp.record import Record, cholesky
+from rigctl.core.gp.record import OutcomeRecord, cholesky
 from rigctl.core.gp.terms import Term
 
 WORTH = 3.0
@@ -28,7 +28,7 @@ WANDERS = (0.03, 0.1, 0.3)
 """Rise per trial, in standard deviations of all outcomes."""
 
 
-def answered(record: Record, h: Hyperparameters, terms: tuple[Term, ...], found: Suspicion) -> tuple[Term, ...]:
+def answered(record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], found: Suspicion) -> tuple[Term, ...]:
     """Return what explains a suspicion best: the terms known and another, or another instead of them."""
     rows = record.thinned()
     fresh = list(_fresh(record, h, found))
@@ -41,7 +41,7 @@ def answered(record: Record, h: Hyperparameters, terms: tuple[Term, ...], found:
     return _best(rows, h, candidates)
 
 
-def reconsidered(record: Record, h: Hyperparameters, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+def reconsidered(record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...]) -> tuple[Term, ...]:
     """Return what explains the outcomes best now: these terms, fewer, others instead of them, or another shape."""
     first, last = min(t.since for t in terms), terms[-1]
     begins = int(np.searchsorted(record.times, last.since))
@@ -58,7 +58,7 @@ def reconsidered(record: Record, h: Hyperparameters, terms: tuple[Term, ...]) ->
     return _best(record.thinned(), h, [tuple(sorted(c, key=lambda t: t.noticed)) for c in candidates])
 
 
-def asked_for(record: Record, h: Hyperparameters) -> tuple[Term, ...]:
+def asked_for(record: OutcomeRecord, h: Hyperparameters) -> tuple[Term, ...]:
     """Return the term that the outcomes ask for although none of them stood out; none while they do not ask loudly.
 
     A swing or a slow drift passes for noise while hyper-parameters are learned along with it.
@@ -73,7 +73,9 @@ def asked_for(record: Record, h: Hyperparameters) -> tuple[Term, ...]:
     return best if best and evidence(rows, h, best) - evidence(rows, h, ()) > ASKED * parameters(best[0]) else ()
 
 
-def evidence(record: Record, h: Hyperparameters, terms: Sequence[Term], signal: FloatArray | None = None) -> float:
+def evidence(
+    record: OutcomeRecord, h: Hyperparameters, terms: Sequence[Term], signal: FloatArray | None = None
+) -> float:
     """Return the log marginal likelihood of the standardised outcomes; -inf where it cannot be computed."""
     signal = record.signal(h) if signal is None else signal
     L = cholesky(signal + record.scatter(h, terms, signal))
@@ -83,7 +85,7 @@ def evidence(record: Record, h: Hyperparameters, terms: Sequence[Term], signal: 
     return float(-0.5 * errors @ errors - np.log(L.diagonal()).sum() - 0.5 * len(errors) * np.log(2 * np.pi))
 
 
-def _fresh(record: Record, h: Hyperparameters, found: Suspicion) -> Iterator[Term]:
+def _fresh(record: OutcomeRecord, h: Hyperparameters, found: Suspicion) -> Iterator[Term]:
     """Propose single terms for a change that may have begun there."""
     times, size = record.times, h.y_scale
     since, at = int(times[found.begins]), int(times[found.noticed])
@@ -102,7 +104,7 @@ def _fresh(record: Record, h: Hyperparameters, found: Suspicion) -> Iterator[Ter
             yield Term("season", 0, at, 0.5 * VAGUE * size, period=float(round(period, 2)))
 
 
-def _best(rows: Record, h: Hyperparameters, candidates: Sequence[tuple[Term, ...]]) -> tuple[Term, ...]:
+def _best(rows: OutcomeRecord, h: Hyperparameters, candidates: Sequence[tuple[Term, ...]]) -> tuple[Term, ...]:
     signal = rows.signal(h)
     scores = [evidence(rows, h, terms, signal) - WORTH * sum(map(parameters, terms)) for terms in candidates]
     return candidates[int(np.argmax(scores))]

@@ -22,7 +22,7 @@ from rigctl.core.gp.answers import evidence
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.surrogate import Posterior, fit
 
 MOST = 5
@@ -46,7 +46,7 @@ def believable(n: int, d: int) -> float:
     return float(np.sqrt(free * np.expm1(DOUBTED**2 / (free + 1)))) if free > 0 else np.inf
 
 
-def doubted(record: Record, options: ModelOptions, posterior: Posterior, limit: float | None = None) -> IntArray:
+def doubted(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, limit: float | None = None) -> IntArray:
     """Return the rows, in order, of outcomes that are too far off what all others predict.
 
     Args:
@@ -83,7 +83,9 @@ def doubted(record: Record, options: ModelOptions, posterior: Posterior, limit: 
     return _single(record, posterior.hyperparameters, np.array(out)[order], errors[order], limit)
 
 
-def _of_many(record: Record, options: ModelOptions, h: Hyperparameters, off: FloatArray, limit: float) -> IntArray:
+def _of_many(
+    record: OutcomeRecord, options: ModelOptions, h: Hyperparameters, off: FloatArray, limit: float
+) -> IntArray:
     """Return the rows of more outcomes than the posterior has points, given how far each is off the mean."""
     own = np.full(len(record.y), h.noise_sd) if record.noise is None else np.sqrt(h.noise_variances(record.noise))
     errors = np.abs(off) / (h.y_scale * own)
@@ -96,7 +98,7 @@ def _of_many(record: Record, options: ModelOptions, h: Hyperparameters, off: Flo
     return _single(record, h, rows, (record.y[rows] - others.mean(record.x[rows])) / spread, limit)
 
 
-def _single(record: Record, h: Hyperparameters, rows: IntArray, errors: FloatArray, limit: float) -> IntArray:
+def _single(record: OutcomeRecord, h: Hyperparameters, rows: IntArray, errors: FloatArray, limit: float) -> IntArray:
     """Return the rows, of these in order, that are beyond the limit and have nothing to bear them out.
 
     Another one at the same place that is as far off bears one out; and so do `SIDE` in succession: a change.
@@ -111,13 +113,13 @@ def _single(record: Record, h: Hyperparameters, rows: IntArray, errors: FloatArr
     return np.array(sorted(found), dtype=np.int64)
 
 
-def without(record: Record, rows: IntArray) -> Record:
+def without(record: OutcomeRecord, rows: IntArray) -> OutcomeRecord:
     """Return the record without these; the same one if there are none."""
     return record.of(np.delete(np.arange(len(record.y)), rows)) if rows.size else record
 
 
 def judged(
-    record: Record, options: ModelOptions, previous: Hyperparameters | None, memo: Memo
+    record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, memo: Memo
 ) -> tuple[IntArray, Posterior]:
     """Learn hyper-parameters; return the rows that were left out for that, and the posterior of the others.
 
@@ -149,11 +151,11 @@ def judged(
     return found
 
 
-def _by(record: Record, options: ModelOptions, h: Hyperparameters, limit: float | None = None) -> IntArray:
+def _by(record: OutcomeRecord, options: ModelOptions, h: Hyperparameters, limit: float | None = None) -> IntArray:
     return doubted(record, options, given(record, h, options, Memo()), limit)
 
 
-def _score(record: Record, out: IntArray, posterior: Posterior) -> float:
+def _score(record: OutcomeRecord, out: IntArray, posterior: Posterior) -> float:
     """Return the log likelihood of all outcomes, own units; one that is left out is as far off as is believable."""
     h, rows = posterior.hyperparameters, record.thinned_rows()
     rest, others = record.of(np.setdiff1d(rows, out)), record.of(np.intersect1d(rows, out))

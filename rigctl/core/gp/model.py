@@ -15,7 +15,7 @@ from rigctl.core.gp.ageing import fit_ageing, given
 from rigctl.core.gp.doubting import NOTHING, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE, puzzling
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.surrogate import Posterior, believing, fit
 from rigctl.core.gp.terms import told
 
@@ -85,7 +85,13 @@ def fit_history(
 
 
 def _learned(
-    problem: Problem, record: Record, previous: Hyperparameters | None, fitted_at: int, memo: Memo, *, advice: bool
+    problem: Problem,
+    record: OutcomeRecord,
+    previous: Hyperparameters | None,
+    fitted_at: int,
+    memo: Memo,
+    *,
+    advice: bool,
 ) -> tuple[Posterior, bool]:
     """Return the posterior without the outcomes that are doubted, and whether hyper-parameters are learned anew."""
     options, fitted, left_out = turned(problem), None, NOTHING
@@ -103,7 +109,7 @@ def _learned(
     return replace(posterior, left_out=tuple(left_out.tolist())) if left_out.size else posterior, refit
 
 
-def due(record: Record, previous: Hyperparameters | None, fitted_at: int) -> bool:
+def due(record: OutcomeRecord, previous: Hyperparameters | None, fitted_at: int) -> bool:
     """Tell whether hyper-parameters last fitted to so many outcomes are to be refitted; 0: nobody knows to how many."""
     n = len(record.y)
     if previous is None or n <= fitted_at:
@@ -118,9 +124,9 @@ def given_without(problem: Problem, history: History, posterior: Posterior, rows
     return replace(given(rest, posterior.hyperparameters, turned(problem), Memo()), left_out=tuple(rows))
 
 
-def _record(problem: Problem, history: History) -> Record:
+def _record(problem: Problem, history: History) -> OutcomeRecord:
     x = history.x if len(history.y) else np.empty((0, problem.space.dimension))
-    return Record(x, values(problem, history), *_times(history), history.noise)
+    return OutcomeRecord(x, values(problem, history), *_times(history), history.noise)
 
 
 def _times(history: History) -> tuple[FloatArray, float]:

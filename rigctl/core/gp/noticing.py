@@ -19,7 +19,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.record import LAST_ROWS, Record, cholesky
+from rigctl.core.gp.record import LAST_ROWS, OutcomeRecord, cholesky
 from rigctl.core.gp.terms import Term
 
 WINDOW = 60
@@ -53,7 +53,7 @@ class Suspicion:
 
 
 def noticed(
-    record: Record,
+    record: OutcomeRecord,
     h: Hyperparameters,
     terms: Sequence[Term],
     *,
@@ -88,7 +88,7 @@ def noticed(
     return found and replace(found, begins=found.begins + left_out, noticed=found.noticed + left_out)
 
 
-def puzzling(record: Record, h: Hyperparameters, since: int) -> int:
+def puzzling(record: OutcomeRecord, h: Hyperparameters, since: int) -> int:
     """Return how many outcomes there are from the first on that is too far off to be believed; 0: none is.
 
     It may be the first of a change. Hyper-parameters learned with it would call all that was known noise, and the
@@ -110,7 +110,7 @@ def puzzling(record: Record, h: Hyperparameters, since: int) -> int:
     return len(newest) - int(np.argmax(newest > STRANGE)) if (newest > STRANGE).any() else 0
 
 
-def still_off(record: Record, h: Hyperparameters) -> bool:
+def still_off(record: OutcomeRecord, h: Hyperparameters) -> bool:
     """Tell whether the newest outcomes are, in the mean, not what is predicted of each from those before it."""
     rows = record.thinned()
     signal = rows.signal(h)

@@ -18,7 +18,7 @@ LAST_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class OutcomeRecord:
     """Hold the outcomes with their times."""
 
     x: FloatArray
@@ -32,7 +32,7 @@ class Record:
     noise: FloatArray | None = None
     """(n, 2), as in `History.noise`."""
 
-    def thinned(self) -> Record:
+    def thinned(self) -> OutcomeRecord:
         """Return at most `MOST_ROWS` of them."""
         return self if len(self.y) <= MOST_ROWS else self.of(self.thinned_rows())
 
@@ -44,9 +44,9 @@ class Record:
         early = np.linspace(0, n - LAST_ROWS - 1, MOST_ROWS - LAST_ROWS).round().astype(int)
         return np.concatenate([np.unique(early), np.arange(n - LAST_ROWS, n)])
 
-    def of(self, rows: IntArray) -> Record:
+    def of(self, rows: IntArray) -> OutcomeRecord:
         noise = None if self.noise is None else self.noise[rows]
-        return Record(self.x[rows], self.y[rows], self.times[rows], self.now, noise)
+        return OutcomeRecord(self.x[rows], self.y[rows], self.times[rows], self.now, noise)
 
     def residual(self, h: Hyperparameters) -> FloatArray:
         """Return the outcomes less the prior mean, (n,), standardised."""
@@ -66,7 +66,7 @@ class Record:
 
 
 def differences(
-    record: Record, h: Hyperparameters, terms: Sequence[Term], times: FloatArray, only: int | None = None
+    record: OutcomeRecord, h: Hyperparameters, terms: Sequence[Term], times: FloatArray, only: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return posterior mean and variance of D at these times, (m,) each, own units; of all terms or `only` one.
 

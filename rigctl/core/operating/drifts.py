@@ -16,7 +16,7 @@ from rigctl.core.experiment.problem import Problem, sign, values
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.noticing import noticed, still_off
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.terms import Term, told
 from rigctl.core.operating.memory import Drift, Memory
 
@@ -72,7 +72,7 @@ def not_taken_in(problem: Problem, history: History, memory: Memory, fitted: Fit
     if not unknown or problem.model.hyperparameters == "learned":
         return memory.drifts
     times = np.array([o.trial for o in history.complete], dtype=float)
-    record = Record(history.x, values(problem, history), times, float(len(history)), history.noise)
+    record = OutcomeRecord(history.x, values(problem, history), times, float(len(history)), history.noise)
     if not still_off(record, fitted.hyperparameters):
         return memory.drifts
     return tuple(replace(d, batch=len(history) + 1) if d in unknown else d for d in memory.drifts)
@@ -123,7 +123,7 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
     times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
     times = np.maximum.accumulate(times)
     stopped = min(now, float(memory.since)) if learned else now  # what has drifted by then is taken to stay
-    record = Record(history.x, values(problem, history), np.minimum(times, stopped), stopped, history.noise)
+    record = OutcomeRecord(history.x, values(problem, history), np.minimum(times, stopped), stopped, history.noise)
     found = noticed(record, h, terms, every=False)
     # what had begun by then is the same change: made anew, the rule takes it in, and the model goes on erring
     taken_in = max((d.noticed for d in before), default=memory.since if learned else 0)

@@ -19,7 +19,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.memory import Memory, Pending
-from rigctl.core.operating.playing import Played, left_alone
+from rigctl.core.operating.playing import ProductionChoice, left_alone
 
 WORTH_LEARNING = 0.01
 """Of the signal's spread: an upper bound that is higher by less promises nothing."""
@@ -56,8 +56,8 @@ def counted(memory: Memory, came: Container[int], awaited: Container[int]) -> Me
 
 
 def explored(
-    memory: Memory, batch: Batch, rule: Played, share: float, rng: np.random.Generator
-) -> tuple[Played | None, Pending]:
+    memory: Memory, batch: Batch, rule: ProductionChoice, share: float, rng: np.random.Generator
+) -> tuple[ProductionChoice | None, Pending]:
     """Return what is tried instead of the rule, if anything is, and what this batch is expected to gain and to lose.
 
     It costs no more than what it stands in for, and its upper confidence bound is the highest of those whose loss is
@@ -96,4 +96,4 @@ def explored(
     control_set, setting, loss = best
     label = problem.space.control_sets[control_set].label
     why = f"to learn, {label} is set elsewhere than the rule says. It may be better, and stays within the loss budget"
-    return Played(control_set, setting, why), Pending(trial, gain, loss)
+    return ProductionChoice(control_set, setting, why), Pending(trial, gain, loss)

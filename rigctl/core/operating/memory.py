@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.codec import plain, typed
-from rigctl.core.advice.rule import Line
+from rigctl.core.advice.rule import RuleLine
 from rigctl.core.experiment.policy import PRODUCTION
 from rigctl.core.experiment.problem import JsonState
 
@@ -63,7 +63,7 @@ class Memory:
     """What it was made for; with another wish it is made anew."""
     ways: tuple[Way, ...]
     """Run where no line holds, or cannot be played: the first of these that can."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[RuleLine, ...] = ()
     """Of the rule; empty where no reading calls for anything else than the first of `ways`."""
     model: Mapping[str, Any] = field(default_factory=dict)
     """Of the fit that expectations are of (`Fitted.to_state`)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.advice.recommend import recommend
-from rigctl.core.advice.rule import Between, Line, line_for
+from rigctl.core.advice.rule import Between, RuleLine, line_for
 from rigctl.core.advice.rules.planner import Planner
 from rigctl.core.bounds.expectations import factors_outside
 from rigctl.core.experiment.history import History
@@ -23,7 +23,7 @@ from rigctl.text import set_label, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ProductionChoice:
     """Say what is run, and why."""
 
     control_set: int
@@ -35,7 +35,7 @@ class Played:
 
 def made(
     problem: Problem, history: History, state: JsonState, rng: np.random.Generator, tolerance: float
-) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
+) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
     """Return the fixed settings, best first, and the lines of the rule that would be recommended.
 
     Args:
@@ -63,7 +63,7 @@ def at_any_reading(problem: Problem) -> Problem:
     return replace(problem, space=space, usual=None, look=None, persistence=problem.persistence if whole else None)
 
 
-def asked_for(memory: Memory, problem: Problem) -> Played:
+def asked_for(memory: Memory, problem: Problem) -> ProductionChoice:
     """Return what is to be run at what was read.
 
     Raises:
@@ -80,14 +80,14 @@ def asked_for(memory: Memory, problem: Problem) -> Played:
     count = len(memory.lines)
     which = f"line {number} of {count} of the rule holds" if count > 1 else "the rule is run"
     conditions = " and ".join(_condition(c, space) for c in line.when)
-    return Played(
+    return ProductionChoice(
         index, _unit(space, index, line.setpoints(read)), f"{which}{f'. It is for {conditions}' if conditions else ''}"
     )
 
 
 def in_full(
     memory: Memory, problem: Problem, history: History, posterior: Posterior, tolerance: float
-) -> Played | None:
+) -> ProductionChoice | None:
     """Return what the full rule runs at what was read; None: nothing that was read tells of the batch.
 
     The full rule is by the trials that what is run was made of. Of control sets that cannot be played it takes the best
@@ -110,7 +110,7 @@ def in_full(
     if found is None:
         return None
     why = "it is best at just these readings, of what trials speak for: the full rule is run"
-    return Played(found.control_set, found.setting, why)
+    return ProductionChoice(found.control_set, found.setting, why)
 
 
 def readings(problem: Problem) -> dict[str, float]:
@@ -121,7 +121,9 @@ def readings(problem: Problem) -> dict[str, float]:
     return {v.name: v.low + (v.high - v.low) * x for v, x in variables if x is not None}
 
 
-def _fixed(memory: Memory, problem: Problem, *, missing: bool = False, instead_of: tuple[str, ...] = ()) -> Played:
+def _fixed(
+    memory: Memory, problem: Problem, *, missing: bool = False, instead_of: tuple[str, ...] = ()
+) -> ProductionChoice:
     space = problem.space
     indices = [space.index_of(way.control_set) for way in memory.ways]
     playable = [(i, way) for i, way in zip(indices, memory.ways, strict=True) if i not in problem.unavailable]
@@ -135,7 +137,7 @@ def _fixed(memory: Memory, problem: Problem, *, missing: bool = False, instead_o
         why = "a reading that the rule takes is missing, so the best fixed setting is run"
     else:
         why = "the fixed setting is run"
-    return Played(index, _unit(space, index, way.at), why)
+    return ProductionChoice(index, _unit(space, index, way.at), why)
 
 
 def _unit(space: Space, control_set: int, setpoints: Mapping[str, float]) -> tuple[float, ...]:

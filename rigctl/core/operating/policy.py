@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.advice.rule import Line
+from rigctl.core.advice.rule import RuleLine
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.prices import Prices
@@ -19,7 +19,7 @@ from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.drifts import drifted, not_taken_in
 from rigctl.core.operating.exploring import Batch, explored, settled
 from rigctl.core.operating.memory import Memory, Way, kept, remembered
-from rigctl.core.operating.playing import Played, asked_for, at_any_reading, in_full, known_then, made
+from rigctl.core.operating.playing import ProductionChoice, asked_for, at_any_reading, in_full, known_then, made
 from rigctl.core.policies.fallback import NAME as FALLBACK
 from rigctl.errors import PolicyError
 
@@ -135,7 +135,9 @@ class Operating:
         changed = replace(found, since=trials, outcomes=len(history.complete), asked=wish, drifts=drifts)
         return replace(changed, ways=ways, lines=lines, model=model)
 
-    def _made(self, problem: Problem, history: History, model: JsonState) -> tuple[tuple[Way, ...], tuple[Line, ...]]:
+    def _made(
+        self, problem: Problem, history: History, model: JsonState
+    ) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
         if self.fixed:
             return (self._told(),), ()
         return made(problem, history, model, trial_rng(self.seed, len(history) + 1), self.tolerance)
@@ -147,7 +149,7 @@ class Operating:
         return f"{self.tolerance!r} {dict(self.fixed)!r}"
 
 
-def _report(problem: Problem, history: History, posterior: Posterior | None, played: Played) -> SetReport:
+def _report(problem: Problem, history: History, posterior: Posterior | None, played: ProductionChoice) -> SetReport:
     """Say what is expected of a batch."""
     space, index = problem.space, played.control_set
     cost = Prices.of(problem, history).at(index, np.array([played.setting]))

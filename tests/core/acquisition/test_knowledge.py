@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from rigctl.core.acquisition.candidates import Surroundings, join, peaks
+from rigctl.core.acquisition.candidates import Neighbourhood, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
@@ -170,7 +170,7 @@ def test_blocks_make_no_difference(posterior, space, alternatives, monkeypatch):
 
 def test_a_search_never_loses_the_best_it_has_seen(space):
     """Its best is at least as good as any setting it began with, and better on a smooth hill."""
-    around = Surroundings(space, np.array([0.3, 0.3]), np.random.default_rng(2))
+    around = Neighbourhood(space, np.array([0.3, 0.3]), np.random.default_rng(2))
     begun = around.everywhere(8)
 
     def score(settings):

@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.beliefs import believe, left_for_a_trial
-from rigctl.core.costs.spread import Spread, spreads
+from rigctl.core.costs.spread import CostSpread, spreads
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent
@@ -50,7 +50,7 @@ def test_the_currency_does_not_change_what_is_predicted():
 def test_one_set_that_never_varies_is_exact_beside_others_that_do():
     """From four equal costs on a set has no spread; a mean that is known has no interval either."""
     steady, varying = spreads([np.full(4, 2.0), np.array([1.0, 1.3, 0.8])])
-    assert steady == Spread(2.0)
+    assert steady == CostSpread(2.0)
     assert steady.interval(2.0, 0.95) == (2.0, 2.0)
     low, high = varying.interval(1.03, 0.95)
     assert low < 1.03 < high < varying.most

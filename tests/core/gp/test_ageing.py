@@ -20,7 +20,7 @@ from rigctl.core.gp.answers import evidence
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.gp.noticing import THRESHOLD
-from rigctl.core.gp.record import Record, differences
+from rigctl.core.gp.record import OutcomeRecord, differences
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.gp.terms import Term
 from tests.core.measure_ageing import World, believed, measured
@@ -45,17 +45,17 @@ def response(x: FloatArray) -> FloatArray:
     return np.asarray(2.0 * np.sin(4.0 * x[:, 0]) + x[:, 1])
 
 
-def record(n: int, seed: int = 0) -> Record:
+def record(n: int, seed: int = 0) -> OutcomeRecord:
     rng = np.random.default_rng(seed)
     x = rng.random((n, 2))
     y = response(x) + NOISE * rng.standard_normal(n)
-    return Record(x, y, np.arange(1.0, n + 1), float(n))
+    return OutcomeRecord(x, y, np.arange(1.0, n + 1), float(n))
 
 
 H = Hyperparameters((0.4, 0.9), 1.1, 0.15, 0.1, 0.7, 1.3, kernel="matern-5/2")
 
 
-def _by_hand(terms: tuple[Term, ...], r: Record, at: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+def _by_hand(terms: tuple[Term, ...], r: OutcomeRecord, at: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return mean and sd of the response of now, and the log-likelihood, with every covariance written out."""
     n, s2 = len(r.y), H.y_scale**2
 
@@ -236,7 +236,7 @@ def test_a_young_change_is_tested_beside_the_changes_that_stand():
     """What has stood for long carries nothing along, and is not dropped with it; between refits it is left alone."""
     old, young = Term("step", 20, 22, 1.0), Term("step", 60, 64, 1.0)
     h = Hyperparameters((0.5,), 1.0, 0.1)
-    record = Record(np.zeros((70, 1)), np.zeros(70), np.arange(1.0, 71.0), 70.0)
+    record = OutcomeRecord(np.zeros((70, 1)), np.zeros(70), np.arange(1.0, 71.0), 70.0)
     assert _reasons(record, h, (old, young), refit=False) == ((old,), (old, young))
     assert _reasons(record, h, (old,), refit=False) == ()
     assert _reasons(record, h, (), refit=False) == ()

@@ -16,7 +16,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.doubting import DOUBTED, believable, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history, given_without
-from rigctl.core.gp.record import Record
+from rigctl.core.gp.record import OutcomeRecord
 from rigctl.core.gp.surrogate import fit
 
 OPTIONS = ModelOptions(kernel="matern-5/2")
@@ -39,7 +39,7 @@ def trials(n=40, seed=0, false=None):
 
 
 def record_of(x, y):
-    return Record(x, y, np.arange(1.0, len(y) + 1), float(len(y)))
+    return OutcomeRecord(x, y, np.arange(1.0, len(y) + 1), float(len(y)))
 
 
 def by(record, h=H):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
-from rigctl.core.advice.rule import Line, Setting, Slope
+from rigctl.core.advice.rule import RuleLine, Setting, Slope
 from rigctl.core.advice.rules.readings import Beyond, Days, Readings
 from rigctl.core.advice.rules.saying import answer, how_to_read, rows, settings, worth
 from rigctl.core.advice.worth import Gain
@@ -362,7 +362,7 @@ def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
         Setting("ph", 6.12, (Slope("ca", 3.2, 0.4), Slope("t", -5.0, -1.5)), 4.0, 8.0),
         Setting("n", 80.0, (), 0.0, 100.0, 20.0),
     )
-    line = Line((), ("n", "ph"), follows, 1.0, 0.0, 0.0, 0.0, None, 0)
+    line = RuleLine((), ("n", "ph"), follows, 1.0, 0.0, 0.0, 0.0, None, 0)
     assert settings(line, {"n": "mL"}) == ("ph 6.12 + 0.4 x (ca - 3.2) - 1.5 x (t + 5)", "n 80 mL")
     assert line.setpoints({"ca": 4.2, "t": -5.0}) == {"ph": pytest.approx(6.52), "n": 80.0}
     assert follows[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0

@@ -33,7 +33,7 @@ the trials."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundRule:
     """Hold a rule as it was found, before it is stated."""
 
     readings: Readings
@@ -135,13 +135,13 @@ class Planner:
         days = Days.of(self.posterior, self.problem.space, readings)
         return days, self.seeking.full(days, self.ways, climbing=bool(self.telling))
 
-    def short(self, fixed: int, setting: tuple[float, ...]) -> Found:
+    def short(self, fixed: int, setting: tuple[float, ...]) -> FoundRule:
         """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
         readings = self.drawn()[0]
         days, full = self.full(readings)
         alone = constant(fixed, np.array(setting), self.problem.space.dimension)
         leaves, formulas = short_rule(days, readings.days, self.seeking, full, fixed=alone, telling=self.telling)
-        return Found(readings, leaves, formulas)
+        return FoundRule(readings, leaves, formulas)
 
     def drawn(self) -> tuple[Readings, Readings]:
         """Draw days to seek a rule on, and others to state it on."""

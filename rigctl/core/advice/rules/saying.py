@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rigctl.core.advice.rule import BestFixed, Between, Earning, Line, Looking, Rule, Setting
+from rigctl.core.advice.rule import BestFixed, Between, Earning, LookWorth, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
 from rigctl.text import decimals_for, ends, in_full, set_label, written
@@ -18,7 +18,7 @@ TOGETHER = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RuleRow:
     """One line of the table; texts."""
 
     when: tuple[str, ...]
@@ -32,12 +32,12 @@ class Row:
     share: str
 
 
-def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
+def rows(rule: Rule, units: Mapping[str, str]) -> tuple[RuleRow, ...]:
     """Return the rule as a table; `units` are those of the variables as shown, empty for none."""
     decimals = decimals_for([0.25 * (line.high - line.low) for line in rule.lines])
     cents = decimals_for([0.1 * line.cost_per_trial for line in rule.lines if line.cost_per_trial])
     return tuple(
-        Row(
+        RuleRow(
             when=tuple(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
             control=set_label(line.control_set),
             at=settings(line, units),
@@ -50,7 +50,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
     )
 
 
-def settings(line: Line, units: Mapping[str, str]) -> tuple[str, ...]:
+def settings(line: RuleLine, units: Mapping[str, str]) -> tuple[str, ...]:
     """Say where a line sets its variables, as `ph 6.1 + 0.4 x (ca - 3.2)` and `n 80 mL`."""
     return tuple(_setting(s, units.get(s.variable, "")) for s in line.settings)
 
@@ -122,7 +122,7 @@ class _Words:
             return f"worse by {self.span(-gain.high, -gain.low)}"
         return f"not shown to be better ({self.span(gain.low, gain.high)})"
 
-    def against(self, looking: Looking) -> str:
+    def against(self, looking: LookWorth) -> str:
         """Compare the rule with the best fixed setting."""
         return f"These lines are {self.gain(looking.gain)} than the best fixed setting."
 
@@ -142,7 +142,7 @@ class _Words:
             return "Costs aside, looking first gains nothing over the best fixed setting."
         return f"Costs aside, looking first is {self.gain(value)} than the best fixed setting."
 
-    def money(self, looking: Looking) -> Iterator[str]:
+    def money(self, looking: LookWorth) -> Iterator[str]:
         """Say what the lines save, or from which worth of the outcome on they pay; looking itself not counted."""
         if looking.saving is not None and looking.saving > 0:
             saving = f"{in_full(looking.saving, 3)} {self._currency}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.advice.rule import BestFixed, Earning, Line, Looking, Rule, Trust
+from rigctl.core.advice.rule import BestFixed, Earning, LookWorth, Rule, RuleLine, Trust
 from rigctl.core.advice.rules.full import Full
-from rigctl.core.advice.rules.planner import Found, Planner
+from rigctl.core.advice.rules.planner import FoundRule, Planner
 from rigctl.core.advice.rules.readings import Days
 from rigctl.core.advice.rules.writing import written
 from rigctl.core.advice.worth import SMALLEST, Gain, half_width
@@ -39,7 +39,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Played:
+class RulePlayed:
     """Hold what a rule does on every day."""
 
     sets: IntArray
@@ -56,7 +56,7 @@ class Played:
         return np.where(masks[self.sets] == 1, self.points, occurs)
 
 
-def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
+def state(planner: Planner, found: FoundRule, fixed: Fixed) -> Rule:
     """Put a rule into engineering units, and say what it is worth."""
     readings = planner.drawn()[1]
     days, full = planner.full(readings)
@@ -97,8 +97,8 @@ def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArra
 
 
 def _better_by_day(
-    planner: Planner, days: Days, full: Full, top: Played, *, paid: FloatArray | float = 0.0, weight: float = 0.0
-) -> Played:
+    planner: Planner, days: Days, full: Full, top: RulePlayed, *, paid: FloatArray | float = 0.0, weight: float = 0.0
+) -> RulePlayed:
     """Return what is best on every day, never worse there than the best fixed setting.
 
     What the control sets cost, `paid` (q, m), counts by its `weight`, value units per currency unit.
@@ -110,10 +110,10 @@ def _better_by_day(
     fixed = top.mean - costs[0] >= free.mean - costs[1]
     pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
     own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
-    return Played(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
+    return RulePlayed(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
 
 
-def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[Played, Played] | None:
+def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[RulePlayed, RulePlayed] | None:
     """Return the fixed setting and the rule that earn most at a price of the outcome; None where no cost is known."""
     space, ways, scale = planner.problem.space, planner.ways, planner.posterior.hyperparameters.y_scale
     earns, known = np.full(len(ways.sets), -np.inf), np.zeros(len(space.control_sets), dtype=bool)
@@ -138,7 +138,7 @@ def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
 
 
 def _obeyed(
-    planner: Planner, lines: Sequence[Line], own: Sequence[Mapping[str, float]], which: IntArray
+    planner: Planner, lines: Sequence[RuleLine], own: Sequence[Mapping[str, float]], which: IntArray
 ) -> tuple[IntArray, FloatArray]:
     """Return the control set (q,) and the point (q, d), unit cube, that somebody who follows the lines arrives at."""
     space = planner.problem.space
@@ -151,7 +151,7 @@ def _obeyed(
     return sets, points
 
 
-def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) -> Played:
+def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) -> RulePlayed:
     h = planner.posterior.hyperparameters
     mean, cost = np.empty(len(sets)), np.full(len(sets), np.nan)
     for s in np.unique(sets).tolist():
@@ -160,7 +160,7 @@ def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) ->
         priced = planner.seeking.prices.at(s, points[np.ix_(rows, planner.problem.space.control_sets[s].indices)])
         if priced is not None:
             cost[rows] = priced
-    return Played(sets, points, mean, cost)
+    return RulePlayed(sets, points, mean, cost)
 
 
 def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
@@ -178,7 +178,7 @@ def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
     return np.asarray(covariance)
 
 
-def _mean_cost(played: Played) -> float | None:
+def _mean_cost(played: RulePlayed) -> float | None:
     return None if np.isnan(played.cost).any() else float(played.cost.mean())
 
 
@@ -193,19 +193,19 @@ class _Stating:
 
     planner: Planner
     fixed: Fixed
-    lines: Sequence[Line]
+    lines: Sequence[RuleLine]
     which: IntArray
     """(q,): the line of every day."""
-    short: Played
-    best: Played
+    short: RulePlayed
+    best: RulePlayed
     """The full rule."""
-    alone: Played
+    alone: RulePlayed
     """What is recommended without a reading, of which the mean over all that can occur is known exactly."""
-    top: Played
+    top: RulePlayed
     """The best fixed setting."""
-    unpriced: Played
+    unpriced: RulePlayed
     """What is best on every day, whatever it costs."""
-    earning: tuple[Played, Played] | None
+    earning: tuple[RulePlayed, RulePlayed] | None
     """The fixed setting and the rule that earn most; None where prices or costs are not known."""
     covariance: FloatArray
     """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, of the two
@@ -233,21 +233,21 @@ class _Stating:
             trust=_trust(self.planner),
         )
 
-    def _gain(self, group: int, played: Played, over: Played | None = None, base: int = 2) -> Gain:
+    def _gain(self, group: int, played: RulePlayed, over: RulePlayed | None = None, base: int = 2) -> Gain:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
         c = self.covariance
         mean = float(np.mean(played.mean - (over or self.top).mean))
         half = half_width(float(np.sqrt(max(c[group, group] + c[base, base] - 2 * c[group, base], 0.0))))
         return Gain(mean, mean - half, mean + half)
 
-    def _expected(self, played: Played) -> float:
+    def _expected(self, played: RulePlayed) -> float:
         """Return what is expected, outcome units, by its difference from what is known exactly."""
         return self.fixed.expected + sign(self.planner.problem) * float(np.mean(played.mean - self.alone.mean))
 
     def _half(self, group: int) -> float:
         return half_width(float(np.sqrt(max(self.covariance[group, group], 0.0))))
 
-    def _line(self, number: int, line: Line) -> Line:
+    def _line(self, number: int, line: RuleLine) -> RuleLine:
         """Say what is expected on the days of a line."""
         mine = self.which == number
         if not mine.any():
@@ -266,7 +266,7 @@ class _Stating:
             cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
         )
 
-    def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> Looking:
+    def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> LookWorth:
         """Put what looking is worth beside what the same would cost without it."""
         paid, top = _mean_cost(self.short), _mean_cost(self.top)
         saving = None if paid is None or top is None else top - paid
@@ -275,7 +275,7 @@ class _Stating:
         better = sign(self.planner.problem)
         as_good = [o for o in self.fixed.others if o[2] is not None and better * (o[1] - expected) >= 0]
         names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
-        return Looking(
+        return LookWorth(
             best=self._best_fixed(),
             value=self._gain(3, self.unpriced),
             gain=gain,
@@ -287,11 +287,11 @@ class _Stating:
             earns=self._earns(),
         )
 
-    def _idle(self, full_gain: Gain) -> Looking:
+    def _idle(self, full_gain: Gain) -> LookWorth:
         """Say that nothing is gained by looking, as nothing is done differently for it."""
         value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
         earns = self._earns()
-        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
+        return LookWorth(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
 
     def _earns(self) -> Earning | None:
         """Put what looking is worth in money; costs count as known."""
@@ -299,7 +299,7 @@ class _Stating:
             return None
         price, (top, rule) = self.fixed.price, self.earning
 
-        def over(played: Played, group: int) -> Gain:
+        def over(played: RulePlayed, group: int) -> Gain:
             gain = self._gain(group, played, top, 4)
             less = float(np.mean(played.cost - top.cost))
             return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
@@ -310,7 +310,7 @@ class _Stating:
         expected, half = self._expected(self.top), self._half(2)
         return BestFixed(*self._at(self.top), expected, expected - half, expected + half, _mean_cost(self.top))
 
-    def _at(self, fixed: Played) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    def _at(self, fixed: RulePlayed) -> tuple[tuple[str, ...], Mapping[str, float]]:
         """Return names and setpoints of what is alike on all days."""
         space, chosen = self.planner.problem.space, int(fixed.sets[0])
         return space.control_sets[chosen].names, space.setpoints(chosen, space.setting(chosen, fixed.points[0]))

@@ -7,9 +7,9 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from rigctl.core.advice.rule import Between, Line, Setting, Slope
+from rigctl.core.advice.rule import Between, RuleLine, Setting, Slope
 from rigctl.core.advice.rules.lines import Leaf
-from rigctl.core.advice.rules.planner import Found, Planner
+from rigctl.core.advice.rules.planner import FoundRule, Planner
 from rigctl.core.advice.rules.readings import Readings
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.space import Variable
@@ -18,7 +18,7 @@ FINE = 200
 """Parts of a range that settings are rounded to."""
 
 
-def written(planner: Planner, found: Found) -> Iterator[Line]:
+def written(planner: Planner, found: FoundRule) -> Iterator[RuleLine]:
     """Write the lines down, without what they are worth; readings count from what is usual where the line holds."""
     left, read = np.ones(len(found.readings.days), dtype=bool), found.readings.read()
     for leaf in found.leaves:
@@ -27,11 +27,11 @@ def written(planner: Planner, found: Found) -> Iterator[Line]:
         yield _line(planner, found, leaf, np.median(read[mine if mine.any() else slice(None)], axis=0))
 
 
-def _line(planner: Planner, found: Found, leaf: Leaf, middle: FloatArray) -> Line:
+def _line(planner: Planner, found: FoundRule, leaf: Leaf, middle: FloatArray) -> RuleLine:
     space, formula = planner.problem.space, found.formulas[leaf.formula]
     chosen = space.control_sets[formula.control_set]
     at = formula.settings(middle[None])[0]
-    return Line(
+    return RuleLine(
         when=tuple(_conditions(space.variables, found.readings, leaf)),
         control_set=chosen.names,
         settings=tuple(
