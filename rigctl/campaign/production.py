@@ -224,14 +224,11 @@ def production(reader: Reader) -> Production | None:
         return None
     good = [row for row in rows if row.outcome is not None and not row.voided]
     outcome, half = _interval([row.outcome for row in good if row.outcome is not None])
-    hoped = [r for row in good if (r := _expected(row)) is not None]
-    whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
+    expected, expected_half = _hoped(good)
     awaited = {row.trial for row in rows if row.state is State.AWAITING}
-    # the last batch is not counted before the next one is decided
-    account = None if memory is None else counted_so_far(memory, {row.trial for row in good}, awaited)
-    return Production(
+    counted = Production(
         first=rows[0].trial,
-        made_of=0 if memory is None else memory.since,
+        made_of=0,
         batches=len(rows),
         recorded=len(good),
         awaited=len(awaited),
@@ -239,16 +236,36 @@ def production(reader: Reader) -> Production | None:
         instead=sum(row.proposal is not None and not _own(row) for row in rows),
         outcome=outcome,
         half=half,
-        expected=fmean(mean for mean, _ in hoped) if hoped else None,
-        # of one model, so the errors of all batches are nearly the same one
-        expected_half=half_width(fmean(sd for _, sd in hoped)) if hoped else None,
+        expected=expected,
+        expected_half=expected_half,
         spent=reader.campaign().operated,
-        cost=fmean(whole) if whole else None,
-        learns=memory is not None and memory.pending is not None,
-        gained=0.0 if account is None else account.gained,
-        lost=0.0 if account is None else account.lost,
-        drifts=() if memory is None else memory.drifts,
+        cost=_cost(rows),
+        learns=False,
+        gained=0.0,
+        lost=0.0,
+        drifts=(),
     )
+    if memory is None:
+        return counted
+    # the last batch is not counted before the next one is decided
+    account = counted_so_far(memory, {row.trial for row in good}, awaited)
+    learned = replace(counted, made_of=memory.since, learns=memory.pending is not None, drifts=memory.drifts)
+    return learned if account is None else replace(learned, gained=account.gained, lost=account.lost)
+
+
+def _hoped(good: Sequence[TrialRow]) -> tuple[float | None, float | None]:
+    """Return the mean of what was expected of these batches, and half its 95 % interval."""
+    hoped = [found for found in map(_expected, good) if found is not None]
+    if not hoped:
+        return None, None
+    # of one model, so the errors of all batches are nearly the same one
+    return fmean(mean for mean, _ in hoped), half_width(fmean(sd for _, sd in hoped))
+
+
+def _cost(rows: Sequence[TrialRow]) -> float | None:
+    """Return the mean cost of the batches that are whole and metered, currency units."""
+    whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
+    return fmean(whole) if whole else None
 
 
 def _own(row: TrialRow) -> bool:

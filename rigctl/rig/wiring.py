@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -140,6 +140,25 @@ class _Wirer:
         names |= {name: ("safety", "limits", name) for name in spec.limits if name not in names}
         return {name: path for name, path in names.items() if name not in spec.pumps}
 
+    def probes(self) -> tuple[Probe, ...]:
+        """Return the probes of all variables, and of outcomes that no person says."""
+        spec = self.spec
+        found = [self.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
+        said = spec.late.names if spec.late is not None and spec.late.how == "hand" else ()
+        outcomes: list[tuple[KeyPath, str, str]] = [(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor)]
+        outcomes += [(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
+        found += [self.probe(path, name, sensor) for path, name, sensor in outcomes if name not in said]
+        return tuple(probe for probe in found if probe is not None)
+
+    def dosing_probes(self, probes: Sequence[Probe]) -> dict[str, Probe | None]:
+        """Return what the doses of each pump are judged by: the probe of its variable, which the watch has seen."""
+        served = {name: v.name for v in self.spec.variables for name in v.actuators}
+        by_name = {probe.name: probe for probe in probes}
+        return {
+            n: by_name.get(served.get(n, n)) or self.probe(("dosing", n, "sensor"), served.get(n, n), d.sensor)
+            for n, d in self.spec.dosing.items()
+        }
+
 
 def wired(
     spec: RigSpec,
@@ -156,18 +175,8 @@ def wired(
     """
     w = _Wirer(spec, clock)
     buses = w.connect(instruments, on_alarm, timing)
-    probes = [w.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
-    said = spec.late.names if spec.late is not None and spec.late.how == "hand" else ()  # by a person
-    outcomes: list[tuple[KeyPath, str, str]] = [(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor)]
-    outcomes += [(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
-    probes += [w.probe(path, name, sensor) for path, name, sensor in outcomes if name not in said]
-    served = {name: v.name for v in spec.variables for name in v.actuators}
-    # one probe per variable: what a dose is judged by is also what the watch has seen
-    by_name = {p.name: p for p in probes if p is not None}
-    dosing = {
-        n: by_name.get(served.get(n, n)) or w.probe(("dosing", n, "sensor"), served.get(n, n), d.sensor)
-        for n, d in spec.dosing.items()
-    }
+    probes = w.probes()
+    dosing = w.dosing_probes(probes)
     watched = [w.probe(("safety", "interlocks"), s.name, s.name, s.rules) for s in spec.watch.sensors]
     actuators = {n: w.role(path, n, Actuator) for n, path in w.actuator_names().items()}  # type: ignore[type-abstract]
     dosers = {n: w.role(("dosing", n), n, Doser) for n in spec.pumps}  # type: ignore[type-abstract]
@@ -180,7 +189,7 @@ def wired(
     return Wiring(
         buses,
         w.handles,
-        tuple(p for p in probes if p is not None),
+        probes,
         {n: p for n, p in dosing.items() if p is not None},
         {n: a for n, a in actuators.items() if a is not None},
         {n: d for n, d in dosers.items() if d is not None},

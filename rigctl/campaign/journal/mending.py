@@ -150,14 +150,12 @@ def _trials(mending: Mending) -> None:
         else:
             waits = {str(mending.identity.get("outcome.name"))} if number in late or Event.AWAIT in said else set()
             enough = _enough(mending, measured.get(number, ()), came.get(number, waits))
+            looked = number in looks or Event.LOOK in said or row["state"] == State.LOOKING
             may_be_open = mending.sure and number == last
-            path = [Event.LOOK] if number in looks or Event.LOOK in said or row["state"] == State.LOOKING else []
             if waits and (enough or number in came):  # else no outcome can be taken for it any more
-                path += [*_CHAIN, Event.AWAIT, *_ends(came.get(number), enough=enough)]
-            elif not path or row["proposal"] is not None:
-                path += _path(row, said, enough=enough, may_be_open=may_be_open)
-            elif not may_be_open or row["state"] != State.LOOKING:  # it ended before it was decided
-                path.append(next((event for event in (Event.FAIL, Event.ABANDON) if event in said), Event.LOSE))
+                path = [Event.LOOK] * looked + [*_CHAIN, Event.AWAIT, *_ends(came.get(number), enough=enough)]
+            else:
+                path = _gone(row, said, looked=looked, enough=enough, may_be_open=may_be_open)
             mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
@@ -166,6 +164,16 @@ def _trials(mending: Mending) -> None:
     for number, step in enumerate(mending.tables["events"], start=1):
         latest_s = step["at_s"] = max(step["at_s"], latest_s)
         step["id"] = number
+
+
+def _gone(row: Row, said: Mapping[str, Row], *, looked: bool, enough: bool, may_be_open: bool) -> list[Event]:
+    """Return the steps of a trial that awaits nothing: its look, if it had one, and what came after."""
+    if not looked or row["proposal"] is not None:
+        return [Event.LOOK] * looked + _path(row, said, enough=enough, may_be_open=may_be_open)
+    if may_be_open and row["state"] == State.LOOKING:
+        return [Event.LOOK]
+    # it ended before it was decided
+    return [Event.LOOK, next((event for event in (Event.FAIL, Event.ABANDON) if event in said), Event.LOSE)]
 
 
 def _placeholder(mending: Mending, number: int) -> Row:
@@ -315,15 +323,20 @@ def _ledger(mending: Mending) -> None:
         else:
             owed = set(mending.identity.get("meters.names") or here) if said[number].intersection(BEGUN) else set()
         kept += [here.get(meter) or _line(mending, number, meter, means) for meter in sorted(owed)]
-    kept.sort(key=lambda line: (line["id"] is None, line["id"] or 0))
+    mending.tables["ledger"] = _numbered(kept)
+    following = len(mending.tables["trials"]) + 1
+    for row in mending.tables["idle"]:
+        row["before_trial"] = min(max(row["before_trial"], 1), following)
+
+
+def _numbered(lines: Rows) -> Rows:
+    """Return lines in order, those without a number after all that have one."""
+    kept = sorted(lines, key=lambda line: (line["id"] is None, line["id"] or 0))
     last = max((line["id"] for line in kept if line["id"] is not None), default=0)
     for line in kept:
         if line["id"] is None:
             last = line["id"] = last + 1
-    mending.tables["ledger"] = kept
-    following = len(mending.tables["trials"]) + 1
-    for row in mending.tables["idle"]:
-        row["before_trial"] = min(max(row["before_trial"], 1), following)
+    return kept
 
 
 def _means(lines: Rows) -> dict[str, Micros]:
@@ -348,7 +361,7 @@ def _line(mending: Mending, trial: int, meter: str, means: Mapping[str, Micros],
 
 def _doses(mending: Mending) -> None:
     """Book in full what has no end; and, where a number is missing, as much as that pump has ever given at once."""
-    rows, kept = mending.tables["doses"], []
+    rows, kept = mending.tables["doses"], Rows()
     most = {row["actuator"]: 0.0 for row in rows}
     for row in rows:
         most[row["actuator"]] = max(most[row["actuator"]], row["volume_ml"] if isfinite(row["volume_ml"]) else 0.0)
@@ -359,20 +372,31 @@ def _doses(mending: Mending) -> None:
         kept += [_in_full(mending, {**unread, "id": number}) for number in missing]
         following = row["id"] + 1
         volume = row["volume_ml"] if isfinite(row["volume_ml"]) and row["volume_ml"] >= 0 else most[row["actuator"]]
-        given, settled_s, ended = row["dispensed_ml"], row["settled_s"], row["state"] in ("DONE", "UNKNOWN")
-        sound = ended and given is not None and settled_s is not None and isfinite(given) and given >= 0
-        if not sound or settled_s < row["at_s"] or (row["state"] == "UNKNOWN" and given < volume):
-            row = _in_full(mending, {**row, "volume_ml": volume})  # noqa: PLW2901 - as it is kept
-        kept.append(row)
+        kept.append(row if _settled(row, volume) else _in_full(mending, {**row, "volume_ml": volume}))
+    _outside_trials(mending, kept)
+    mending.tables["doses"] = kept
+    _references(mending, ["doses"])
+
+
+def _settled(row: Row, volume_ml: float) -> bool:
+    """Tell whether a dose has an end that can be believed; one whose end is unknown counts in full."""
+    given, settled_s = row["dispensed_ml"], row["settled_s"]
+    if row["state"] not in ("DONE", "UNKNOWN") or given is None or settled_s is None:
+        return False
+    if not isfinite(given) or given < 0 or settled_s < row["at_s"]:
+        return False
+    return row["state"] == "DONE" or bool(given >= volume_ml)
+
+
+def _outside_trials(mending: Mending, doses: Rows) -> None:
+    """Let no dose be of a trial that was not under way when it was given."""
     spans = {n: (rows, {row["event"]: row["at_s"] for row in rows}) for n, rows in mending.by_trial("events").items()}
-    for row in kept:
+    for row in doses:
         steps, at = spans.get(row["trial"], ([], {}))
         ended_s = steps[-1]["at_s"] if steps and steps[-1]["state"] in _ENDS else float("inf")
         begun_s = min([at_s for event, at_s in at.items() if event in BEGUN], default=float("inf"))
         if row["trial"] is not None and not begun_s <= row["at_s"] <= ended_s:
             row |= {"note": f"{row['note']}; {NOTE}: of trial {row['trial']}".lstrip("; "), "trial": None}
-    mending.tables["doses"] = kept
-    _references(mending, ["doses"])
 
 
 def _in_full(mending: Mending, row: Row) -> Row:

@@ -242,33 +242,42 @@ def corrected(
     amendments = [c.becomes for c in corrections if c.kind == "amend"]
     values: dict[str, float | None] = {**trial.measured}
     outcomes: dict[str, float | None] = {outcome: trial.outcome, **trial.further}
-    amounts = [a.amount for a in amendments if a.amount is not None]
-    notes = [a.note for a in amendments if a.note is not None]
     for amendment in amendments:
         values |= amendment.values
         outcomes |= amendment.outcomes
-    if known is not None and known.imported is not None and amounts:
-        known = replace(known, amount=amounts[-1])
     first = outcomes.pop(outcome)
-    state, came = trial.state, None
+    came = None
     if awaited is not None:
-        state = State.AWAITING
         came = next((c for c in corrections if c.kind == "amend" and c.becomes.outcomes), None)
+    state = trial.state if awaited is None else State.AWAITING
     if any(a.outcomes for a in amendments):
         state = State.RECORDED if first is not None else State.FAILED
-    charged = amounts[-1:] if known is None or known.imported is None else []
-    return replace(
+    told = replace(
         trial,
-        measured={name: value for name, value in values.items() if value is not None},
+        measured=_known(values),
         outcome=first,
-        further={name: value for name, value in outcomes.items() if value is not None},
+        further=_known(outcomes),
         state=state,
         whole=trial.whole or any(a.values or a.outcomes for a in amendments),
-        cost=charged[0] if charged else trial.cost,
-        estimated=trial.estimated and not charged,
         by_hand=known,
-        remark=notes[-1] if notes else "" if known is None else known.note,
         corrected=tuple(c for c in corrections if c is not came),
         awaited=awaited,
         came=came,
     )
+    return _charged_and_noted(told, known, amendments)
+
+
+def _known(values: Mapping[str, float | None]) -> Mapping[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _charged_and_noted(trial: TrialRow, known: ByHand | None, amendments: Sequence[Amendment]) -> TrialRow:
+    """Return a trial with what it was said to cost at last, and the last remark; an import's cost is its amount."""
+    amounts = [a.amount for a in amendments if a.amount is not None]
+    notes = [a.note for a in amendments if a.note is not None]
+    remark = notes[-1] if notes else "" if known is None else known.note
+    if not amounts:
+        return replace(trial, remark=remark)
+    if known is not None and known.imported is not None:
+        return replace(trial, remark=remark, by_hand=replace(known, amount=amounts[-1]))
+    return replace(trial, remark=remark, cost=amounts[-1], estimated=False)
