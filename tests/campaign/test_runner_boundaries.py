@@ -203,7 +203,7 @@ async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
             await ask(stage, "pause")
 
     async def stop():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        await soon(lambda: "again" in asked and phases(stage)[-1:] == ["PAUSED"])
         asked.append(stage.rig.calls[-1])
         await ask(stage, "stop", why="enough")
 
@@ -213,4 +213,6 @@ async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
     await stage.run(spec, fail={"safe": resume, "measure": pause_again})
     await asking
     assert asked == ["pause", "resume", "again", "safe"]
-    assert phases(stage) == ["WAITING", "RUNNING", "PAUSED"]
+    seen = phases(stage)  # the first pause is over as soon as all is safe, so whether it is seen is a race
+    assert [phase for phase in seen if phase != "PAUSED"] == ["WAITING", "RUNNING"]
+    assert seen[-1] == "PAUSED"
