@@ -14,7 +14,7 @@ from rigctl.campaign.starts import FILE_NAME
 from rigctl.config.load import Overrides, load
 from rigctl.console import doctor, machine
 from rigctl.console.checking import checked
-from rigctl.console.doctor import Finding, Machine, Subject, examined, to_json, well
+from rigctl.console.doctor import MachineFinding, Machine, Subject, examined, to_json, well
 from rigctl.console.service_unit import stopping_s
 
 ROOT = Path(__file__).parent.parent.parent
@@ -352,8 +352,8 @@ def test_one_check_that_fails_hides_no_other(made, monkeypatch):
     ]
     assert any(f.subject == "sqlite" for f in said)
     assert well(said) is all(f.verdict != "bad" for f in said)
-    assert not well([Finding("x", "bad", "y", "z")])
-    assert to_json([Finding("x", "ok", "y")])["findings"][0]["remedy"] is None
+    assert not well([MachineFinding("x", "bad", "y", "z")])
+    assert to_json([MachineFinding("x", "ok", "y")])["findings"][0]["remedy"] is None
 
 
 def test_a_service_s_state_is_found(made, bench, real_ports):
