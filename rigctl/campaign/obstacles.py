@@ -27,6 +27,10 @@ ROUNDING_S: Final = 1e-3
 """Between campaign time, civil time and rig time."""
 ASK_S = 0.5
 """Wall seconds between two looks at instruments that are missing or unreliable."""
+REMEMBERED = 20
+"""Trials over which failures of one device are counted, however many good ones lie between."""
+UNRELIABLE = 5
+"""Of those, as many make a hold."""
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
 
@@ -156,7 +160,7 @@ def _missing(scene: Scene) -> Iterator[Obstacle]:
 
 def _unsteady(scene: Scene) -> Iterator[Obstacle]:
     if scene.unsteady:
-        why = f"{scene.unsteady} keeps failing trials; it must answer steadily first"
+        why = f"{scene.unsteady} failed {UNRELIABLE} of the last {REMEMBERED} trials; it must answer steadily first"
         clear = f"{scene.unsteady} answers steadily"
         yield Obstacle(("unreliable", scene.unsteady), "hold", why, clear, every_s=ASK_S, alarms=True)
 

@@ -26,12 +26,8 @@ LONGEST_CALL_S = 10.0
 """Wall seconds between two roll calls of instruments that are missing; they double up to this."""
 STEADY_CALLS = 5
 """Roll calls in a row without a fault, after which a device counts as steady."""
-REMEMBERED = 20
-"""Trials over which failures of one device are counted, however many good ones lie between."""
 SUSPICIOUS = 3
-"""Of those, as many make an alarm, and..."""
-UNRELIABLE = 5
-"""...as many a hold."""
+"""Failures of one device among those remembered that make an alarm; `obstacles.UNRELIABLE` make a hold."""
 AT_ONCE_S = 1.0
 """Wall seconds of a wait that is not worth a word."""
 LEAST_S = 0.01
@@ -137,7 +133,7 @@ class Failures:
     """What is wrong with instruments, until that is mended."""
     unsteady: str = ""
     """The device that keeps failing."""
-    _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=obstacles.REMEMBERED))
     _suspects: set[str] = field(default_factory=set)
     _rest: tuple[float, float] = (-inf, -inf)
     """No trial before that: rig time, wall time."""
@@ -156,7 +152,7 @@ class Failures:
         suspicious: dict[str, str] = {}
         for device in devices:
             count = sum(device in failed for failed in self._failed)
-            if count >= UNRELIABLE:
+            if count >= obstacles.UNRELIABLE:
                 self._failed.clear()
                 self._suspects.discard(device)
                 return device, suspicious

@@ -14,7 +14,7 @@ from rigctl.campaign.starts import FILE_NAME
 from rigctl.config.load import Overrides, load
 from rigctl.console import doctor, machine
 from rigctl.console.checking import checked
-from rigctl.console.doctor import MachineFinding, Machine, Subject, examined, to_json, well
+from rigctl.console.doctor import Machine, MachineFinding, Subject, examined, to_json, well
 from rigctl.console.service_unit import stopping_s
 
 ROOT = Path(__file__).parent.parent.parent
