@@ -16,7 +16,7 @@ from math import ceil, inf
 from typing import Any, Final, Literal
 
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import MeasurementRow, TrialRow, UpkeepRow
+from rigctl.campaign.journal.rows import CalibrationRow, MeasurementRow, TrialRow, UpkeepRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.errors import counted
@@ -301,26 +301,31 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
         pumped = (
             None if care.tubing_ml is None else reader.upkeep.dosed_ml(device, 0.0 if tubing is None else tubing.at_s)
         )
-        ago = _FAR_S
-        if device in since:
-            ago = ago_s(since[device].at_s, since[device].utc, since[device].epoch)
-        if (by_hand := last.get("calibrated")) is not None:
-            ago = min(ago, by_hand.age_s + ago_s(by_hand.at_s, by_hand.utc, by_hand.epoch))
         state = DeviceState(
             out=_out(own),
-            left_ml=None if bottle is None else bottle[0],
-            dose_ml=None if bottle is None else bottle[1],
-            trial_ml=0.0 if bottle is None else reader.upkeep.dearest_trial_ml(device),
             tubing_ml=None if pumped is None else pumped[0],
-            points=said[device].points if device in said else None,
-            slopes=said[device].slopes if device in said else (),
-            calibrated_ago_s=None if ago == _FAR_S else ago,
-            astray=adrift[device].why if device in adrift else "",
-            check=adrift[device].remedy if device in adrift else "",
+            calibrated_ago_s=_calibrated_ago_s(since.get(device), last.get("calibrated"), ago_s),
         )
+        if bottle is not None:
+            dearest_ml = reader.upkeep.dearest_trial_ml(device)
+            state = replace(state, left_ml=bottle[0], dose_ml=bottle[1], trial_ml=dearest_ml)
+        if device in said:
+            state = replace(state, points=said[device].points, slopes=said[device].slopes)
+        if device in adrift:
+            state = replace(state, astray=adrift[device].why, check=adrift[device].remedy)
         if state != DeviceState():
             found[device] = state
     return found
+
+
+def _calibrated_ago_s(since: CalibrationRow | None, by_hand: UpkeepRow | None, ago_s: Ago) -> float | None:
+    """Return how long ago a device was calibrated, by what it said and by what a person did; None: nobody knows."""
+    ago = _FAR_S
+    if since is not None:
+        ago = ago_s(since.at_s, since.utc, since.epoch)
+    if by_hand is not None:
+        ago = min(ago, by_hand.age_s + ago_s(by_hand.at_s, by_hand.utc, by_hand.epoch))
+    return None if ago == _FAR_S else ago
 
 
 def out_of_service(reader: Reader) -> Mapping[str, str]:

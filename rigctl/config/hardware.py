@@ -344,15 +344,8 @@ def build_late(context: CheckContext) -> LateSpec | None:
     first, findings = context.config.outcome, context.findings
     _further(context)
     by_hand = first.by == "hand"
-    for path, section in context.outcomes:
-        if section.by == "hand" and section.sensor is not None:
-            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
-            findings.add((*path, "sensor"), what)
-    if by_hand and first.after is not None:
-        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
+    _who_says(context)
     if not by_hand and first.after is None:
-        for key in (key for key in _OF_LATE if key in first.model_fields_set):
-            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
         return None
     after_s = first.after or 0.0
     within_s = first.within or (WITHIN_S if by_hand else PATIENCE * after_s)
@@ -370,6 +363,20 @@ def build_late(context: CheckContext) -> LateSpec | None:
         pending=first.pending,
         wait_at_end=first.at_end == "wait",
     )
+
+
+def _who_says(context: CheckContext) -> None:
+    """Find outcomes that both a sensor and a person would say, and keys of the one that are given for the other."""
+    first, findings = context.config.outcome, context.findings
+    for path, section in context.outcomes:
+        if section.by == "hand" and section.sensor is not None:
+            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
+            findings.add((*path, "sensor"), what)
+    if first.by == "hand" and first.after is not None:
+        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
+    if first.by != "hand" and first.after is None:
+        for key in (key for key in _OF_LATE if key in first.model_fields_set):
+            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
 
 
 def _further(context: CheckContext) -> None:

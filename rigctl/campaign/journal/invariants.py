@@ -6,7 +6,7 @@ and row. None of them may find anything in a journal that only rigctl has writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, isfinite
@@ -39,6 +39,8 @@ Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
 """Begins the note of a dose that the watch has found: no guard has let it pass."""
 _NEAR: Final = 1e-9
+OPEN_DOSE: Final = ("INTENT", "SENT")
+"""States of a dose that has no end yet."""
 
 
 def violations(
@@ -183,24 +185,12 @@ def looks(rows: Rows) -> Iterator[Violation]:
 
 def chosen(rows: Rows) -> Iterator[Violation]:
     """Find setpoints outside what was decided, and what was driven though it was not chosen."""
-    sets, identity = rows.identity.get("control_sets"), rows.identity
     imposed = rows.by_trial("states")
     for row in rows["trials"]:
         members, setpoints = document(row, "control_set"), document(row, "setpoints")
         if members is None or setpoints is None or not is_decided(rows, row["trial"]):
             continue  # told as a document, or by `looks`
-        if row["origin"] != "manual" and sets is not None and set_label(members) not in sets:
-            yield violation(row, "trials", f"its control set {set_label(members)} is none of the campaign's")
-        if not set(setpoints) <= set(members) or (row["origin"] != "manual" and set(setpoints) != set(members)):
-            yield violation(
-                row, "trials", f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}"
-            )
-        for name, value in setpoints.items():
-            low, high = (identity.get(f"variables.{name}.{end}") for end in ("low", "high"))
-            slack = _NEAR * (abs(low or 0.0) + abs(high or 0.0))
-            inside = low is None or high is None or low - slack <= value <= high + slack
-            if row["origin"] != "manual" and not inside:
-                yield violation(row, "trials", f"its setpoint {name} = {value:g} is outside {low:g} to {high:g}")
+        yield from _allowed(rows, row, members, setpoints)
         for state in imposed.get(row["trial"], ()):
             wanted = setpoints.get(state["variable"])
             if bool(state["controlled"]) != (wanted is not None) or state["setpoint"] != wanted:
@@ -208,6 +198,23 @@ def chosen(rows: Rows) -> Iterator[Violation]:
                 yield violation(
                     state, "states", f"{state['variable']} reads {state['setpoint']}, was to be {said}", LOOK
                 )
+
+
+def _allowed(rows: Rows, trial: Row, members: Sequence[str], setpoints: Mapping[str, float]) -> Iterator[Violation]:
+    """Find a control set or a setpoint that the campaign does not have; what a person ran by hand is free in both."""
+    by_hand, sets = trial["origin"] == "manual", rows.identity.get("control_sets")
+    if not by_hand and sets is not None and set_label(members) not in sets:
+        yield violation(trial, "trials", f"its control set {set_label(members)} is none of the campaign's")
+    if not set(setpoints) <= set(members) or (not by_hand and set(setpoints) != set(members)):
+        what = f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}"
+        yield violation(trial, "trials", what)
+    for name, value in () if by_hand else setpoints.items():
+        low, high = (rows.identity.get(f"variables.{name}.{end}") for end in ("low", "high"))
+        if low is None or high is None:
+            continue
+        slack = _NEAR * (abs(low) + abs(high))
+        if not low - slack <= value <= high + slack:
+            yield violation(trial, "trials", f"its setpoint {name} = {value:g} is outside {low:g} to {high:g}")
 
 
 def decisions(rows: Rows) -> Iterator[Violation]:
@@ -245,17 +252,9 @@ def budget(rows: Rows) -> Iterator[Violation]:
 
 def ledger(rows: Rows) -> Iterator[Violation]:
     """Find trials charged too early, by other meters than there are, or wrongly for what they used."""
+    yield from _charged_trials(rows)
     names = rows.identity.get("meters.names")
     lines = rows.by_trial("ledger")
-    for trial, found in lines.items():
-        state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
-        if state is not None and not state.charged:
-            yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
-        elif trial in rows.imported:
-            yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
-        meters = [line["meter"] for line in found]
-        if len(set(meters)) < len(meters):
-            yield violation(found[0], "ledger", f"trial {trial} is charged twice by one meter", AMEND)
     for row in rows["trials"]:
         said, state = rows.said(row["trial"]), known_state(row["state"])
         charged = {line["meter"] for line in lines.get(row["trial"], ())}
@@ -268,6 +267,19 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     for table in ("ledger", "idle"):
         for line in rows[table]:
             yield from _line(rows, table, line)
+
+
+def _charged_trials(rows: Rows) -> Iterator[Violation]:
+    """Find trials that are charged though they must not be, or twice by one meter."""
+    for trial, found in rows.by_trial("ledger").items():
+        state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
+        if state is not None and not state.charged:
+            yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
+        elif trial in rows.imported:
+            yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
+        meters = [line["meter"] for line in found]
+        if len(set(meters)) < len(meters):
+            yield violation(found[0], "ledger", f"trial {trial} is charged twice by one meter", AMEND)
 
 
 def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
@@ -315,26 +327,28 @@ def doses(rows: Rows) -> Iterator[Violation]:
     """Find doses without an end that later steps needed, or booked as less than is certain, or outside their trial."""
     armed = [(row["trial"], row["id"], row["at_s"]) for row in rows["events"] if row["event"] == Event.ARM]
     for row in rows["doses"]:
-        is_open, volume, given = row["state"] in ("INTENT", "SENT"), row["volume_ml"], row["dispensed_ml"]
-        if not (isfinite(volume) and volume >= 0):
-            yield violation(row, "doses", f"{row['actuator']}: was to be {volume:g} mL", LOOK)
-        if is_open != (given is None) or is_open != (row["settled_s"] is None):
-            yield violation(row, "doses", f"{row['actuator']}: is {row['state']} and booked as {given} mL", LOOK)
-        elif not is_open and not (isfinite(given) and given >= 0 and row["settled_s"] >= row["at_s"] - _NEAR):
-            yield violation(
-                row, "doses", f"{row['actuator']}: {given} mL, settled at {row['settled_s']} s, cannot be", LOOK
-            )
-        elif row["state"] == "UNKNOWN" and given < volume - _NEAR:
-            yield violation(
-                row, "doses", f"{row['actuator']}: its end is not known, but of {volume:g} mL only {given:g}", LOOK
-            )
-        if is_open and any(at_s > row["at_s"] and trial != row["trial"] for trial, _, at_s in armed):
+        yield from _booked(row)
+        if row["state"] in OPEN_DOSE and any(at_s > row["at_s"] and trial != row["trial"] for trial, _, at_s in armed):
             yield violation(row, "doses", f"{row['actuator']}: has no end, though a later trial has begun", LOOK)
         yield from _in_its_trial(rows, row)
     settled = {row["id"] for row in rows["doses"] if row["state"] in ("DONE", "UNKNOWN")}
     for row in rows["answers"]:
         if row["dose"] not in settled:
             yield violation(row, "answers", f"judges dose {row['dose']}, which has not ended", LOOK)
+
+
+def _booked(dose: Row) -> Iterator[Violation]:
+    """Find a dose that was to be, or is booked as, what cannot be."""
+    is_open, volume, given = dose["state"] in OPEN_DOSE, dose["volume_ml"], dose["dispensed_ml"]
+    pump, settled_s = dose["actuator"], dose["settled_s"]
+    if not (isfinite(volume) and volume >= 0):
+        yield violation(dose, "doses", f"{pump}: was to be {volume:g} mL", LOOK)
+    if is_open != (given is None) or is_open != (settled_s is None):
+        yield violation(dose, "doses", f"{pump}: is {dose['state']} and booked as {given} mL", LOOK)
+    elif not is_open and not (isfinite(given) and given >= 0 and settled_s >= dose["at_s"] - _NEAR):
+        yield violation(dose, "doses", f"{pump}: {given} mL, settled at {settled_s} s, cannot be", LOOK)
+    elif dose["state"] == "UNKNOWN" and given < volume - _NEAR:
+        yield violation(dose, "doses", f"{pump}: its end is not known, but of {volume:g} mL only {given:g}", LOOK)
 
 
 def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
