@@ -231,9 +231,7 @@ class Experiment:
         """
         x, y = np.atleast_2d(_numbers("tell: x", x)), np.atleast_1d(_numbers("tell: y", y))
         cost = np.atleast_1d(_numbers("tell: cost", cost))
-        names_of_one = isinstance(control_set, str) or (len(x) == 1 and all(isinstance(n, str) for n in control_set))
-        given: Sequence[Any] = [control_set] if names_of_one else control_set
-        labels = [one if isinstance(one, str) else set_label(one) for one in given]
+        labels = _labels(control_set, len(x))
         n, d = len(labels), self.space.dimension
         if x.shape != (n, d) or y.shape != (n,) or cost.shape != (n,):
             raise UsageError(
@@ -371,3 +369,10 @@ def columns(space: Space, history: History, outcome: str = "outcome") -> dict[st
         outcome: [np.nan if o.y is None else o.y for o in rows],
         "cost": [to_units(o.cost) for o in rows],
     }
+
+
+def _labels(control_set: Any, trials: int) -> list[str]:
+    """Return the label of what was controlled in each trial; for one trial the names of its variables may be given."""
+    one = isinstance(control_set, str) or (trials == 1 and all(isinstance(name, str) for name in control_set))
+    given: Sequence[Any] = [control_set] if one else control_set
+    return [chosen if isinstance(chosen, str) else set_label(chosen) for chosen in given]

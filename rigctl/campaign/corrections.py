@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from rigctl.campaign.instruments import astray
 from rigctl.campaign.journal.beside import CAMPAIGN
@@ -141,11 +140,17 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
         raise UsageError(f"amend: cost: got {becomes.amount!r}, must be whole micro-units of money")
     if becomes.amount is not None and becomes.amount < 0:
         raise UsageError(f"amend: cost: got {in_full(to_units(becomes.amount), 6)}, must not be negative")
+    _check_whole(row, becomes, names)
+
+
+def _check_whole(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Refuse an amendment that leaves a trial with an outcome, but without something that it needs."""
+    variables, outcomes = names
     first = {outcomes[0]: row.outcome, **row.further, **becomes.outcomes}
-    after = replace(becomes, values={**row.measured, **becomes.values})
+    measured = {**row.measured, **becomes.values}
     if all(first.get(name) is None for name in outcomes):
         return
-    missing = [n for n in variables if after.values.get(n) is None] + [n for n in outcomes if first.get(n) is None]
+    missing = [n for n in variables if measured.get(n) is None] + [n for n in outcomes if first.get(n) is None]
     if missing and (becomes.values or becomes.outcomes):
         raise UsageError(
             f"amend: trial {row.trial}: {', '.join(missing)}: is missing, but the trial has an outcome; give it with "

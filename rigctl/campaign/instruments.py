@@ -176,18 +176,14 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
     used |= {step.actuator for step in rig.timing.prepare}
     used |= {pump for name in given for pump in (name, *rig.volumes[name].partners)}
     judged: set[str] = set()
-    controls = {v.actuator for v in rig.variables if v.name in controlled}
-    for variable in rig.variables:
-        if variable.name in controlled:
-            dosing = [rig.dosing[name] for name in variable.actuators if name in rig.dosing]
-            used |= {*variable.actuators, *rig.pumps_of(variable), *(d.treatment for d in dosing if d.treatment)}
-            judged |= {d.sensor for d in dosing}
-    return {
-        name: (_ANY if name in used else _NONE)
-        | (_DOSING if name in judged else _NONE)
-        | (_CONTROL if name in controls else _NONE)
-        for name in (used | judged) - {""}
-    }
+    chosen = [variable for variable in rig.variables if variable.name in controlled]
+    controls = {variable.actuator for variable in chosen}
+    for variable in chosen:
+        dosing = [rig.dosing[name] for name in variable.actuators if name in rig.dosing]
+        used |= {*variable.actuators, *rig.pumps_of(variable), *(d.treatment for d in dosing if d.treatment)}
+        judged |= {d.sensor for d in dosing}
+    uses = ((used, _ANY), (judged, _DOSING), (controls, _CONTROL))
+    return {name: _NONE.union(*(use for names, use in uses if name in names)) for name in (used | judged) - {""}}
 
 
 # Variables that do not follow their setpoints (fault 83) --------------------------------------------------------------

@@ -138,10 +138,9 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
     for name, limits in spec.limits.items():
         path, device = ("safety", "safe_state", name), spec.devices.get(name)
         safe = [limits.safe_state] if isinstance(limits.safe_state, float) else []
-        for value in safe:
-            if not limits.low <= value <= limits.high:
-                got = f"got {value:g}, must lie within the range [{limits.low:g}, {limits.high:g}]"
-                context.findings.add(path, f"{got}, or be off: the guard sends nothing else")
+        if any(not limits.low <= value <= limits.high for value in safe):
+            got = f"got {limits.safe_state:g}, must lie within the range [{limits.low:g}, {limits.high:g}]"
+            context.findings.add(path, f"{got}, or be off: the guard sends nothing else")
         driver = None if device is None else registry.driver(device.driver)
         if device is None or name in spec.pumps or not isinstance(driver, Fits):
             continue
@@ -150,10 +149,16 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
         found = driver.misfits(device.options, values) or _astray(driver, device.options, limits, values)
         for what in found:
             context.findings.add(("devices", name), what)
-        if not found and limits.slew is not None and math.isfinite(limits.slew.max_step) and isinstance(driver, Rounds):
-            rounded = partial(driver.rounded, device.options)
-            if too_far := _leap(rounded, limits.low, limits.high, limits.slew.max_step):
-                context.findings.add(("safety", "limits", name, "max_step"), too_far)
+        too_far = None if found else _too_far(driver, device.options, limits)
+        if too_far:
+            context.findings.add(("safety", "limits", name, "max_step"), too_far)
+
+
+def _too_far(driver: object, options: DeviceOptions, limits: ActuatorLimits) -> str | None:
+    """Say where a device makes a step of a setpoint that is larger than the actuator may take at once."""
+    if limits.slew is None or not math.isfinite(limits.slew.max_step) or not isinstance(driver, Rounds):
+        return None
+    return _leap(partial(driver.rounded, options), limits.low, limits.high, limits.slew.max_step)
 
 
 def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]) -> Sequence[str]:

@@ -322,17 +322,11 @@ def _declared(context: CheckContext, path: KeyPath, section: DeclaredNatural, ra
     unit = ranges.unit
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
-    given: Mapping[Any, float | str]
-    if kind == "empirical":
-        sample = section.empirical or ()
-        given = dict(enumerate(_column(context, sample, path) if isinstance(sample, dict) else sample))
-    else:
-        parameters = section.truncated_normal or section.uniform
-        given = {} if parameters is None else parameters.model_dump(exclude_none=True)
-        if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-            what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
-            context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
-            return None
+    given = _parameters(context, path, section)
+    if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
+        what = f"got {' and '.join(map(str, given)) or 'nothing'}, must be mean and sd, or loc and scale"
+        context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
+        return None
     attempt, units = context.findings.attempt, context.units
     values = {
         k: attempt((*path, k), None, units.span if k in ("sd", "scale") else units.to, v, unit, f"in {unit}")
@@ -348,6 +342,15 @@ def _declared(context: CheckContext, path: KeyPath, section: DeclaredNatural, ra
         return None
     described = {"sample": list(whole.values())} if kind == "empirical" else whole
     return attempt(path, None, natural_marginal, kind, described, ranges.setpoints, ranges.natural)
+
+
+def _parameters(context: CheckContext, path: KeyPath, section: DeclaredNatural) -> Mapping[Any, float | str]:
+    """Return what is declared of a distribution, by parameter; of a sample, by place."""
+    sample = section.empirical
+    if sample is not None:
+        return dict(enumerate(_column(context, sample, path) if isinstance(sample, dict) else sample))
+    parameters = section.truncated_normal or section.uniform
+    return {} if parameters is None else parameters.model_dump(exclude_none=True)
 
 
 def _sample(file: Path) -> str:

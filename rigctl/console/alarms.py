@@ -171,19 +171,24 @@ def _trouble(secret: Secret) -> str | None:
     return None
 
 
+def _receivers(notify: Mapping[str, Any], *, troubles: bool) -> str:
+    """Return who gets messages, from which severity on, and what is wrong with their URLs."""
+    urls = notify["urls"]
+    names = ", ".join(urls["services"]) or "nobody"
+    refused = ", ".join(map(str, urls.get("not_understood", ())))
+    wrong = f"; URL {refused} of it not understood" if refused else ""
+    why = f": {urls['trouble']}" if troubles and "trouble" in urls else ""
+    daily = f", and every day at {notify['daily']}" if notify["daily"] else ""
+    return f"tells {names} ({urls['in']}) from {notify['at_least']} on{daily}{wrong}{why}"
+
+
 def who_is_told(found: Mapping[str, Any] | None, *, troubles: bool = True) -> Iterator[str]:
     """Yield for people who is told what, and what is wrong with that unless it is told elsewhere."""
     notify, metrics = (found or {}).get("notify"), (found or {}).get("metrics")
     if notify is not None and not notify["installed"]:
         yield "tells nobody: apprise is not installed; pip install 'rigctl[notify]'"
     elif notify is not None and "urls" in notify:
-        urls = notify["urls"]
-        names = ", ".join(urls["services"]) or "nobody"
-        refused = ", ".join(map(str, urls.get("not_understood", ())))
-        wrong = f"; URL {refused} of it not understood" if refused else ""
-        why = f": {urls['trouble']}" if troubles and "trouble" in urls else ""
-        daily = f", and every day at {notify['daily']}" if notify["daily"] else ""
-        yield f"tells {names} ({urls['in']}) from {notify['at_least']} on{daily}{wrong}{why}"
+        yield _receivers(notify, troubles=troubles)
     if notify is not None and "alive" in notify:
         alive = notify["alive"]
         why = f": {alive['trouble']}" if troubles and alive["trouble"] else ""

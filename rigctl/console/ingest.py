@@ -330,11 +330,11 @@ class _Rows:
         first, *further = (numbers.get(f"value:{n}") for n in outcomes)
         cost = numbers.get("cost")
         missing = [n for n in variables if n not in values]
-        if first is None and (cost is None or missing):
-            self.left_out.append(f"line {row.line}: has no {outcomes[0]}")
-            return None
-        if first is not None and (missing or None in further):
+        if first is not None:
             missing += [n for n, y in zip(outcomes[1:], further, strict=True) if y is None]
+        elif missing or cost is None:
+            missing = [outcomes[0]]
+        if missing:
             self.left_out.append(f"line {row.line}: has no {', '.join(missing)}")
             return None
         date, operator, batch, note = (" ".join(row.texts.get(name, "").split()) for name in SAID)

@@ -157,16 +157,18 @@ def headline(facts: Facts, study: Study | None) -> str:
         return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
         return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
+    if trial is None:
+        return STILL.get(word, "No trial has been decided yet.")
     if word in STILL:
-        left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
+        left = f" Trial {trial.trial} was under way." if trial.under_way else ""
         return f"{STILL[word]}{left}"
-    if trial is not None and trial.state == "LOOKING":
+    if trial.state == "LOOKING":
         looks = f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
         return f"{_batch(facts)}{looks}"
-    why = facts.why if trial is not None and facts.why is not None and facts.why.trial == trial.trial else None
-    if trial is None or why is None or not (trial.under_way or facts.asks):
-        return said if trial is not None else "No trial has been decided yet."
-    return _batch(facts) + " ".join(_controlled(facts, why, study))
+    why = facts.why
+    if why is not None and why.trial == trial.trial and (trial.under_way or facts.asks):
+        said = _batch(facts) + " ".join(_controlled(facts, why, study))
+    return said
 
 
 def _batch(facts: Facts) -> str:

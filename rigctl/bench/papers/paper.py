@@ -6,7 +6,7 @@ integration: the same code on a few cells. What was ambiguous, and how it was de
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Literal
@@ -131,6 +131,15 @@ def paper_of(name: str) -> Paper:
     )
 
 
+def _part(block: Block, problems: Sequence[str], costs: Sequence[str]) -> Block:
+    """Return a block with only these of its problems and costs."""
+    return replace(
+        block,
+        problems=tuple(p for p in block.problems if p in problems),
+        costs=tuple(c for c in block.costs or () if c in costs),
+    )
+
+
 def grid_of(
     name: str,
     quick: bool = False,
@@ -161,13 +170,10 @@ def grid_of(
         must_be_one_of(problem, there, f"paper {name}: problem")
     for one in costs:
         must_be_one_of(one, any_costs, f"paper {name}: costs")
-    kept = []
-    for block in blocks:
-        some = tuple(p for p in block.problems if p in (problems or there))
-        of = tuple(c for c in block.costs or () if c in (costs or any_costs))
-        if some and of:
-            more: Mapping[str, Any] = {} if seeds is None else {"seeds": tuple(range(seeds))}
-            kept.append(replace(block, problems=some, costs=of, **more))
+    found = (_part(block, problems or tuple(there), costs or tuple(any_costs)) for block in blocks)
+    kept = [block for block in found if block.problems and block.costs]
+    if seeds is not None:
+        kept = [replace(block, seeds=tuple(range(seeds))) for block in kept]
     if not kept:
         raise UsageError(f"paper {name}: runs none of {', '.join(problems)} with {', '.join(costs)} costs")
     return Grid(tuple(kept))

@@ -57,16 +57,26 @@ def _damage(path: Path) -> str:
         salts_differ = (frame.salts[0] ^ salt1).bit_count() + (frame.salts[1] ^ salt2).bit_count()
         if sums == frame.stored and not salts_differ:
             continue
-        rest = frames[number:]
-        spoilt = (sums == frame.stored and salts_differ == 1) or (
-            not salts_differ
-            and (
-                _followed(rest, (sums, frame.stored), order)
-                or (_ended(rest, (sums, frame.stored), order) and frame.one_bit_off(before, order))
-            )
-        )
+        if salts_differ:
+            spoilt = sums == frame.stored and salts_differ == 1
+        else:
+            spoilt = _spoilt(frames[number:], (before, sums), order)
         return f"frame {number + 1} of its log" if spoilt else ""
     return ""
+
+
+def _spoilt(rest: list[_Frame], sums: tuple[Sums, Sums], order: str) -> bool:
+    """Tell whether a frame whose sums differ was whole once: others follow it, or one bit is off in the last one.
+
+    Args:
+        rest: that frame and all after it.
+        sums: those before it, and those that its own should be.
+        order: of bytes.
+    """
+    frame, (before, due) = rest[0], sums
+    if _followed(rest, (due, frame.stored), order):
+        return True
+    return _ended(rest, (due, frame.stored), order) and frame.one_bit_off(before, order)
 
 
 @dataclass(frozen=True, slots=True)

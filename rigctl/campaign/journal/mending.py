@@ -148,15 +148,13 @@ def _trials(mending: Mending) -> None:
         elif row["origin"] == "manual":
             path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
         else:
-            waits = {str(mending.identity.get("outcome.name"))} if number in late or Event.AWAIT in said else set()
-            enough = _enough(mending, measured.get(number, ()), came.get(number, waits))
             looked = number in looks or Event.LOOK in said or row["state"] == State.LOOKING
-            may_be_open = mending.sure and number == last
-            if waits and (enough or number in came):  # else no outcome can be taken for it any more
-                path = [Event.LOOK] * looked + [*_CHAIN, Event.AWAIT, *_ends(came.get(number), enough=enough)]
-            else:
-                path = _gone(row, said, looked=looked, enough=enough, may_be_open=may_be_open)
-            mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
+            waits = number in late or Event.AWAIT in said
+            path = _gone(
+                mending, row, said, measured.get(number, ()), came.get(number), looked=looked, waits=waits, last=last
+            )
+            if _after(path) in _ENDS and _after(path) != row["state"]:
+                mending.closed.append(number)
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
     mending.tables["trials"], mending.tables["events"] = rows, _in_time(steps)
@@ -166,8 +164,23 @@ def _trials(mending: Mending) -> None:
         step["id"] = number
 
 
-def _gone(row: Row, said: Mapping[str, Row], *, looked: bool, enough: bool, may_be_open: bool) -> list[Event]:
-    """Return the steps of a trial that awaits nothing: its look, if it had one, and what came after."""
+def _gone(
+    mending: Mending,
+    row: Row,
+    said: Mapping[str, Row],
+    measured: Iterable[Row],
+    came: set[str] | None,
+    *,
+    looked: bool,
+    waits: bool,
+    last: int,
+) -> list[Event]:
+    """Return the steps of a trial: its look, if it had one, what came after, and what it awaits."""
+    awaited = {str(mending.identity.get("outcome.name"))} if waits else set()
+    enough = _enough(mending, measured, awaited if came is None else came)
+    if waits and (enough or came is not None):  # else no outcome can be taken for it any more
+        return [Event.LOOK] * looked + [*_CHAIN, Event.AWAIT, *_ends(came, enough=enough)]
+    may_be_open = mending.sure and row["trial"] == last
     if not looked or row["proposal"] is not None:
         return [Event.LOOK] * looked + _path(row, said, enough=enough, may_be_open=may_be_open)
     if may_be_open and row["state"] == State.LOOKING:
@@ -317,16 +330,22 @@ def _ledger(mending: Mending) -> None:
         if not State(row["state"]).charged or number in imported:
             continue
         if row["origin"] == "manual":
-            known = sum(line["amount_micros"] for line in here.values()) if here else None
-            here = here if "manual" in here else {"manual": _line(mending, number, "manual", means, known)}
-            owed = {"manual"}
-        else:
-            owed = set(mending.identity.get("meters.names") or here) if said[number].intersection(BEGUN) else set()
-        kept += [here.get(meter) or _line(mending, number, meter, means) for meter in sorted(owed)]
+            kept.append(here.get("manual") or _line(mending, number, "manual", means, _sum(here)))
+        elif said[number].intersection(BEGUN):
+            owed = sorted(mending.identity.get("meters.names") or here)
+            kept += [here.get(meter) or _line(mending, number, meter, means) for meter in owed]
     mending.tables["ledger"] = _numbered(kept)
+    _idle(mending)
+
+
+def _idle(mending: Mending) -> None:
     following = len(mending.tables["trials"]) + 1
     for row in mending.tables["idle"]:
         row["before_trial"] = min(max(row["before_trial"], 1), following)
+
+
+def _sum(lines: Mapping[str, Row]) -> Micros | None:
+    return sum(line["amount_micros"] for line in lines.values()) if lines else None
 
 
 def _numbered(lines: Rows) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -120,13 +120,29 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
     yield from before
     if standing or any(d in memory.standing for d in before):
         return
-    times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
-    times = np.maximum.accumulate(times)
-    stopped = min(now, float(memory.since)) if learned else now  # what has drifted by then is taken to stay
-    record = OutcomeRecord(history.x, values(problem, history), np.minimum(times, stopped), stopped, history.noise)
-    found = noticed(record, h, terms, every=False)
     # what had begun by then is the same change: made anew, the rule takes it in, and the model goes on erring
     taken_in = max((d.noticed for d in before), default=memory.since if learned else 0)
+    yield from _by_errors(problem, history, h, terms, since=memory.since if learned else None, taken_in=taken_in)
+
+
+def _by_errors(
+    problem: Problem, history: History, h: Hyperparameters, terms: Sequence[Term], *, since: int | None, taken_in: int
+) -> Iterator[Drift]:
+    """Find the change that a model's errors show, if it began after `taken_in`.
+
+    Args:
+        problem: what it is about.
+        history: all trials.
+        h: of the model.
+        terms: changes that the model knows of.
+        since: the trial by which what has drifted is taken to stay; None: the last.
+        taken_in: the last trial whose changes are known already.
+    """
+    times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
+    times = np.maximum.accumulate(times)
+    stopped = now if since is None else min(now, float(since))
+    record = OutcomeRecord(history.x, values(problem, history), np.minimum(times, stopped), stopped, history.noise)
+    found = noticed(record, h, terms, every=False)
     if found is not None and times[found.begins] > taken_in:
         began, at = int(times[found.begins]), int(times[found.noticed])
         changed = f"the response has changed at trial {began} (noticed at trial {at})"
