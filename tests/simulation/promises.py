@@ -196,10 +196,12 @@ def _check_holds(connection: sqlite3.Connection, clear_for_s: float) -> None:
     """What the campaign has held for has been gone for a while before it goes on, but for what a person has seen to."""
     tended = [at_s for (at_s,) in connection.execute("SELECT at_s FROM upkeep")]
     rows = connection.execute("SELECT start, phase, why, at_s FROM phases ORDER BY id").fetchall()
-    for (start, phase, why, since_s), (after, _, said, at_s) in pairwise(rows):
-        over = said == "what it held for is over" and (start, phase) == (after, "HOLDING")
-        if over and at_s - since_s < 0.5 * clear_for_s and not any(since_s <= told_s <= at_s for told_s in tended):
-            raise Violation(f"it goes on {at_s - since_s:.1f} s after it began to hold for {why}")
+    held_since_s = 0.0  # a pause in between does not make what was found stand again
+    for (start, phase, why, since_s), (after, following, said, at_s) in pairwise([(0, "RUNNING", "", 0.0), *rows]):
+        held_since_s = at_s if phase == "RUNNING" or start != after else held_since_s
+        over = said == "what it held for is over" and (start, phase) == (after, "HOLDING") and following != phase
+        if over and at_s - held_since_s < 0.5 * clear_for_s and not any(since_s <= t <= at_s for t in tended):
+            raise Violation(f"it goes on {at_s - held_since_s:.1f} s after it began to hold for {why}")
 
 
 def _check_prices(connection: sqlite3.Connection, prices: Mapping[str, Decimal]) -> None:
