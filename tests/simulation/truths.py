@@ -188,6 +188,9 @@ class Truths:
         before = self._written.get(name)
         self._written[name] = value, now_s
         if not channel.enabled:  # it begins where its variable is, as its probe reads it
+            sensor = next(v.sensor for v in self._rig.variables if v.name == name)
+            if self._witness.plant.assembly.sensors[sensor].mode != "ok":
+                return  # by a probe that lies it begins anywhere
             before = channel.value, NEVER_S
             rounding += SLACK * (channel.variable.high - channel.variable.low)
         elif before is None:
