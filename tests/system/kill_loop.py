@@ -122,6 +122,9 @@ def beside(home: Path, tally: Tally, chance: random.Random) -> None:
 def produce(home: Path, lives: Lives, sim: SimHandle, tally: Tally, chance: random.Random) -> None:
     """Run batches for production after the campaign, by as many lives as that takes; then ask the witness again."""
     loaded = lives.loaded
+    with open_reader(home / "state") as journal:
+        if all(row.outcome is None for row in journal.trials()):
+            return  # every trial was killed, so there is nothing to run by
     operating = Operating(loaded.policy, loaded.tolerance, loaded.seed)
     batches = Lives(loaded, home / "state", lives.command, lives.log, operating)
     killed = 0
