@@ -131,13 +131,11 @@ def paper_of(name: str) -> Paper:
     )
 
 
-def _part(block: Block, problems: Sequence[str], costs: Sequence[str]) -> Block:
-    """Return a block with only these of its problems and costs."""
-    return replace(
-        block,
-        problems=tuple(p for p in block.problems if p in problems),
-        costs=tuple(c for c in block.costs or () if c in costs),
-    )
+def _part(block: Block, problems: Sequence[str], costs: Sequence[str]) -> Block | None:
+    """Return a block with only these of its problems and costs; None where it has none of either."""
+    some = tuple(p for p in block.problems if p in problems)
+    of = tuple(c for c in block.costs or () if c in costs)
+    return replace(block, problems=some, costs=of) if some and of else None
 
 
 def grid_of(
@@ -171,7 +169,7 @@ def grid_of(
     for one in costs:
         must_be_one_of(one, any_costs, f"paper {name}: costs")
     found = (_part(block, problems or tuple(there), costs or tuple(any_costs)) for block in blocks)
-    kept = [block for block in found if block.problems and block.costs]
+    kept = [block for block in found if block is not None]
     if seeds is not None:
         kept = [replace(block, seeds=tuple(range(seeds))) for block in kept]
     if not kept:
