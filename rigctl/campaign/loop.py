@@ -267,10 +267,16 @@ class Runner:
         """
         if self._at_once is not None:
             await asyncio.wait([self._at_once])
-        while found := obstacles(await self._see()):
+        while True:
+            scene = await self._see()
+            trips = scene.demanding("trip")
+            if trips and self.rig.tripped is None:  # at once, whatever else is in the way
+                await self.rig.trip(str(trips[0]))
+            found = obstacles(scene)
+            if not found:
+                break
             first = found[0]
             if first.kind == "trip":
-                await self.rig.trip(first.why)
                 self.desk.latch(first.why)
                 raise Tripped(first.why)
             if first.ending is not None:

@@ -134,6 +134,9 @@ def obstacles(scene: Scene) -> list[Obstacle]:
 
 
 def _trip(scene: Scene) -> Iterator[Obstacle]:
+    """End by a trip, once it can be kept: it must outlive the process. The rig has tripped as soon as it was found."""
+    if scene.unwritable:
+        return
     for finding in scene.demanding("trip"):
         yield Obstacle((finding.rule, finding.subject), "trip", str(finding))
 

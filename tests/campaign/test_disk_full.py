@@ -19,10 +19,12 @@ from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watchman import Surroundings, Watchman
-from rigctl.errors import DeviceTimeout, JournalUnwritable
+from rigctl.errors import DeviceTimeout, JournalUnwritable, Tripped
+from rigctl.rig.spec import InterlockSpec
 from tests.campaign.fakes import ThreadDecider, charged, make_spec, open_journal
 from tests.campaign.records import SetClock
 from tests.campaign.test_acts import soon
+from tests.campaign.test_holding import ACID, phases, reads, watching
 
 
 class Disk:
@@ -258,3 +260,27 @@ def test_fault_32_a_journal_without_a_first_word_is_sound(tmp_path):
         journal.begin(make_spec(), "0.0")
         journal.phase("HOLDING", "no room")
         assert violations(journal.read) == ()
+
+
+async def test_a_trip_found_on_a_full_disk_trips_at_once_and_is_latched_when_there_is_room(stage, disk):
+    """Nothing may be driven meanwhile; the process stays until the trip is kept, so the next start finds it."""
+    spec, tripped = watching(InterlockSpec("acid", ACID.when, "trip"), max_trials=2), []
+
+    async def too_acid():
+        disk.fill()
+        stage.rig.glance = reads(0.5)
+        await asyncio.Event().wait()
+
+    async def make_room():
+        await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
+        tripped.append(stage.rig.tripped)
+        disk.free()
+
+    room = asyncio.create_task(make_room())
+    with pytest.raises(Tripped):
+        await stage.run(spec, glance=reads(3.0), fail={"measure": too_acid})
+    disk.free()
+    await room
+    assert tripped[0] is not None
+    with pytest.raises(Tripped):
+        await stage.run(spec)
