@@ -57,8 +57,6 @@ class DoseTiming:
         return self.slack * volume_ml + self.slack_ml
 
 
-STOPS = 2
-"""Times a pump is stopped before it counts as one that does not stop."""
 DIGITS = 9
 """Of a volume in mL: no pump gives less than a picolitre."""
 
@@ -176,10 +174,8 @@ class Dispenser:
         confirmed, refusal = await self._send(dose, permit)
         await self._doses.sent(dose.id)
         status, ran_at_ml = await self._watch(dose)
-        if status is None:
-            return await self._silent(dose, ran_at_ml)
-        if status.running:
-            return await self._overrun(dose, ran_at_ml)
+        if status is None or status.running:
+            return await self._past_deadline(dose, ran_at_ml, running=status is not None)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         in_time = self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
         refusal = refusal or status.fault
@@ -198,13 +194,13 @@ class Dispenser:
         try:
             status = await pump.ask(pump.device.dose_status, "dose status")
             if status.running:
-                status = await self._halt(pump)
+                status, _ = await self._halt(pump)
             actual_ml = None if status.running else await self._given(dose, status)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: no trial can be closed before this is
             await self._unknown(dose, f"the pump cannot be asked: {in_words(error)}")
             return
         if status.running:
-            await self._unknown(dose, "it still runs and does not stop")
+            await self._unknown(dose, "it still runs and does not stop", at_least_ml=status.dispensed_ml)
             await self._trip(f"{pump.name} does not stop")
             return
         if actual_ml is None:
@@ -302,9 +298,12 @@ class Dispenser:
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, "dose short", f"{dose}: short, {actual_ml:g} mL dispensed")
-        elif actual_ml > dose.volume_ml + slack_ml:
+        elif self._excess(dose, actual_ml):
             self._alarm(Severity.MAJOR, dose.pump.name, "dose over", f"{dose}: too much, {actual_ml:g} mL dispensed")
         return actual_ml
+
+    def _excess(self, dose: _Dose, actual_ml: float | None) -> bool:
+        return actual_ml is not None and actual_ml > dose.volume_ml + self._timing.slack_of(dose.volume_ml)
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Book nothing; return the error to raise."""
@@ -322,46 +321,50 @@ class Dispenser:
         self._alarm(Severity.MAJOR, dose.pump.name, "dose unknown", f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}", devices=[dose.pump.name])
 
-    async def _silent(self, dose: _Dose, ran_at_ml: float | None) -> float:
-        """After no answer up to the deadline, stop it if it can be reached after all, and ask once more."""
-        try:
-            status = await self._halt(dose.pump)
-        except DeviceError as error:
-            raise await self._unknown(dose, f"the pump does not answer: {error}") from error
-        actual_ml = None if status.running else await self._given(dose, status, ran_at_ml)
-        if actual_ml is None:
-            raise await self._unknown(dose, "the pump was silent, and may have restarted")
-        return await self._done(dose, actual_ml)
+    async def _past_deadline(self, dose: _Dose, ran_at_ml: float | None, *, running: bool) -> float:
+        """Stop a dose at its deadline, up to which it was `running` or silent; trip if it ran past it.
 
-    async def _overrun(self, dose: _Dose, ran_at_ml: float | None) -> float:
-        """Stop what still runs past the deadline, verify, trip."""
+        A silent one ran past it if it still runs when it is stopped, or has given more than was asked for.
+        """
         actual_ml, shown_ml = None, ran_at_ml or 0.0
         try:
-            status = await self._halt(dose.pump)
-            shown_ml = max(shown_ml, status.dispensed_ml)
+            status, ran_on_ml = await self._halt(dose.pump)
+            shown_ml = max(shown_ml, ran_on_ml or 0.0, status.dispensed_ml)
+            ran_at_ml = ran_at_ml if ran_on_ml is None else max(ran_on_ml, ran_at_ml or 0.0)
             actual_ml = None if status.running else await self._given(dose, status, ran_at_ml)
+            running = running or ran_on_ml is not None or self._excess(dose, actual_ml)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
+            if not running:
+                raise await self._unknown(dose, f"the pump does not answer: {error}") from error
             ended = f"cannot be stopped: {error}"
+        if not running and actual_ml is None:
+            raise await self._unknown(dose, "the pump was silent, and may have restarted", at_least_ml=shown_ml)
         if actual_ml is None:
             await self._unknown(dose, f"it ran past its deadline and {ended}", at_least_ml=shown_ml)
         else:
             await self._done(dose, actual_ml)
+            if not running:
+                return actual_ml
         reason = f"{dose}: ran past its deadline and {ended}"
         await self._trip(reason)
         raise Tripped(reason, "Look at the pump")
 
-    async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
-        """Stop the pump and ask whether it did; once more if not."""
-        reset = False
-        for _ in range(STOPS):
-            with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
-                await self._guard.stop(pump, within_s=2 * pump.timeout_s)
-            status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
-            reset = reset or status.reset
-            if not status.running:
-                break
-        return replace(status, reset=reset)
+    async def _halt(self, pump: Handle[Doser]) -> tuple[DoseStatus, float | None]:
+        """Stop the pump, twice if need be; what it says then, and the most it showed if the first stop failed, mL."""
+        status = await self._stopped(pump)
+        if not status.running:
+            return status, None
+        try:
+            again = await self._stopped(pump)
+        except DeviceError:  # the last that is known of it is that it runs
+            return status, status.dispensed_ml
+        return replace(again, reset=status.reset or again.reset), status.dispensed_ml
+
+    async def _stopped(self, pump: Handle[Doser]) -> DoseStatus:
+        with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
+            await self._guard.stop(pump, within_s=2 * pump.timeout_s)
+        return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
 
     def _alarm(self, severity: Severity, source: str, kind: str, message: str) -> None:
         self._on_alarm(Alarm(severity, source, message, kind=kind))

@@ -282,6 +282,54 @@ async def test_a_pump_that_falls_silent_is_booked_in_full(world):
     assert world.pump.started == [20.0]
 
 
+def found_running(pump, *, unstoppable=False, stops_lost=0, silent_again=False):
+    """Nothing is heard of a dose that never ends before somebody stops it, or tries to."""
+    ask, answers = pump.dose_status, iter([False, silent_again])
+    pump.endless, pump.unstoppable = True, unstoppable
+    pump.fail("stop", *[DeviceTimeout("lost")] * stops_lost)
+
+    def dose_status(deadline):
+        if pump.started and ("pump stop" not in pump.line.log or next(answers, False)):
+            raise DeviceFault("gateway: no answer")
+        return ask(deadline)
+
+    pump.dose_status = dose_status
+
+
+@pytest.mark.parametrize(
+    ("how", "end"),
+    [({"unstoppable": True}, "does not stop"), ({"stops_lost": 1}, "was stopped"), ({}, "was stopped")],
+)
+async def test_a_pump_found_running_after_a_silence_is_an_overrun(world, how, end):
+    """Fault 2, 25: a pump silent up to its deadline that then still runs is stopped, booked by what it shows, trips."""
+    found_running(world.pump, **how)
+    with pytest.raises(Tripped, match=f"ran past its deadline and {end}"):
+        await world.dispense(20.0)
+    given_ml = pytest.approx(world.pump.total_ml - 100.0)
+    assert world.doses.records[-1] == ("unknown" if how.get("unstoppable") else "done", 1, given_ml)
+    assert world.pump.total_ml > 121.1
+    assert len(world.trips) == 1
+    assert Severity.MAJOR in world.severities
+
+
+async def test_a_pump_found_running_that_falls_silent_again_trips(world):
+    """Fault 2, 25: if the last thing known of it is that it runs, it has not stopped."""
+    found_running(world.pump, unstoppable=True, silent_again=True)
+    with pytest.raises(Tripped, match="does not stop"):
+        await world.dispense(20.0)
+    assert world.doses.records[-1][0] == "unknown"
+    assert world.doses.records[-1][2] > 20.0
+    assert len(world.trips) == 1
+
+
+async def test_a_pump_that_was_only_silent_is_believed_by_its_total(world):
+    """Fault 2: a dose of which nothing was heard before its deadline may still be complete."""
+    found_running(world.pump)
+    world.pump.endless = False
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.trips == []
+
+
 async def test_a_pump_silent_for_a_while_is_asked_until_it_answers(world):
     """Answers lost while the dose runs do not matter as long as one comes before the deadline."""
     intend = world.doses.intend
