@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import lzma
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import rigctl
 from rigctl.console.demo import DemoRig, simulator
 from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
+from tests.fixtures import FINISHED, unpacked
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -156,10 +156,8 @@ def test_importing_the_face_imports_nothing_else():
 
 def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
     """One that is kept: every column of its exported trials, in order; an unknown kind is refused."""
-    left = ROOT / "tests" / "fixtures" / "journal-10" / "finished"
-    (tmp_path / "journal.sqlite").write_bytes(lzma.decompress((left / "journal.sqlite.xz").read_bytes()))
-    trials = rigctl.read(tmp_path)
-    with (left / "trials.csv").open(encoding="utf-8", newline="") as stream:
+    trials = rigctl.read(unpacked(FINISHED, tmp_path))
+    with (FINISHED / "trials.csv").open(encoding="utf-8", newline="") as stream:
         then = list(csv.DictReader(stream))
     assert list(trials)[: len(then[0])] == list(then[0])
     assert trials["trial"] == [int(row["trial"]) for row in then]

@@ -332,6 +332,9 @@ class NoDoses(DoseLog):
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
 
+    async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
+        await self.intend(actuator, volume_ml, total_before_ml)
+
     async def _never(self, *_: object, **__: object) -> None:
         pass  # of what was not intended nothing comes
 

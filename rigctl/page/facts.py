@@ -460,7 +460,8 @@ def _act(act: ActRow) -> LogEntry:
 
 def _dose(dose: DoseRow) -> LogEntry:
     given = "" if dose.dispensed_ml is None else f", gave {dose.dispensed_ml:.4g} mL"
-    text = f"{dose.volume_ml:.4g} mL asked for{given}" + (f"; {dose.note}" if dose.note else "")
+    what = "that nobody asked for" if dose.state == "FOUND" else f"asked for{given}"
+    text = f"{dose.volume_ml:.4g} mL {what}" + (f"; {dose.note}" if dose.note else "")
     severity = "MAJOR" if dose.state == "UNKNOWN" else ""
     return LogEntry(dose.utc, dose.trial, "dose", severity, dose.actuator, text)
 

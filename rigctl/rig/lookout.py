@@ -273,8 +273,7 @@ class Lookout:
         message = f"{why}{stopped}. Is another program or hand at it?"
         self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked volume"))
         try:
-            dose = await self.doses.intend(pump.name, max(risen_ml, STRAY_ML), max(total.value - risen_ml, 0.0))
-            await self.doses.done(dose, risen_ml, "not asked for by us")
+            await self.doses.found(pump.name, risen_ml, max(total.value - risen_ml, 0.0))
         except RigctlError as error:
             message = f"{why}, and it could not be booked: {error}"
             self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="not booked"))

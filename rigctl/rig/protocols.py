@@ -369,6 +369,9 @@ class DoseLog(Protocol):
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
         """Settle it pessimistically: the full volume is booked, and an alarm raised."""
 
+    async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
+        """Book what a pump gave though nobody asked it to."""
+
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Sum up all doses since this rig time, open intents in full; for the caps."""
 

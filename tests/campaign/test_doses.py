@@ -123,3 +123,18 @@ def test_an_answer_belongs_to_one_settled_dose(journal):
         with pytest.raises(JournalError):
             journal.answers.keep("acid", "ph", 0.0, -0.2, answered=False)
         journal.doses.intend("acid", 5.0, 0.0)
+
+
+def test_what_a_pump_gave_unasked_is_booked_at_once_and_has_no_answer(journal):
+    """In one step, to the trial under way; the last dose that was asked for still waits for its answer."""
+    for event in (Event.PROPOSE, Event.ARM):
+        STEPS[event](journal, 1)
+    asked = journal.doses.intend("acid", 5.0, 0.0)
+    journal.doses.settle(asked, "DONE", 5.0, "")
+    journal.doses.found("acid", 2.0, 5.0)
+    assert journal.doses.open() == ()
+    assert journal.doses.given_ml(["acid"], None) == 7.0
+    found = journal.read.doses()[-1]
+    assert (found.trial, found.state, found.volume_ml, found.dispensed_ml) == (1, "FOUND", 2.0, 2.0)
+    journal.answers.keep("acid", "ph", 0.0, -0.2, answered=False)
+    assert [answer["dose"] for answer in rows(journal.read, "answers")] == [asked]

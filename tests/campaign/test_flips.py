@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import lzma
-from pathlib import Path
-
 import pytest
 
 from rigctl.campaign.journal import Journal
 from tests.campaign.flips import held
 from tests.campaign.records import SetClock
+from tests.fixtures import LEFT, unpacked
 
-LEFT = Path(__file__).parent.parent / "fixtures/journal-10"
 FLIPS = 160
-
-
-def unpacked(campaign, directory):
-    """The journal and its log as a campaign left them."""
-    directory.mkdir()
-    for name in ("journal.sqlite", "journal.sqlite-wal"):
-        packed = LEFT / campaign / f"{name}.xz"
-        if packed.exists():
-            (directory / name).write_bytes(lzma.decompress(packed.read_bytes()))
-    return directory
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("campaign", [pytest.param("finished", marks=pytest.mark.slow), "unfinished"])
 def test_fault_33_a_flipped_bit_of_todays_journal_is_told_or_harmless(tmp_path, campaign):
     """Never a traceback, never another value; the file is kept as it was found. Most of a file is read by nobody."""
-    state = unpacked(campaign, tmp_path / "state")
+    state = unpacked(LEFT / campaign, tmp_path / "state")
     Journal(state, SetClock(), "boot-1").close()
     assert held(state, FLIPS, seed=34) > 20

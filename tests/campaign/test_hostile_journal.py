@@ -21,7 +21,8 @@ from rigctl.console.options import Records
 from rigctl.errors import JournalCorrupt
 from rigctl.page.render import page
 from rigctl.printable import printable
-from tests.page.conftest import told, unpacked
+from tests.fixtures import FINISHED, unpacked
+from tests.page.conftest import told
 from tests.profiles import slow_beyond
 
 DEEP = "[" * 100_000
@@ -50,7 +51,7 @@ READS = (
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    return unpacked("finished", tmp_path_factory.mktemp("sound"))
+    return unpacked(FINISHED, tmp_path_factory.mktemp("sound"))
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from rigctl.errors import JournalUnwritable, RigctlError, UsageError
 from rigctl.page import access
 from rigctl.page.access import TokenFile
 from rigctl.rig.values import SafeReport
+from tests.fixtures import FINISHED, unpacked
 from tests.forked import run
-from tests.page.conftest import unpacked
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 FAKE = """
@@ -201,5 +201,5 @@ def test_fault_86_a_journal_is_not_recovered_to_where_others_may_write(tmp_path)
     to.mkdir()
     to.chmod(0o777)
     with pytest.raises(UsageError):
-        recover_journal(unpacked("finished", tmp_path) / "journal.sqlite", to, "Ada", "now")
+        recover_journal(unpacked(FINISHED, tmp_path) / "journal.sqlite", to, "Ada", "now")
     assert list(to.iterdir()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,21 +19,10 @@ from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState, Identity
 from rigctl.rig.values import Measurement, SafeReport
 from tests.campaign.fakes import FakeClock, FakeRig, ThreadDecider, World, open_journal
+from tests.fixtures import FINISHED, UNFINISHED, unpacked
 from tests.fixtures.make_release import RECORDS
 
-LEFT = Path(__file__).parent.parent / "fixtures" / "journal-10"
-FINISHED, UNFINISHED = LEFT / "finished", LEFT / "unfinished"
-"""A campaign that has ended, and one whose process was killed."""
-
 every = pytest.mark.parametrize("left", [FINISHED, UNFINISHED], ids=lambda p: p.name)
-
-
-def unpacked(left, directory):
-    """The state directory as it was left."""
-    directory.mkdir(exist_ok=True)
-    for file in left.glob("*.xz"):
-        (directory / file.stem).write_bytes(lzma.decompress(file.read_bytes()))
-    return directory
 
 
 def table(text):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import lzma
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -14,22 +12,15 @@ from rigctl.console.assemble import open_campaign
 from rigctl.page.facts import gather
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
+from tests.fixtures import FINISHED, unpacked
 
-RELEASE = Path(__file__).parent.parent / "fixtures" / "journal-10"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def unpacked(name: str, to: Path) -> Path:
-    """Put a campaign that an earlier release has left into a directory."""
-    for packed in (RELEASE / name).glob("*.xz"):
-        (to / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
-    return to
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """State directory of a campaign of the greenhouse that has ended."""
-    return unpacked("finished", tmp_path_factory.mktemp("finished"))
+    return unpacked(FINISHED, tmp_path_factory.mktemp("finished"))
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import LINES, STEPS, record_trial
 from tests.console.conftest import BENCH, TRIALS, Bench
-from tests.page.conftest import NOON, told, unpacked
+from tests.fixtures import UNFINISHED, unpacked
+from tests.page.conftest import NOON, told
 
 
 def text_of(html):
@@ -34,7 +35,7 @@ def shown(finished):
 @pytest.fixture(scope="module")
 def halfway(tmp_path_factory):
     """A campaign whose process died in the middle of a trial."""
-    left = unpacked("unfinished", tmp_path_factory.mktemp("unfinished"))
+    left = unpacked(UNFINISHED, tmp_path_factory.mktemp("unfinished"))
     with told(left, now=NOON + timedelta(days=3650)) as (facts, campaign):
         return facts, study(campaign.reader, campaign.loaded)
 

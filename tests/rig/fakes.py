@@ -283,6 +283,10 @@ class FakeDoseLog:
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
         self.records.append(("unknown", dose, volume_ml))
 
+    async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
+        self.records.append(("found", actuator, volume_ml, total_before_ml))
+        self.booked_ml += volume_ml
+
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         return self.booked_ml
 

@@ -97,10 +97,10 @@ async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, 
     before_ml = bench.pump.total_ml
     bench.pump.run_alone()
     bench.clock.sleep(3.0)
-    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["intend", "done"])
+    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["found"])
     assert not bench.pump.dose_status(None).running
     assert bench.pump.total_ml - before_ml == pytest.approx(3.0)
-    assert bench.doses.records[-1] == ("done", 1, pytest.approx(3.0))
+    assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(3.0))
     assert any(a.severity is Severity.MAJOR and "nobody asked for" in a.message for a in bench.alarms)
 
 
@@ -110,8 +110,8 @@ async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, wat
     await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
-    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["intend", "done"])
-    assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
+    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["found"])
+    assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(2.0))
 
 
 async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(bench, watched, monkeypatch):
@@ -122,9 +122,8 @@ async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(benc
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
     assert await watched.hands.dose("ca_doser", 5.0) == 5.0
-    assert bench.doses.records[:3] == [
-        ("intend", "ca_doser", pytest.approx(2.0), 100.0),
-        ("done", 1, pytest.approx(2.0)),
+    assert bench.doses.records[:2] == [
+        ("found", "ca_doser", pytest.approx(2.0), 100.0),
         ("intend", "ca_doser", 5.0, 102.0),
     ]
     assert any(a.severity is Severity.MAJOR and "2.00 mL that nobody asked for" in a.message for a in bench.alarms)
@@ -137,8 +136,8 @@ async def test_what_a_pump_gave_by_itself_right_after_a_dose_is_booked_too(bench
     assert await watched.hands.dose("ca_doser", 5.0) == 5.0
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
-    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps[-2:] == ["intend", "done"])
-    assert bench.doses.records[-1] == ("done", 2, pytest.approx(2.0))
+    await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps[-1] == "found")
+    assert bench.doses.records[-1] == ("found", "ca_doser", pytest.approx(2.0), 105.0)
 
 
 async def test_what_a_pump_gave_by_itself_after_a_restart_is_booked_too(bench, watched):
@@ -147,8 +146,8 @@ async def test_what_a_pump_gave_by_itself_after_a_restart_is_booked_too(bench, w
     await until(watched, lambda _: watched._lookout._totals)
     bench.clock.sleep(3.0)
     bench.pump.total_ml = 2.0
-    await until(watched, lambda _: bench.doses.steps == ["intend", "done"])
-    assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
+    await until(watched, lambda _: bench.doses.steps == ["found"])
+    assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(2.0))
 
 
 async def test_a_pump_that_drips_is_booked_in_the_end(bench, watched):
@@ -160,8 +159,8 @@ async def test_a_pump_that_drips_is_booked_in_the_end(bench, watched):
         bench.pump.total_ml += 0.03
         known = bench.pump_line.log.count("ca_doser total_volume_ml")
         await until(watched, lambda _: bench.pump_line.log.count("ca_doser total_volume_ml") > known)  # noqa: B023
-    await until(watched, lambda _: bench.doses.steps[:2] == ["intend", "done"])
-    assert bench.doses.records[1] == ("done", 1, pytest.approx(0.06))
+    await until(watched, lambda _: bench.doses.steps[:1] == ["found"])
+    assert bench.doses.records[0][:3] == ("found", "ca_doser", pytest.approx(0.06))
 
 
 async def test_90_a_pump_s_total_that_jumps_between_doses_is_told_and_not_booked(bench, watched):

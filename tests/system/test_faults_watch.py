@@ -78,7 +78,7 @@ def test_fault_62_a_pump_that_starts_by_itself_is_stopped_and_booked(sim, stack,
     dose = sim.state()["doses"][-1]
     assert dose["ended_s"] is not None
     assert dose["dispensed_ml"] < 30.0
-    (booked,) = run.until(lambda: run.rows("SELECT * FROM doses WHERE note = 'not asked for by us'"), "the volume")
+    (booked,) = run.until(lambda: run.rows("SELECT * FROM doses WHERE state = 'FOUND'"), "the volume")
     assert booked["dispensed_ml"] == pytest.approx(dose["dispensed_ml"], abs=0.5)
     assert "nobody asked for" in because(run, trial)
     assert run.alarms("ph_doser", "nobody asked for", severity="MAJOR")

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import CampaignTime
+from rigctl.campaign.journal.rows import DoseRow
 from rigctl.campaign.journal.store import Book
 from rigctl.errors import JournalError
 from rigctl.rig.protocols import Unanswered
@@ -21,7 +22,6 @@ _MOVING: Final = (
     "SELECT trial FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING') "
     "OR state = 'PROPOSED' AND trial IN (SELECT trial FROM looks)"
 )
-"""The trial that what happens now belongs to, if one is under way: it may have moved something."""
 _IN_TRIAL: Final = (
     "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) "  # noqa: S608 - our own words
     f"FROM doses WHERE actuator = ? AND trial = ({_MOVING})"
@@ -39,14 +39,13 @@ class DoseBook(Book):
     def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Record an intent for the trial under way (if any), and return the dose's id."""
         with transaction(self._connection):
-            cursor = self._connection.execute(
-                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "  # noqa: S608 - ours
-                f"(({_MOVING}), ?, ?, ?, 'INTENT', ?, ?, '')",
-                (actuator, volume_ml, total_before_ml, self._time.utc(), self._time.now_s()),
-            )
-        if cursor.lastrowid is None:
-            raise JournalError(f"{actuator}: SQLite gave the dose no id")
-        return cursor.lastrowid
+            values = {"actuator": actuator, "volume_ml": volume_ml, "total_before_ml": total_before_ml}
+            return self._insert(DoseRow, {"trial": self._moving(), **values, "state": "INTENT", "note": ""})
+
+    def _moving(self) -> int | None:
+        """Return the trial that what happens now belongs to, if one is under way: it may have moved something."""
+        found = self._connection.execute(_MOVING).fetchone()
+        return None if found is None else int(found[0])
 
     def sent(self, dose: int) -> None:
         """Note that the command has left.
@@ -73,6 +72,14 @@ class DoseBook(Book):
                 (state, volume_ml, note, self._time.now_s(), dose),
             ).rowcount
             _exactly_one(changed, dose, state)
+
+    def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
+        """Book what a pump gave though nobody asked it to."""
+        now_s = self._time.now_s()
+        with transaction(self._connection):
+            values = {"actuator": actuator, "volume_ml": volume_ml, "total_before_ml": total_before_ml, "at_s": now_s}
+            ended = {"state": "FOUND", "dispensed_ml": volume_ml, "settled_s": now_s, "note": ""}
+            self._insert(DoseRow, {"trial": self._moving(), **values, **ended})
 
     def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Return the volume of all doses since this rig time (of the present epoch); open ones count in full."""
@@ -137,7 +144,8 @@ class AnswerBook(Book):
             changed = self._connection.execute(
                 "INSERT INTO answers (dose, probe, moved, expected, answered) "
                 "SELECT id, ?, ?, ?, ? FROM doses WHERE id = "
-                "(SELECT id FROM doses WHERE +actuator = ? ORDER BY id DESC LIMIT 1) "  # from the end, not all of them
+                "(SELECT id FROM doses WHERE +actuator = ? AND state <> 'FOUND' "
+                "ORDER BY id DESC LIMIT 1) "  # from the end, not all of them
                 "AND state IN ('DONE', 'UNKNOWN') AND id NOT IN (SELECT dose FROM answers)",
                 (probe, moved, expected, answered, actuator),
             ).rowcount

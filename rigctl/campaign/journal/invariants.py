@@ -36,8 +36,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.text import set_label
 
 Check = Callable[[Rows], Iterator[Violation]]
-UNASKED: Final = "not asked for by us"
-"""Begins the note of a dose that the watch has found: no guard has let it pass."""
 _NEAR: Final = 1e-9
 OPEN_DOSE: Final = ("INTENT", "SENT")
 """States of a dose that has no end yet."""
@@ -347,8 +345,8 @@ def _booked(dose: Row) -> Iterator[Violation]:
         yield violation(dose, "doses", f"{pump}: is {dose['state']} and booked as {given} mL", LOOK)
     elif not is_open and not (isfinite(given) and given >= 0 and settled_s >= dose["at_s"] - _NEAR):
         yield violation(dose, "doses", f"{pump}: {given} mL, settled at {settled_s} s, cannot be", LOOK)
-    elif dose["state"] == "UNKNOWN" and given < volume - _NEAR:
-        yield violation(dose, "doses", f"{pump}: its end is not known, but of {volume:g} mL only {given:g}", LOOK)
+    elif dose["state"] in ("UNKNOWN", "FOUND") and given < volume - _NEAR:
+        yield violation(dose, "doses", f"{pump}: is {dose['state']}, but of {volume:g} mL only {given:g} booked", LOOK)
 
 
 def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
@@ -368,7 +366,7 @@ def caps(rows: Rows) -> Iterator[Violation]:
     for row in rows["doses"]:
         start = max((number for at_s, number in starts if at_s <= row["at_s"] + _NEAR), default=0)
         rig, volume, pump = rows.caps.get(start), row["volume_ml"], row["actuator"]
-        if rig is not None and not row["note"].startswith(UNASKED):
+        if rig is not None and row["state"] != "FOUND":  # no guard has let it pass
             limits = rig.limits.get(pump)
             per_dose = None if limits is None else limits.per_dose_ml
             if per_dose is not None and volume > per_dose + _NEAR:

@@ -400,7 +400,7 @@ def _doses(mending: Mending) -> None:
 def _settled(row: Row, volume_ml: float) -> bool:
     """Tell whether a dose has an end that can be believed; one whose end is unknown counts in full."""
     given, settled_s = row["dispensed_ml"], row["settled_s"]
-    if row["state"] not in ("DONE", "UNKNOWN") or given is None or settled_s is None:
+    if row["state"] not in ("DONE", "UNKNOWN", "FOUND") or given is None or settled_s is None:
         return False
     if not isfinite(given) or given < 0 or settled_s < row["at_s"]:
         return False
@@ -421,7 +421,8 @@ def _outside_trials(mending: Mending, doses: Rows) -> None:
 def _in_full(mending: Mending, row: Row) -> Row:
     mending.booked_ml += row["volume_ml"]
     note = f"{row['note']}; {NOTE}: booked in full".lstrip("; ")
-    return {**row, "state": "UNKNOWN", "dispensed_ml": row["volume_ml"], "settled_s": row["at_s"], "note": note}
+    state = "FOUND" if row["state"] == "FOUND" else "UNKNOWN"
+    return {**row, "state": state, "dispensed_ml": row["volume_ml"], "settled_s": row["at_s"], "note": note}
 
 
 # The campaign itself, and people --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark
 
-VERSION: Final = 10
+VERSION: Final = 11
 """The only version that this rigctl reads and writes."""
 
 Phase = Literal["before", "after"]
@@ -195,10 +195,9 @@ class DoseRow:
     dose: int = column(name="id")
     trial: int | None = column(names=TrialRecord)
     actuator: str
-    volume_ml: float
-    """Intended."""
+    volume_ml: float = column("intended; of a FOUND one, given")
     total_before_ml: float
-    state: Literal["INTENT", "SENT", "DONE", "UNKNOWN"]
+    state: Literal["INTENT", "SENT", "DONE", "UNKNOWN", "FOUND"] = column("FOUND: the pump gave it unasked")
     dispensed_ml: float | None = column("NULL while open; the full volume when UNKNOWN")
     utc: str
     at_s: float = column("of the intent")

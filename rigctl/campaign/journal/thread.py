@@ -124,10 +124,19 @@ class JournalDoseLog:
         await self._thread.call(lambda j: j.doses.settle(dose, "UNKNOWN", volume_ml, note))
         self._settled(dose, volume_ml)
 
+    async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
+        """Book what a pump gave though nobody asked it to."""
+        await self._thread.call(lambda j: j.doses.found(actuator, volume_ml, total_before_ml))
+        self._tell(actuator, volume_ml)
+
     def _settled(self, dose: int, volume_ml: float) -> None:
-        if (actuator := self._open.pop(dose, None)) is not None:
-            self._day_ml[actuator] = self._day_ml.get(actuator, 0.0) + volume_ml
-            self._told(actuator, volume_ml, self._day_ml[actuator])
+        actuator = self._open.pop(dose, None)
+        if actuator is not None:
+            self._tell(actuator, volume_ml)
+
+    def _tell(self, actuator: str, volume_ml: float) -> None:
+        self._day_ml[actuator] = self._day_ml.get(actuator, 0.0) + volume_ml
+        self._told(actuator, volume_ml, self._day_ml[actuator])
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Return the volume of all doses since this rig time, open intents in full; for the caps."""
