@@ -124,7 +124,7 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
     """Return what was used since the last trial that was metered, and is not booked yet."""
     past, booked = journal.past, journal.read.idle.since_last_trial()
     last, unread = past.unread_meters()
-    charged = {row.meter: row for row in (journal.read.ledger(last) if unread else ()) if row.estimated}
+    charged = {row.meter: row for row in journal.read.ledger(last) if row.estimated}
     ago_s = booked_ago_s(past) if booked else {}
     left, since_s = past.last_meters(), journal.read.starts()[-1].at_s - journal.time.offset_s
     booked_ml = {

@@ -239,7 +239,7 @@ class Interlude:
     unread: Mapping[str, tuple[Reading, float]] = field(default_factory=dict)
     """As `before`, of meters that could not be read after that trial: where they stood before it."""
     charged: Mapping[str, LedgerLine] = field(default_factory=dict)
-    """What that trial was charged instead, by estimate."""
+    """What that trial was charged by estimate; of meters that could be read after it nothing is taken off for that."""
     booked_ago_s: Mapping[str, float] = field(default_factory=dict)
     """Rig seconds since something of it was last booked, by meter."""
     booked_ml: Mapping[str, float] = field(default_factory=dict)
@@ -263,7 +263,8 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -
                 if not now.valid:  # it will be read again before the next trial
                     continue
                 each = price(meter, spell_before(meter, *_unbooked(gap, meter.name, was, seconds, booked), gap.after))
-                rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name), gap.booked_ml.get(meter.name))
+                part = None if meter.name in gap.before else gap.charged.get(meter.name)
+                rise = _Rise(was, now, seconds, each, part, gap.booked_ml.get(meter.name))
                 yield from _idle(meter, rise, booked, past, BETWEEN)
 
     return tuple(found())

@@ -297,6 +297,15 @@ def test_a_trial_that_was_estimated_pays_before_anything_is_idle(quantity, amoun
     assert [(line.quantity, line.amount) for line in found] == ([idle] if idle else [])
 
 
+def test_what_a_trial_paid_by_estimate_for_a_counter_that_was_read_is_no_part_of_what_follows():
+    """A counter that was read after the trial, and not believed, goes on from that reading."""
+    charged = {"power": LedgerLine("power", "energy", 0.1, "kWh", 31_000, True, "estimated")}
+    gap = Interlude(
+        {"power": (kwh(12.25), HOUR_S)}, {"power": kwh(12.5)}, 0.0, (), {"water": (ml(1.0), HOUR_S)}, charged
+    )
+    assert [(line.quantity, line.amount) for line in idle_between([POWER], gap, PastCosts())] == [(0.25, 77_500)]
+
+
 def test_a_meter_without_a_charge_to_go_with_is_not_booked_from_before_its_trial():
     """Where the trial was metered after all, what lies before it is its own."""
     gap = Interlude({}, {"power": kwh(12.5)}, 0.0, (), {"power": (kwh(12.25), HOUR_S)}, {})
