@@ -233,23 +233,20 @@ class Imposer:
         await together(*beside(self.clock, map(_in_turn, buses.values())))
 
     def _titration(self, name: str) -> Titration:
-        second = next((v.second for v in self.spec.variables if v.actuator == name), None)
+        pumps = next(v.actuators for v in self.spec.variables if v.actuator == name)
         return Titration(
-            spec=self.spec.dosing[name],
-            pump=self.wiring.dosers[name],
+            sides=tuple(self._side(pump) for pump in pumps),
             probe=self.wiring.dosing_probes[name],
-            per_dose_ml=self.spec.limits[name].per_dose_ml,
             dispenser=self.dispenser,
             rest=self.rest,
             on_alarm=self.on_alarm,
             evidence=self.evidence,
-            partners=_partners(self.spec, self.wiring, name),
-            other=None if second is None else self._side(second),
         )
 
     def _side(self, name: str) -> Side:
-        limits, pump = self.spec.limits[name], self.wiring.dosers[name]
-        return Side(self.spec.dosing[name], pump, limits.per_dose_ml, _partners(self.spec, self.wiring, name))
+        limits, spec = self.spec.limits, self.spec.dosing[name]
+        along = [Partner(self.wiring.dosers[n], ratio, limits[n].per_dose_ml) for n, ratio in spec.partners.items()]
+        return Side(spec, self.wiring.dosers[name], limits[name].per_dose_ml, tuple(along))
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
@@ -309,11 +306,6 @@ async def _value(probe: Probe, driven: str) -> float:
             return reading.value
     why = f"{driven} may not jump, and it is not known from where it would begin"
     raise GarbledReply(f"{probe.name}: no valid reading ({reading.detail}); {why}", device=probe.handle.name)
-
-
-def _partners(spec: RigSpec, wiring: Wiring, pump: str) -> tuple[Partner, ...]:
-    along = spec.dosing[pump].partners.items()
-    return tuple(Partner(wiring.dosers[name], ratio, spec.limits[name].per_dose_ml) for name, ratio in along)
 
 
 def given_volumes(spec: RigSpec, setpoints: Mapping[str, float]) -> Mapping[str, float]:

@@ -89,17 +89,13 @@ class Side:
 class Titration:
     """One pump or two, the probe that judges them, and how they belong together."""
 
-    spec: DosingSpec
-    pump: Handle[Doser]
+    sides: tuple[Side, ...]
+    """The variable's own pump, and the one that moves the reading the other way if there is one."""
     probe: Probe
-    per_dose_ml: float | None
     dispenser: Dispenser
     rest: Rest
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
-    partners: tuple[Partner, ...] = ()
-    other: Side | None = None
-    """The pump that moves the reading the other way, if there is one."""
 
     async def bring_to(self, setpoint: float) -> float:
         """Dose until the probe reads the setpoint within tolerance; returns the last reading, its units.
@@ -135,14 +131,9 @@ class Titration:
                 side, doses, unanswered, turned = back, 0, 0, True
         return self._accepted(reading, setpoint, dosed=doses > 0)
 
-    @property
-    def _sides(self) -> tuple[Side, ...]:
-        first = Side(self.spec, self.pump, self.per_dose_ml, self.partners)
-        return (first,) if self.other is None else (first, self.other)
-
     def _side(self, missing: float) -> Side:
         """Return the pump that moves the reading there; the only one if there is one."""
-        return next((s for s in self._sides if missing / s.spec.effect_per_ml > 0), self._sides[0])
+        return next((s for s in self.sides if missing / s.spec.effect_per_ml > 0), self.sides[0])
 
     async def _hold_against(self, side: Side, asked_ml: float, dispensed_ml: float, moved: float) -> None:
         """Book in full a dose that the pump denies and the probe has seen; raises `ReadBackMismatch` then."""
@@ -168,20 +159,21 @@ class Titration:
         return answered
 
     def _accepted(self, reading: float, setpoint: float, *, dosed: bool) -> float:
-        if abs(setpoint - reading) > OVERSHOOT * self.spec.tolerance:
-            treated = None if dosed or self.other is not None else self.spec.treatment
+        spec = self.sides[0].spec
+        if abs(setpoint - reading) > OVERSHOOT * spec.tolerance:
+            treated = None if dosed or len(self.sides) > 1 else spec.treatment
             longer = "" if treated is None else f"; {treated} may have to be on for longer before it (treat)"
             self._give_up(reading, setpoint, f"past the setpoint, and no dose brings it back{longer}")
         return reading
 
     def _give_up(self, reading: float, setpoint: float, why: str) -> NoReturn:
-        unit = self.probe.handle.device.unit
+        unit, spec, pump = self.probe.handle.device.unit, self.sides[0].spec, self.sides[0].pump
         message = (
-            f"{self.probe.name}: {self.spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
-            f"within {self.spec.tolerance:g}: {why}"
+            f"{self.probe.name}: {spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
+            f"within {spec.tolerance:g}: {why}"
         )
-        self.on_alarm(Alarm(Severity.MAJOR, self.pump.name, message, kind="setpoint missed"))
-        raise ReadBackMismatch(message, devices=[self.pump.name, self.spec.sensor])
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="setpoint missed"))
+        raise ReadBackMismatch(message, devices=[pump.name, spec.sensor])
 
     async def _fresh(self) -> float:
         """Take a valid reading now; a single INVALID one is asked again."""
@@ -190,6 +182,6 @@ class Titration:
             if reading.valid:
                 return reading.value
         raise GarbledReply(
-            f"{self.probe.name}: {self.spec.sensor} gives no valid reading ({reading.detail}), "
-            f"so {self.pump.name} doses nothing"
+            f"{self.probe.name}: {self.sides[0].spec.sensor} gives no valid reading ({reading.detail}), "
+            f"so {self.sides[0].pump.name} doses nothing"
         )

@@ -16,6 +16,7 @@ from rigctl.errors import (
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.spec import LateSpec, MeterSpec, OutcomeWiring
 from rigctl.rig.values import OpenDose
+from tests.rig.fakes import FakePump
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 WRITES = ("apply", "release", "safe", "start_dose", "stop")
@@ -221,6 +222,34 @@ async def test_a_runaway_pump_trips_the_rig_and_everything_goes_safe(bench, make
     assert "ran past its deadline" in (rig.tripped or "")
     with pytest.raises(Tripped):
         await rig.control({"b": 30.0})
+
+
+@pytest.mark.parametrize(("tank_ca", "gives", "doses_ml"), [(0.2, 0, [20.0]), (5.0, 1, [30.0, 10.0])])
+async def test_a_variable_with_two_pumps_is_dosed_by_the_one_that_moves_it_there(
+    bench, make_rig, tank_ca, gives, doses_ml
+):
+    """The first adds 0.05 mM per mL, the second takes 0.1 away; each has a cap of its own."""
+    spec = bench.spec()
+    diluter = FakePump("diluter", bench.pump_line)
+    bench.devices["diluter"], pumps = diluter, (bench.pump, diluter)
+    bench.ca_probe.source = lambda: (
+        tank_ca + sum(by * (p.total_ml - 100.0) for by, p in zip((0.05, -0.1), pumps, strict=True))
+    )
+    own = replace(spec.dosing["ca_doser"], treatment=None)
+    ca = replace(spec.variables[0], second="diluter")
+    rig = make_rig(
+        replace(
+            spec,
+            devices=spec.devices | {"diluter": replace(spec.devices["ca_doser"], name="diluter")},
+            variables=(ca, *spec.variables[1:]),
+            limits=spec.limits | {"diluter": replace(spec.limits["ca_doser"], per_dose_ml=30.0)},
+            dosing={"ca_doser": own, "diluter": replace(own, effect_per_ml=-0.1)},
+        )
+    )
+    await rig.open()
+    await rig.control({"ca": 1.2 if gives == 0 else 1.0})
+    assert pumps[gives].started == pytest.approx(doses_ml)
+    assert pumps[1 - gives].started == []
 
 
 async def test_a_cap_stops_the_dosing(bench, rig):

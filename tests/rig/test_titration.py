@@ -12,7 +12,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import DoseStatus, Severity
 from rigctl.rig.spec import ActuatorLimits, DosingSpec
-from rigctl.rig.titration import Evidence, Titration
+from rigctl.rig.titration import Evidence, Side, Titration
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
 
 ENOUGH = 6
@@ -36,16 +36,25 @@ class World:
             guard, self.doses, self.clock, self.clock.rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
         )
         self.titration = Titration(
-            spec=DosingSpec("ca_probe", effect, 0.08, 45.0, max_doses),
-            pump=Handle("pump", self.pump, self.bus, 0.5),
+            sides=(
+                Side(
+                    DosingSpec("ca_probe", effect, 0.08, 45.0, max_doses),
+                    Handle("pump", self.pump, self.bus, 0.5),
+                    50.0,
+                ),
+            ),
             probe=Probe("ca", Handle("ca_probe", self.probe, self.bus, 0.5), (0.0, 20.0), self.clock),
-            per_dose_ml=50.0,
             dispenser=dispenser,
             rest=self.clock.rest,
             on_alarm=self.alarms.append,
             evidence=Evidence(self.doses, ENOUGH, self.trip),
         )
         self.trips = []
+
+    def change(self, per_dose_ml=50.0, **spec):
+        (side,) = self.titration.sides
+        side = replace(side, per_dose_ml=per_dose_ml, spec=replace(side.spec, **spec))
+        self.titration = replace(self.titration, sides=(side,))
 
     def reading(self):
         return self.start + self.effect * (self.pump.total_ml - 100.0)
@@ -152,7 +161,7 @@ async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really):
 async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose():
     """A small dose does not show above what the probe's readings differ by anyway."""
     world = World(start=0.2)
-    world.titration = replace(world.titration, per_dose_ml=1.0)
+    world.change(per_dose_ml=1.0)
     denying(world)
     with pytest.raises(ReadBackMismatch, match="no response"):
         await world.bring_to(1.2)
@@ -186,7 +195,7 @@ async def test_far_too_far_is_a_mismatch():
 async def test_what_is_past_the_setpoint_before_any_dose_names_the_treatment(treatment):
     """It was to bring it to the other side, and had too little time; without one there is nothing to name."""
     world = World(start=2.0)
-    world.titration = replace(world.titration, spec=replace(world.titration.spec, treatment=treatment))
+    world.change(treatment=treatment)
     with pytest.raises(ReadBackMismatch) as refused:
         await world.bring_to(1.2)
     assert ("softener may have to be on for longer" in str(refused.value)) is (treatment is not None)

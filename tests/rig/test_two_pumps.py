@@ -88,17 +88,14 @@ class World:
         spec = DosingSpec("probe", -0.04, 0.04, 45.0, max_doses)
         partners = () if ratio is None else (Partner(self.handles["partner"], ratio, 20.0),)
         other = Side(replace(spec, effect_per_ml=0.05), self.handles["up"], 50.0)
+        own = Side(spec, self.handles["down"], 50.0, partners)
         return Titration(
-            spec=spec,
-            pump=self.handles["down"],
+            sides=(own, other) if both else (own,),
             probe=Probe("ph", self.probe, (0.0, 14.0), self.clock),
-            per_dose_ml=50.0,
             dispenser=self.dispenser,
             rest=self.clock.rest,
             on_alarm=self.alarms.append,
             evidence=Evidence(self.doses, 6, self.trip),
-            partners=partners,
-            other=other if both else None,
         )
 
     def started(self, name):
