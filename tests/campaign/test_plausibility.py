@@ -106,6 +106,21 @@ def test_a_rise_that_nothing_contradicts_is_believed(meter, used, past):
     )
 
 
+@pytest.mark.parametrize(
+    ("meter", "before", "most", "too_much"),
+    [
+        (replace(POWER, max_per_trial=5.0), 100.0, 105.0, 105.1),
+        (RATED, 100.0, 102.22, 102.23),
+        (POWER, 100.1, 1100.3, 1100.4),
+        (FLOW, 0.1, 100_000_000.3, 100_000_000.4),
+    ],
+)
+def test_a_limit_itself_is_believed_and_the_next_step_is_not(meter, before, most, too_much):
+    """The largest plausible rise, a rating, a connection and a pipe: two steps of the counter are forgiven, no more."""
+    said = [believed(meter, trial(before, after, meter=meter.name), ("a",), PastCosts()) for after in (most, too_much)]
+    assert [isinstance(rise, Decimal) for rise in said] == [True, False]
+
+
 def test_power_times_time_stands_in_for_a_counter_that_cannot_be_believed():
     """The line is what the power says, marked; earlier trials are asked only where the power was sampled too seldom."""
     jumped = trial(412.75, 412.75 + JUMP_KWH, by_power_kwh=0.5)
@@ -140,6 +155,7 @@ def single(value):
         ((412.7, 412.81), Decimal("0.01")),
         ((single(412.7), single(412.81)), Decimal("0.01")),
         ((single(1_000_000.0625), single(1_000_000.125)), Decimal(2) ** -4),  # all that float32 can tell
+        ((2.0**-40, 2.0**-39), Decimal("1e-10")),  # no more decimals than ten are looked at
     ],
 )
 def test_a_counter_s_step_is_read_off_its_values(values, expected):
