@@ -20,6 +20,7 @@ from rigctl.campaign.instruments import (
     SPENT,
     DeviceState,
     Objection,
+    against,
     caps_reached,
     limited,
     objections,
@@ -140,6 +141,8 @@ class Caretaker:
     _read_s: float = -math.inf
     _looked_s: float = 0.0
     """When it has looked last, wall time."""
+    _why: tuple[str, ...] = ()
+    """Why they cannot be played, each reason once."""
     _useless: Mapping[int, str] | None = None
     """With these barred the policy has found nothing to play."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -197,7 +200,7 @@ class Caretaker:
         sets = self.spec.problem.space.control_sets
         if len(self.barred) < len(sets) and self.barred != self._useless:
             return ""
-        why = "; ".join(dict.fromkeys(part for text in self.barred.values() for part in text.split("; ")))
+        why = "; ".join(self._why)
         return why if len(self.barred) == len(sets) else f"nothing worth a trial can be played: {why}"
 
     def nothing_useful(self) -> None:
@@ -213,6 +216,7 @@ class Caretaker:
         self.for_good = all(objection.kind == SPENT for objection in found if objection.forbids)
         self.over, self.reopens_s = caps_reached(rig, sets, found), reopens_s(rig, sets, found, civil_s)
         self.barred = unavailable(rig, sets, found)
+        self._why = tuple(dict.fromkeys(str(o) for why in against(rig, sets, found).values() for o in why))
         self._tell([objection for objection in found if objection.kind not in ("out", HOURS)])
         out = frozenset(name for name, state in self.states.items() if state.out)
         if out != self.rig.hands.aside and (first or not self.under_way()):

@@ -60,9 +60,6 @@ from rigctl.text import in_full
 
 # The look before the decision -----------------------------------------------------------------------------------------
 
-BY_HAND = "manual"
-"""Verb of the acts by which a person moves single instruments."""
-
 
 def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     """Say why a trial that was decided by what was read is not to be carried out any more; empty if it is.
@@ -77,10 +74,9 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     driven = sorted(name for name, limits in rig.limits.items() if limits.safe_state != "off")
     if driven:
         return f"going safe drives {', '.join(driven)}, so the rig is not as it was when it was looked at"
-    begun_s = journal.read.events(trial.trial)[0].at_s
-    for act in journal.read.people.acts():
-        if act.at_s >= begun_s and act.verb == BY_HAND and not act.argument.startswith("read "):
-            return f"{act.who} has done by hand since it was looked at: {act.argument}"
+    act = journal.read.people.moved_since(journal.read.events(trial.trial)[0].at_s)
+    if act is not None:
+        return f"{act.who} has done by hand since it was looked at: {act.argument}"
     age_s, most_s = journal.past.look_age_s(trial.trial), rig.timing.look.counts_for_s
     if age_s > most_s:
         unknown = "the computer was started anew since, and nobody knows how old what was read is"

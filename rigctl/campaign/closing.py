@@ -12,7 +12,7 @@ from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger import IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
@@ -177,8 +177,11 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
     """
     metered = journal.past.metered_trials(number, 2)
     recent = [(_metered(journal, rig, n), journal.read.trial(n).control_set) for n in metered]
-    found = doubts(rig.meters, recent, journal.costs()) if metered[-1:] == [number] else {}
-    zeros = [line for line in journal.read.ledger(number) if line.estimated and line.note.endswith(UNKNOWN)]
+    past = journal.costs()
+    found = doubts(rig.meters, recent, past) if metered[-1:] == [number] else {}
+    meters = {meter.name: meter for meter in rig.meters}
+    lines = [line for line in journal.read.ledger(number) if line.meter in meters]
+    zeros = [line for line in lines if baseless(meters[line.meter], line, past)]
     return (
         *(
             Alarm(

@@ -38,7 +38,6 @@ from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
 from rigctl.campaign.obstacles import StopRequest
-from rigctl.campaign.people import paused_by
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.requests import Manual, Requests
@@ -368,7 +367,7 @@ class Session:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(begin, self.spec)
         # whoever has paused it did not mean this process only; one that asked since is not overruled
-        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
+        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: j.read.people.pause())
         self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")

@@ -158,14 +158,17 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
 
 def unavailable(rig: RigSpec, sets: Sequence[ControlSet], found: Iterable[Objection]) -> Mapping[int, str]:
     """Return the control sets that need a device for a use that an objection forbids, and why, in words."""
-    against = [o for o in found if o.forbids]
-    barred = {}
-    for number, chosen in enumerate(sets):
-        needs = needed(rig, chosen.names)
-        why = [str(o) for o in against if o.forbids & needs.get(o.device, _NONE)]
-        if why:
-            barred[number] = "; ".join(why)
-    return barred
+    return {number: "; ".join(map(str, why)) for number, why in against(rig, sets, found).items()}
+
+
+def against(
+    rig: RigSpec, sets: Sequence[ControlSet], found: Iterable[Objection]
+) -> Mapping[int, tuple[Objection, ...]]:
+    """Return what speaks against each control set that cannot be played."""
+    forbidding = [o for o in found if o.forbids]
+    needs = [needed(rig, chosen.names) for chosen in sets]
+    whys = (tuple(o for o in forbidding if o.forbids & uses.get(o.device, _NONE)) for uses in needs)
+    return {number: why for number, why in enumerate(whys) if why}
 
 
 def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Use]]:
@@ -359,11 +362,11 @@ def barred(reader: Reader, rig: RigSpec, space: Space) -> Mapping[int, str]:
 
 def to_json(rig: RigSpec, known: Mapping[str, DeviceState]) -> list[dict[str, Any]]:
     """Return every device's upkeep for programs, as `status` has it; what is not known is left out."""
-    against = objections(rig, known)
+    found = objections(rig, known)
     out = []
     for device, state in known.items():
         care = rig.care.get(device, CareSpec())
-        about = [o for o in against if o.device == device]
+        about = [o for o in found if o.device == device]
         entry: dict[str, Any] = {
             "device": device,
             "out_of_service": state.out or None,

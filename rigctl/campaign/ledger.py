@@ -55,7 +55,6 @@ IDLE_LEAST_S = 60.0
 """An interruption shorter than this limits nothing: readings have their own delays."""
 BETWEEN = "between trials"
 UNCHECKED = "nothing to check it against: no rating, no power reading, too few trials before"
-UNKNOWN = "nothing to estimate from, booked as zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +193,17 @@ def _estimate(
         (priced(seldom), seldom, "power times time, seldom sampled"),
         (priced(rated(meter, used.elapsed_s)), None, "its rating times the time"),
         (priced(most), None, "the largest plausible amount"),
-        (0, None, UNKNOWN),
+        (0, None, "nothing to estimate from, booked as zero"),
     )
     amount, quantity, how = next((a, q, h) for a, q, h in evidence if a is not None)
     known = None if quantity is None else float(quantity)
     return LedgerLine(meter.name, meter.kind, known, UNITS[meter.kind], amount or 0, True, f"{why}; {how}")
+
+
+def baseless(meter: MeterSpec, line: LedgerLine, past: PastCosts) -> bool:
+    """Tell whether a line is zero because there was nothing to estimate it from; such a line is no past cost."""
+    unlimited = meter.rated_per_h is None and meter.max_per_trial is None
+    return line.estimated and line.quantity is None and unlimited and not past.on(meter.name).lines
 
 
 # What no trial used -----------------------------------------------------------------------------------------------

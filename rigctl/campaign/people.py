@@ -7,12 +7,8 @@ import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rigctl.errors import reason
-
-if TYPE_CHECKING:
-    from rigctl.campaign.journal.rows import ActRow
 
 
 def person(uid: int) -> str:
@@ -46,9 +42,3 @@ def barred(path: Path, error: OSError) -> str:
 def paused_words(who: str, why: str) -> str:
     """Say who has paused a campaign, and why."""
     return f"paused by {who}: {why}" if why else f"paused by {who}"
-
-
-def paused_by(acts: tuple[ActRow, ...]) -> str:
-    """Return who has paused the campaign, and why, as the journal has it; empty: nobody."""
-    last = next((act for act in reversed(acts) if act.verb in ("pause", "resume")), None)
-    return "" if last is None or last.verb == "resume" else paused_words(last.who, last.why)

@@ -6,7 +6,7 @@ the ledger as ever, and no part of what the campaign has spent of its budget.
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -46,47 +46,27 @@ SET: Final = f"What is run was told by --set, and stays. {SEE}"
 FIXED: Final = f"A model with fixed hyper-parameters takes this for noise, as would one made anew. {SEE}"
 MAKING_S: Final = 300.0
 """Wall seconds that a decision may take."""
-_SAID: Final = re.compile(
-    r"tolerance (?P<tolerance>\S+)(?:, learn (?P<learn>\S+))?"
-    r"(?:, set (?P<fixed>\S+))?(?:, anew from (?P<at_least>\d+))?(?P<full>, in full)?"
-)
 
 
 def said(wish: Operating) -> str:
-    """Return what a process was told to operate by, for the audit; `told_by` takes it apart."""
-    fixed = ",".join(f"{name}={value!r}" for name, value in wish.fixed)
-    parts = [
-        f"tolerance {wish.tolerance!r}",
-        "" if wish.learn is None else f"learn {wish.learn!r}",
-        fixed and f"set {fixed}",
-        f"anew from {wish.at_least}" if wish.at_least else "",
-        "in full" if wish.full else "",
-    ]
-    return ", ".join(part for part in parts if part)
+    """Return what a process was told to operate by, as the JSON that the audit keeps."""
+    told = {name: getattr(wish, name) for name in ("tolerance", "learn", "at_least", "full")}
+    return json.dumps(told | {"fixed": dict(wish.fixed)})
 
 
-def told_by(words: str, policy: Policy, seed: int) -> Operating:
-    """Return who decided the batches of a process that was told so, beside the campaign's own policy and seed.
+def told_by(audit: str, policy: Policy, seed: int) -> Operating:
+    """Return the policy of production that a process was told to run, beside the campaign's own policy and seed.
 
     Raises:
         JournalError: this version tells nobody anything like it.
     """
-    found = _SAID.fullmatch(words)
-    if found is None:
+    try:
+        told = json.loads(audit)
+        return Operating(policy, seed=seed, **told | {"fixed": tuple(told["fixed"].items())})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise JournalError(
-            f'the audit: got operate "{words}", must be as `rigctl operate` writes it; use the newer rigctl'
-        )
-    learn, fixed, at_least = found["learn"], found["fixed"], found["at_least"]
-    pairs = (pair.rpartition("=") for pair in (fixed or "").split(",") if pair)
-    return Operating(
-        policy,
-        float(found["tolerance"]),
-        seed,
-        None if learn is None else float(learn),
-        tuple((name, float(value)) for name, _, value in pairs),
-        int(at_least or 0),
-        full=found["full"] is not None,
-    )
+            f"the audit: got operate {audit}, must be as `rigctl operate` writes it ({error})"
+        ) from error
 
 
 def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:

@@ -22,6 +22,7 @@ from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import AlarmMinded
 from rigctl.campaign.instruments import to_json
+from rigctl.campaign.journal.people import MANUAL
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -37,7 +38,8 @@ from rigctl.rig.values import Alarm
 
 LIMIT_S = 600.0
 """Wall seconds without an act by hand after which everything is made safe."""
-VERB = "manual"
+READ = "read"
+"""Verb of the acts that only read an instrument; the others are `MANUAL`."""
 DRIVING = ("set", "dose", "jog")
 """What the watch may object to."""
 
@@ -95,7 +97,7 @@ class Manual:
         if not self.why_not() and (driven := self.rig.hands.driven):
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
-            self._keep("rigctl", ", ".join(driven), why, said)
+            self._keep(Request(MANUAL, "rigctl", why), ", ".join(driven), said)
             self._refuse_beside()  # somebody has begun it meanwhile
 
     def _refuse_beside(self) -> None:
@@ -115,7 +117,7 @@ class Manual:
         """Return by name what can be done, and the words for what it is done with."""
         value, volume_ml, for_s = (_number(request, name) for name in ("value", "volume_ml", "for_s"))
         return {
-            "read": (lambda: self._read(device), ""),
+            READ: (lambda: self._read(device), ""),
             "set": (lambda: self._apply(device, _needed("value", value)), "" if value is None else f"{value:g}"),
             "release": (lambda: self._apply(device, None), ""),
             "dose": (lambda: self._dose(device, _needed("volume", volume_ml)), _ml(volume_ml)),
@@ -133,30 +135,25 @@ class Manual:
     async def _carry_out(
         self, request: Request, does: Callable[[], Awaitable[Answer]], check: Callable[[], None]
     ) -> Answer:
-        what, who, why = self.doing, request.who, request.why
-        await self.journal.call(lambda j: j.act(VERB, who, what, why, "begun"))
+        what, asked = self.doing, replace(request, verb=READ if request.text("operation") == READ else MANUAL)
+        await self.journal.call(_keep_act, asked, what, "begun")
         try:
             check()  # everything may have been made safe, or trials go on, since the journal was asked
             answer = await does()
         except UsageError as error:  # nothing was sent
-            text = f"refused: {error}"
-            self._keep(who, what, why, text)
+            self._keep(asked, what, f"refused: {error}")
             raise
         except Exception as error:
             text = f"failed: {in_words(error)}"
             report = await self.rig.safe()
             text += "; everything is safe" if report.ok else f"; NOT CONFIRMED SAFE: {', '.join(report.failed)}"
-            self._keep(who, what, why, text)
+            self._keep(asked, what, text)
             raise RigctlError(f"{what}: {text}") from error
-        said = str(answer["outcome"])
-        self._keep(who, what, why, said)
+        self._keep(asked, what, str(answer["outcome"]))
         return answer
 
-    def _keep(self, who: str, what: str, why: str, outcome: str) -> None:
-        def write(journal: Journal) -> None:
-            journal.act(VERB, who, what, why, outcome)
-
-        self.desk.keep("act", write)
+    def _keep(self, request: Request, what: str, outcome: str) -> None:
+        self.desk.keep("act", lambda j: _keep_act(j, request, what, outcome))
 
     async def _read(self, device: str) -> Answer:
         reading = await self.rig.hands.read(device)
@@ -200,7 +197,7 @@ class Manual:
         if self.doing:  # it sets the limit anew when it is over
             return
         why = f"nothing was done by hand for {self.limit_s / 60:g} min"
-        self.desk.alarm(Alarm(Severity.MINOR, VERB, f"everything is made safe: {why}", kind="idle"))
+        self.desk.alarm(Alarm(Severity.MINOR, MANUAL, f"everything is made safe: {why}", kind="idle"))
         task = asyncio.get_running_loop().create_task(self.end(why))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

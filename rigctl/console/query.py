@@ -15,7 +15,6 @@ from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
-from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
 from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
@@ -104,7 +103,7 @@ def _alarms(reader: Reader) -> Mapping[str, Any]:
 
 def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:
     """Return what is known of the instruments, and who has paused it; nothing of it where there is none."""
-    paused = paused_by(reader.people.acts())
+    paused = reader.people.pause()
     try:
         known = as_last_known(reader, configured(reader.campaign(), directory).rig)
     except RigctlError:  # the configuration does not hold any more

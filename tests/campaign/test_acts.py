@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.campaign import control
 from rigctl.campaign.events import AlarmMinded, PhaseChanged
-from rigctl.campaign.people import paused_by, person
+from rigctl.campaign.people import person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped, UsageError
 from rigctl.rig.conditions import Compare
@@ -152,7 +152,7 @@ async def test_a_pause_asked_for_in_mid_trial_is_known_after_a_crash(stage):
     async def pause():
         await ask(stage, "pause", who="anna")
         with stage.journal() as journal:
-            known.append(paused_by(journal.people.acts()))
+            known.append(journal.people.pause())
         await ask(stage, "safe")
 
     await stage.run(watched(max_trials=3), fail={"measure": once(pause)})

@@ -245,7 +245,7 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
     assert (said[5], said[7]) == ("released", {"driven": {"valve": 1.0}})
     assert (result.trials, stage.rig.hands.driven) == (2, {})
     with stage.journal() as journal:
-        acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
+        acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb in ("manual", "read")]
         doses = [dose.dispensed_ml for dose in journal.doses() if dose.trial is None]
         points = journal.upkeep.calibrations()["pump"].points
     assert acts[4:6] == [("dose pump 2 mL", "begun"), ("dose pump 2 mL", "2 mL dispensed")]

@@ -15,6 +15,10 @@ HOW = {
     "errors have kinds and fields": r"""["'] (not )?in str\((error|refused by)\)""",
     "sentences that belong to one are its own": r"""\bline\.startswith\(" "\)""",
     "a sentence and its remedy are two values": r"""\.split\("; ", 1\)""",
+    "several reasons are several values": r"""\.split\("; "\)""",
+    "what an act was is its verb": r"""\bargument\.(startswith|endswith|partition)\(""",
+    "what a ledger line is worth is in its numbers": r"""\bnote\.endswith\(""",
+    "what a process was told is JSON": r"""\(\?P<tolerance>""",
 }
 """What a reader finds instead, and how it was done before."""
 

@@ -23,12 +23,15 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.store import Book, Questions
 from rigctl.campaign.journal.table import table_of
+from rigctl.campaign.people import paused_words
 from rigctl.campaign.trial import State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError, UsageError
 
 _ALL: Final = 2**62
+MANUAL: Final = "manual"
+"""Verb of the acts by which a person moves single instruments; to read one is another."""
 Shelving = Literal["shelve", "unshelve"]
 _MINDED: Final = """
     SELECT a.verb, coalesce(a.seconds, 0.0) AS seconds, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
@@ -128,6 +131,15 @@ class PeopleRows(Questions):
     def acts(self) -> tuple[ActRow, ...]:
         """Return the audit, in order."""
         return self._rows(ActRow)
+
+    def pause(self) -> str:
+        """Say who has paused the campaign, and why; empty: nobody has."""
+        rows = self._rows(ActRow, "WHERE verb IN ('pause', 'resume') ORDER BY id DESC LIMIT 1")
+        return next((paused_words(act.who, act.why) for act in rows if act.verb == "pause"), "")
+
+    def moved_since(self, at_s: float) -> ActRow | None:
+        """Return the first act by which a person moved single instruments from this campaign time on."""
+        return next(iter(self._rows(ActRow, "WHERE verb = ? AND at_s >= ? ORDER BY id LIMIT 1", MANUAL, at_s)), None)
 
     def paused_since(self, trial: int) -> ActRow | None:
         """Return the last pause that somebody asked for after this trial was decided."""
