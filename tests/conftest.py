@@ -17,6 +17,7 @@ import typer.testing  # noqa: E402 - after the line above
 from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
 
 from tests import forked  # noqa: E402 - after the line above
+from tests.golden import golden, said_here  # noqa: E402, F401 - after the line above; fixtures of all tests
 
 # made of the program's verbs once for all tests that call them, not for each call: that takes longer than most verbs
 vars(typer.testing)["_get_command"] = cache(typer.main.get_command)

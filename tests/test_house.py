@@ -77,7 +77,9 @@ def asserts(node: ast.AST) -> bool:
 
 
 def checks(test: ast.AST, helpers: dict[str, bool]) -> bool:
-    """Tell whether a test asserts: itself, by numpy, or by a helper of the tests that does and is named for it."""
+    """Tell whether a test asserts: itself, by numpy, a golden file, or a helper of the tests that is named for it."""
+    if "golden" in calls(test):
+        return True
     named = {name for name in calls(test) if name.startswith(ASSERTING)}
     return asserts(test) or any(helpers.get(name, hasattr(np.testing, name)) for name in named)
 
