@@ -17,6 +17,7 @@ from rigctl.console.demo import DemoRig, simulator
 from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 from tests.fixtures import FINISHED, unpacked
+from tests.golden import Golden
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -105,19 +106,23 @@ def test_what_does_not_fit_is_refused_whole(given, said):
     assert len(experiment.history) == 0
 
 
-def test_what_is_no_number_or_share_is_refused_with_what_must_be(page):
+def test_what_is_no_number_or_share_is_refused_with_what_must_be(page, golden: Golden):
     """Where it was said; a tolerance of 5 would have every setting good enough."""
     experiment, yield_of = page["experiment"], page["yield_of"]
     for budget in (-1, float("nan"), "40 EUR"):
-        with pytest.raises(rigctl.UsageError, match=r"budget: got .*, must be "):
+        with pytest.raises(rigctl.UsageError) as refused:
             rigctl.Experiment.of(page["variables"], [["ph"]], budget=budget)
-    with pytest.raises(rigctl.UsageError, match="look: ph: got 'acid', must be numbers"):
+        golden(refused.value)
+    with pytest.raises(rigctl.UsageError) as refused_2:
         experiment.suggest(look={"ph": "acid"})
+    golden(refused_2.value)
     for tolerance in (5, -0.5, "5 %"):
-        with pytest.raises(rigctl.UsageError, match=r"recommend: tolerance: got .*, must be "):
+        with pytest.raises(rigctl.UsageError) as refused_3:
             experiment.recommend(tolerance=tolerance)
-    with pytest.raises(rigctl.UsageError, match=r"play: costs: got none of ec, ph\+ec\+air, must have one"):
+        golden(refused_3.value)
+    with pytest.raises(rigctl.UsageError) as refused_4:
         experiment.play(yield_of, {"ph": 0.4, "ph+ec": 0.8}, most=1)
+    golden(refused_4.value)
 
 
 def test_a_trial_whose_outcome_is_no_number_has_failed_in_a_play_too(page):
@@ -141,10 +146,11 @@ def test_every_name_is_documented_on_the_page_and_has_a_docstring():
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", rigctl.__version__)
 
 
-def test_an_unknown_name_says_what_there_is():
+def test_an_unknown_name_says_what_there_is(golden: Golden):
     """As the modules of the standard library do, and with the list."""
-    with pytest.raises(AttributeError, match=r"no attribute 'sugest'; it has .*Experiment"):
+    with pytest.raises(AttributeError) as refused:
         _ = rigctl.sugest
+    golden(refused.value)
 
 
 def test_importing_the_face_imports_nothing_else():
@@ -154,7 +160,7 @@ def test_importing_the_face_imports_nothing_else():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
+def test_a_campaign_on_disk_is_read_as_columns(tmp_path, golden: Golden):
     """One that is kept: every column of its exported trials, in order; an unknown kind is refused."""
     trials = rigctl.read(unpacked(FINISHED, tmp_path))
     with (FINISHED / "trials.csv").open(encoding="utf-8", newline="") as stream:
@@ -163,8 +169,9 @@ def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
     assert trials["trial"] == [int(row["trial"]) for row in then]
     assert [str(cost) for cost in trials["cost"]] == [row["cost"] for row in then]
     assert sum(rigctl.read(tmp_path, "ledger")["amount"]) >= sum(trials["cost"])
-    with pytest.raises(rigctl.UsageError, match="must be one of trials, ledger"):
+    with pytest.raises(rigctl.UsageError) as refused:
         rigctl.read(tmp_path, "trails")
+    golden(refused.value)
     with pytest.raises(rigctl.UsageError):
         rigctl.read(tmp_path / "nowhere")
 
@@ -179,12 +186,13 @@ def test_a_campaign_is_run_from_python(tmp_path):
     assert rigctl.read(tmp_path / "state")["state"] == ["RECORDED", "RECORDED"]
 
 
-def test_what_cannot_be_run_is_refused_before_anything_moves(tmp_path):
+def test_what_cannot_be_run_is_refused_before_anything_moves(tmp_path, golden: Golden):
     """With file, line and key, as on the command line."""
     bad = tmp_path / "bad.yaml"
     bad.write_text("rig: x\ntrail: {}\n")
-    with pytest.raises(rigctl.ConfigError, match=r'bad.yaml:2: trail: unknown key.*did you mean "trial"'):
+    with pytest.raises(rigctl.ConfigError) as refused:
         rigctl.run(bad, tmp_path / "state")
+    golden(refused.value)
     assert not (tmp_path / "state").exists()
 
 

@@ -23,6 +23,7 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 from tests.bench.players import install_plugin
+from tests.golden import Golden
 
 PARTICULAR = """
     from dataclasses import dataclass
@@ -85,12 +86,13 @@ def test_a_policy_that_does_not_fit_a_problem_is_refused(text, message, tmp_path
         cells_of(tmp_path, text)
 
 
-def test_every_block_and_every_policy_is_looked_at(tmp_path):
+def test_every_block_and_every_policy_is_looked_at(tmp_path, golden: Golden):
     """The mistake may stand in the last grid only, for the last policy, at one of its problems."""
     good = "{problem: zdt3, policy: [mo-ucb, ca-mobo], budget: 3}"
     bad = "{problem: [zdt3, levy4], policy: [default, mo-ucb], budget: 3}"
-    with pytest.raises(UsageError, match="grid 2: problem levy4: policy mo-ucb: further_outcomes"):
+    with pytest.raises(UsageError) as refused:
         cells_of(tmp_path, f"grids: [{good}, {bad}]")
+    golden(refused.value)
 
 
 def test_what_the_problem_brings_need_not_be_given(tmp_path):
@@ -98,12 +100,13 @@ def test_what_the_problem_brings_need_not_be_given(tmp_path):
     assert len(cells_of(tmp_path, "{problem: [zdt3, trays], policy: ca-mobo, budget: 3, seeds: 2}")) == 4
 
 
-def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch):
+def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch, golden: Golden):
     """Whatever it says does not fit is told, before its first proposal; an option may be anything."""
     install_plugin(tmp_path, "particular_policy", PARTICULAR, "particular", "Particular")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UsageError, match="problem levy4: policy particular: variables: got 4, must be at most 3"):
+    with pytest.raises(UsageError) as refused:
         cells_of(tmp_path, "{problem: levy4, policy: particular, budget: 3}")
+    golden(refused.value)
     assert cells_of(tmp_path, on("levy4", "particular", "{most: 4}"))
     assert cells_of(tmp_path, on("levy4", "particular", "{most: 4, told: [1, a]}"))
 
@@ -121,15 +124,16 @@ def test_checking_needs_no_truth(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", None], ids=["empty", "rubbish", "other arrays"])
-def test_arrays_that_cannot_be_read_are_refused(content, tmp_path):
+def test_arrays_that_cannot_be_read_are_refused(content, tmp_path, golden: Golden):
     """The file is named, and how to name another."""
     file = tmp_path / "airfoil.npz"
     if content is None:
         np.savez(file, other=np.ones(3))
     else:
         file.write_bytes(content)
-    with pytest.raises(UsageError, match=r"airfoil\.npz: cannot be read: .*--data DIR"):
+    with pytest.raises(UsageError) as refused:
         cells_of(tmp_path, "{problem: airfoil, policy: default, budget: 3}", tmp_path)
+    golden(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -203,10 +207,11 @@ def test_numbers_that_yaml_takes_for_text_are_numbers(tmp_path):
     assert (cell.budget, cell.variance) == (1000.0, 0.04)
 
 
-def test_a_grid_without_grids_is_refused(tmp_path):
+def test_a_grid_without_grids_is_refused(tmp_path, golden: Golden):
     """An empty list would run nothing, in silence."""
-    with pytest.raises(UsageError, match="must be a mapping with the keys problem"):
+    with pytest.raises(UsageError) as refused:
         cells_of(tmp_path, "grids: []")
+    golden(refused.value)
 
 
 def test_model_options_refuse_what_can_never_be_right():

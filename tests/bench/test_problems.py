@@ -10,6 +10,7 @@ from rigctl.bench.problems.catalogue import bench_problem, catalogue, check, ent
 from rigctl.bench.problems.problem import COST_SETS, TrialCosts, control_set_problem, recipes
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
+from tests.golden import Golden
 
 
 def cell(problem: str, costs: str | None = None, data: str | None = None) -> Cell:
@@ -48,10 +49,11 @@ def test_uncontrolled_variables_have_the_named_variance():
     assert draws.var() == pytest.approx(0.08, rel=0.03)
 
 
-def test_an_impossible_variance_is_refused():
+def test_an_impossible_variance_is_refused(golden: Golden):
     """More than the uniform's 1/12 is no truncated normal's."""
-    with pytest.raises(UsageError, match=r"variance: got 0\.09"):
+    with pytest.raises(UsageError) as refused:
         control_set_problem("hartmann3", "cheap", 0.09, 0)
+    golden(refused.value)
 
 
 def test_costs_are_unknown_and_noisy_where_they_are_large():

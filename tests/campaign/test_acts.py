@@ -16,6 +16,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import Alarm, RigGlance, SeenReading
 from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec, open_journal
+from tests.golden import Golden
 
 
 def watched(**changes):
@@ -72,7 +73,7 @@ async def paused_then(stage, spec, *then):
     return result
 
 
-async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage):
+async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage, golden: Golden):
     """The trial under way is recorded, everything is safe, no other begins; then the campaign goes on."""
     seen = {}
 
@@ -87,7 +88,8 @@ async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage):
     result = await paused_then(stage, watched(max_trials=3), look, resume)
     assert (result.ending, result.trials) == ("trials", 3)
     assert (seen["phase"], seen["trials"], seen["controls"]) == ("paused", 1, 1)
-    assert seen["why"] == seen["paused"] == "paused by anna: the tank leaks"
+    golden(seen["why"])
+    assert seen["why"] == seen["paused"]
     assert "safe" in seen["calls"][seen["calls"].index("measure") :]
     assert phases(stage) == ["PAUSED", "RUNNING"]
     with stage.journal() as journal:
@@ -123,7 +125,7 @@ async def test_a_pause_from_before_can_be_taken_back_while_the_instruments_are_o
     assert (result.trials, phases(stage)) == (1, [])
 
 
-async def test_a_pause_outlives_the_process(stage):
+async def test_a_pause_outlives_the_process(stage, golden: Golden):
     """A paused campaign that is stopped and started again is still paused, by whom it was."""
 
     async def stop():
@@ -142,7 +144,7 @@ async def test_a_pause_outlives_the_process(stage):
     again = await stage.run(watched(max_trials=3))
     await resuming
     assert (again.ending, again.trials) == ("trials", 3)
-    assert next(e.why for e in stage.told if isinstance(e, PhaseChanged)) == "paused by anna: the tank leaks"
+    golden(next(e.why for e in stage.told if isinstance(e, PhaseChanged)))
 
 
 async def test_a_pause_asked_for_in_mid_trial_is_known_after_a_crash(stage):
@@ -261,7 +263,7 @@ async def test_what_cannot_be_done_is_refused_in_words(stage):
         assert words in message
 
 
-async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage):
+async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage, golden: Golden):
     """Voided while the campaign runs: its cost stays, its outcome is left out from the next decision on."""
 
     async def fault():
@@ -276,7 +278,8 @@ async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage):
         (act,) = journal.people.acts()
         assert journal.trial(1).voided
     assert (known[0].y, known[0].cost > 0) == (None, True)
-    assert (act.verb, act.who, act.why, act.argument) == ("void", "anna", "the lamp was off", "trial 1")
+    golden(act.why)
+    assert (act.verb, act.who, act.argument) == ("void", "anna", "trial 1")
 
 
 async def test_an_amended_trial_is_learned_from_as_amended(stage):
@@ -306,7 +309,7 @@ def numbers(stage):
         return [alarm.alarm for alarm in journal.alarms()]
 
 
-async def test_an_alarm_is_acknowledged_once(stage):
+async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):
     """Who has seen it is kept; a second time is refused, naming the first."""
     refused = []
 
@@ -322,7 +325,7 @@ async def test_an_alarm_is_acknowledged_once(stage):
         refused.append(str(caught.value))
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
-    assert "anna has acknowledged it already" in refused[0]
+    golden(refused[0])
     with stage.journal() as journal:
         assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
 

@@ -34,6 +34,7 @@ from tests.campaign.fakes import (
     metered,
 )
 from tests.campaign.records import LINES, STEPS, SetClock
+from tests.golden import Golden
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
 SAY = ": `rigctl outcome TRIAL VALUE` records it"
@@ -76,7 +77,7 @@ def sound(stage, spec):
         return read.trials(), read.history(spec.problem.space), read.ledger()
 
 
-async def test_trials_go_on_and_outcomes_come_in_any_order(stage):
+async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden: Golden):
     """Charged once, when the rig is done; decisions know what is under way and what has come, and replay agrees."""
     spec = spec_with(BY_HAND)
     assert (await stage.run(spec)).ending == "trials"
@@ -86,7 +87,7 @@ async def test_trials_go_on_and_outcomes_come_in_any_order(stage):
         (True, None, True, True)
     ] * 3
     with closing(opened(stage.state)) as journal:
-        assert give(journal, 2, {"y": 4.5}, "Ada") == "trial 2: y 4.5; 2 outcomes still awaited"
+        golden(give(journal, 2, {"y": 4.5}, "Ada"))
     await stage.run(replace(spec, max_trials=4))
     with closing(opened(stage.state)) as journal:
         give(journal, 1, {"y": 1.5}, "Ada")
@@ -105,7 +106,7 @@ async def test_trials_go_on_and_outcomes_come_in_any_order(stage):
     ]
 
 
-def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage):
+def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golden):
     """What is refused says what to do instead; nothing is written then."""
     spec = spec_with(BY_HAND, max_trials=2)
     asyncio.run(stage.run(spec))
@@ -122,12 +123,14 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage):
                 work()
         assert journal.read.people.acts() == journal.read.people.corrections() == ()
         give(journal, 1, {"y": 2.0}, "Ada")
-        with pytest.raises(UsageError, match=r"has its outcome already, 2 by Ada .*`rigctl amend 1 --outcome VALUE"):
+        with pytest.raises(UsageError) as refused_2:
             give(journal, 1, {"y": 3.0}, "Bob")
+        golden(refused_2.value)
         amend(journal, 1, Amendment(outcomes={"y": 3.0}), "Bob", "typo")
         give_up(journal, 2, "Ada", "spilt")
-        with pytest.raises(UsageError, match=r"was given up .*: spilt; --force"):
+        with pytest.raises(UsageError) as refused_3:
             give(journal, 2, {"y": 3.0}, "Bob")
+        golden(refused_3.value)
         give_all_the_same(journal, 2, {"y": 4.0}, "Bob", "")
         for trial, y in ((1, 3), (2, 4)):  # whoever said what it is now, not who said or gave it up before
             with pytest.raises(UsageError, match=f"has its outcome already, {y} by Bob"):
@@ -199,7 +202,7 @@ async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_playe
     assert rows[1].setpoints != rows[0].setpoints
 
 
-async def test_a_sensor_is_read_when_it_is_due(stage):
+async def test_a_sensor_is_read_when_it_is_due(stage, golden: Golden):
     """Between trials or while another one settles; what gives nothing is read again, what is too late given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
     stage.clock = lambda: Patient(stage.world)
@@ -214,9 +217,7 @@ async def test_a_sensor_is_read_when_it_is_due(stage):
     assert [row.state for row in rows] == [State.RECORDED] * 4
     assert {row.came.who for row in rows} == {"sensor"}
     assert any("read" in row.came.why and "late" in row.came.why for row in rows)
-    assert [a.message for a in stage.alarms()] == [
-        "trial 1: its outcome could not be read, and is tried again: y: no answer"
-    ]
+    golden([a.message for a in stage.alarms()])
     assert any(o.corrections for o in rows)
     assert history.awaited.size == 0
 
@@ -256,18 +257,18 @@ async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaig
     sound(stage, spec)
 
 
-async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage):
+async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, golden: Golden):
     """The third outcome to the last digit, while all else changes, is none: read again, then given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
     stage.clock = lambda: Patient(stage.world)
     await stage.run(spec, measured={"y": Measurement(3.25, 0.0, 5)})
     rows, _, _ = sound(stage, spec)
     assert [row.state for row in rows] == [*[State.RECORDED] * 2, *[State.FAILED] * 2]
-    assert "y: reads 3.25 to the last digit in 3 trials in a row" in stage.alarms()[0].message
+    golden(stage.alarms()[0].message)
 
 
 @pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
-async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late):
+async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden: Golden):
     """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""
     spec = spec_with(replace(late, after_s=late.after_s / 36, within_s=150.0), max_trials=40)
     stage.clock = lambda: Patient(stage.world)
@@ -276,14 +277,15 @@ async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late):
     def once():
         (bad.clear if stage.rig.calls.count("measure") == 4 else lambda: bad.update(y=INVALID))()
 
-    with pytest.raises(DeviceError, match=r"5 outcomes in a row did not come, the last one, of trial \d+: "):
+    with pytest.raises(DeviceError) as refused:
         await stage.run(spec, measured=bad, fail={"measure": once})
+    golden(refused.value)
     rows, _, _ = sound(stage, spec)
     assert 5 <= sum(row.state is State.FAILED for row in rows) <= len(rows) < 14
     assert any(row.outcome for row in rows) is (late.how == "sensor")
 
 
-async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
+async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden: Golden):
     """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
     spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=1)
     stage.clock = lambda: Patient(stage.world)
@@ -292,7 +294,7 @@ async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
     await stage.run(spec)
     rows, _, _ = sound(stage, spec)
     assert (rows[0].state, "measure late" in stage.rig.calls) == (State.FAILED, False)
-    assert rows[0].because == "it could not be read within 1 h after it was due"
+    golden(rows[0].because)
 
 
 def test_a_clock_that_was_set_right_after_the_trial_gives_no_outcome_up_after_a_boot(tmp_path):

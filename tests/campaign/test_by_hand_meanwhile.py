@@ -13,6 +13,7 @@ from rigctl.rig.spec import InterlockSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.test_acts import ask, once, soon, watched
 from tests.campaign.test_hands import _when_paused
+from tests.golden import Golden
 
 
 @pytest.mark.parametrize("what", ["end", "finding"])
@@ -56,7 +57,7 @@ def acts(stage):
         return [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
 
 
-async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage):
+async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, golden: Golden):
     """What is driven is made safe for it; a dose that somebody begins then would run on into the next trial."""
     over, refused, dosing = asyncio.Event(), [], []
 
@@ -86,7 +87,7 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage):
     acting = asyncio.create_task(_when_paused(stage, person))
     result = await stage.run(watched(max_trials=2), fail={"measure": once(pause), "safe": meanwhile})
     await acting
-    assert refused == ["resume: dose pump 1 mL is under way; wait until it is over"]
+    golden(refused)
     assert result.trials == 1
 
 

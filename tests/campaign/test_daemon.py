@@ -18,6 +18,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
 from rigctl.rig.resting import rest
 from tests.campaign.fakes import make_spec
+from tests.golden import Golden
 
 
 def signalling(*signals):
@@ -213,16 +214,19 @@ async def test_a_wrong_request_is_answered_with_what_is_allowed(stage):
     assert result.trials == 1
 
 
-def test_asking_nobody_says_so(tmp_path):
+def test_asking_nobody_says_so(tmp_path, golden: Golden):
     """No directory, no socket, and a socket nobody listens on are all no running campaign."""
-    with pytest.raises(UsageError, match="no campaign is running"):
+    with pytest.raises(UsageError) as refused:
         control.ask(tmp_path / "nowhere", "status")
-    with pytest.raises(UsageError, match="no campaign is running"):
+    golden(refused.value)
+    with pytest.raises(UsageError) as refused_2:
         control.ask(tmp_path, "status")
+    golden(refused_2.value)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "control.sock"))
-    with pytest.raises(UsageError, match="no campaign is running"):
+    with pytest.raises(UsageError) as refused_3:
         control.ask(tmp_path, "status")
+    golden(refused_3.value)
 
 
 async def test_a_deep_state_directory_has_a_socket_too(stage):

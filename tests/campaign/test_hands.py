@@ -14,6 +14,7 @@ from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
+from tests.golden import Golden
 
 WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
 
@@ -33,7 +34,7 @@ def journalled(stage, spec):
 # a pause ---------------------------------------------------------------------------------------------
 
 
-async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage):
+async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage, golden: Golden):
     """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided.
 
     The campaign was to do one trial, and does it: nothing was done in what was cancelled.
@@ -54,13 +55,13 @@ async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(s
     with stage.journal() as journal:
         queued, after = journal.trials()
     assert (queued.state, queued.cost) == (State.ABANDONED, 0)
-    assert queued.because == "cancelled before anything moved: paused by anna: tea"
+    golden(queued.because)
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [after.setpoints]
     assert journalled(stage, spec) == [(State.ABANDONED, "a", ()), (State.RECORDED, "b", ())]
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(stage, resumed):
+async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(stage, resumed, golden: Golden):
     """Also if it was resumed since, before anybody could look: what was queued then is not carried out."""
     stage.state.mkdir()
     journal = open_journal(stage.state, stage.clock())
@@ -82,16 +83,13 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
         await acting
     with stage.journal() as read:
         first, second = read.trials()
-    assert (first.state, first.cost, first.because) == (
-        State.ABANDONED,
-        0,
-        "cancelled before anything moved: paused by anna: tea",
-    )
+    golden(first.because)
+    assert (first.state, first.cost) == (State.ABANDONED, 0)
     assert (second.state, second.history_length) == (State.RECORDED, 1)
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [second.setpoints]
 
 
-async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage):
+async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden: Golden):
     """Everything is safe first, the trial is ABANDONED and charged, none begins until somebody resumes it."""
     seen = {}
 
@@ -113,7 +111,8 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage):
     with stage.journal() as journal:
         broken, after = journal.trials()
         acts = [(act.verb, act.argument, act.who) for act in journal.people.acts()]
-    assert (broken.state, broken.because) == (State.ABANDONED, "pause: paused by anna: a leak")
+    golden(broken.because)
+    assert broken.state == State.ABANDONED
     assert broken.cost > 0
     assert after.state is State.RECORDED
     assert acts == [("pause", "now", "anna"), ("resume", "", acts[1][2])]
@@ -170,7 +169,9 @@ async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service
     [({"verb": "in-service", "device": "pump"}, 1, ["HOLDING", "RUNNING"]), ({"verb": "stop"}, 0, ["HOLDING"])],
     ids=["back", "stopped"],
 )
-async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(stage, then, recorded, passed):
+async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
+    stage, then, recorded, passed, golden: Golden
+):
     """Across a restart, too: it is in the journal; the reason is in the phase. Stopped, it does not say it is over."""
     journal = begun(stage, spec := make_spec(rig=make_rig_spec(watch=WATCH, outcome_sensor="pump"), max_trials=1))
     journal.upkeep.keep("out", "pump", verb="out-of-service", who="anna")
@@ -185,7 +186,8 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(sta
     acting = asyncio.create_task(person_acts())
     result = await stage.run(spec)
     await acting
-    assert (seen["why"], seen["aside"]) == ("pump is out of service, by anna", {"pump"})
+    golden(seen["why"])
+    assert seen["aside"] == {"pump"}
     assert (result.recorded, phases(stage)) == (recorded, passed)
 
 
@@ -219,7 +221,7 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
 # by hand --------------------------------------------------------------------------------------
 
 
-async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
+async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, golden: Golden):
     """Intent first, then the act, then its result, each with who; doses are booked; resuming lets everything go."""
     said = []
 
@@ -240,8 +242,8 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
 
     result = await paused_then(stage, watched(max_trials=2), person)
     assert said[0] == "4.5 mM"
-    assert said[1] == "holds 0.5; everything is made safe after 10 min without another act"
-    assert said[2:5] == ["2 mL dispensed", "3 mL dispensed", "told 1.9 mL; says ?CAL,1 after 1.9"]
+    golden(said[1])
+    golden(said[2:5])
     assert (said[5], said[7]) == ("released", {"driven": {"valve": 1.0}})
     assert (result.trials, stage.rig.hands.driven) == (2, {})
     with stage.journal() as journal:
@@ -249,11 +251,11 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
         doses = [dose.dispensed_ml for dose in journal.doses() if dose.trial is None]
         points = journal.upkeep.calibrations()["pump"].points
     assert acts[4:6] == [("dose pump 2 mL", "begun"), ("dose pump 2 mL", "2 mL dispensed")]
-    assert acts[-1] == ("valve", "everything made safe, valve among it: resumed")
+    golden(acts[-1])
     assert (doses, points) == ([2.0, 3.0], 1)
 
 
-async def test_nothing_is_done_by_hand_while_trials_run(stage):
+async def test_nothing_is_done_by_hand_while_trials_run(stage, golden: Golden):
     """Neither in mid-trial nor between trials; what to do first is said."""
     refused = []
 
@@ -266,11 +268,11 @@ async def test_nothing_is_done_by_hand_while_trials_run(stage):
 
     await stage.run(watched(max_trials=1), fail={"measure": once(by_hand)})
     assert "`rigctl pause`" in refused[0]
-    assert "must be one of read, set, release, dose, jog, calibrate" in refused[1]
+    golden(refused[1])
     assert stage.rig.hands.done == [("calibrations",)]
 
 
-async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage):
+async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage, golden: Golden):
     """The act that failed is in the audit with its error; the campaign is still paused."""
     refused = []
 
@@ -285,10 +287,10 @@ async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage)
         await ask(stage, "stop")
 
     await paused_then(stage, watched(max_trials=3), person)
-    assert refused == ["manual: set valve 1: failed: the valve sticks; everything is safe"]
+    golden(refused)
     with stage.journal() as journal:
         acts = [act.outcome for act in journal.people.acts() if act.verb == "manual"]
-    assert acts == ["begun", "failed: the valve sticks; everything is safe"]
+    golden(acts)
 
 
 async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
@@ -308,7 +310,7 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
     assert (last.who, last.argument) == ("rigctl", "valve")
 
 
-async def test_the_watch_looks_on_while_a_person_drives(stage):
+async def test_the_watch_looks_on_while_a_person_drives(stage, golden: Golden):
     """A finding that a trial would fail of makes everything safe; while it stands only looking is allowed."""
     acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "fail")
     reads, refused = [3.0], []
@@ -333,7 +335,7 @@ async def test_the_watch_looks_on_while_a_person_drives(stage):
     acting = asyncio.create_task(_when_paused(stage, person))
     await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
     await acting
-    assert "refused as long as this stands: interlock acid" in refused[0]
+    golden(refused[0])
     assert ("dose", "pump", 1.0) not in stage.rig.hands.done
 
 

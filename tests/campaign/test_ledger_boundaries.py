@@ -13,6 +13,7 @@ from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
+from tests.golden import Golden
 
 POWER = MeterSpec("power", "energy", "mains", Decimal("0.31"))
 ACID = MeterSpec("acid", "volume", "pump", Decimal("0.0042"))
@@ -357,13 +358,11 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note
 
 
-def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries():
+def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries(golden: Golden):
     """Nothing else says how much it can be before trials do: two swapped words must not spend the budget."""
     (line,) = between(meter=ACID, was=100.0, now=100.0 + 3e8)
-    assert (line.quantity, line.note) == (
-        pytest.approx(1e8, rel=1e-6),
-        "between trials: limited, the counter rose by 300000000.0 mL",
-    )
+    golden(line.note)
+    assert line.quantity == pytest.approx(1e8, rel=1e-6)
     (line,) = between(meter=ACID, was=0.0, now=1e6)
     assert (line.quantity, line.note) == (1e6, "between trials")
 

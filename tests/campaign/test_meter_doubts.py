@@ -10,6 +10,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError
 from rigctl.rig.protocols import Severity
 from tests.campaign.fakes import METERS, make_rig_spec, make_spec
+from tests.golden import Golden
 
 UNLIMITED = tuple(replace(m, max_per_trial=None) for m in METERS)
 
@@ -20,14 +21,13 @@ def after(reads, change):
     return {"power": lambda r: change(r) if next(times) >= reads else r}
 
 
-async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage):
+async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, golden: Golden):
     """The trial in which it happens is estimated; a MAJOR alarm names the meter, and everything is safe."""
     stage.world.do("energy", kwh=412.75)
     switched = after(3, lambda r: replace(r, value=r.value / 1000.0))
-    with pytest.raises(
-        DeviceError, match=r"meter power: trial 3: cannot be believed: went from 413 to 0.413.* switched"
-    ):
+    with pytest.raises(DeviceError) as refused:
         await stage.run(make_spec(max_trials=9), counters=switched)
+    golden(refused.value)
     with stage.journal() as journal:
         lines = [line for line in journal.ledger() if line.meter == "power"]
         assert [row.state for row in journal.trials()] == [State.RECORDED] * 3
@@ -36,7 +36,7 @@ async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage):
     assert stage.rig.calls[-2:] == ["safe", "close"]
 
 
-async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(stage):
+async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(stage, golden: Golden):
     """No connection carries a million kilowatt-hours in a minute; with nothing to estimate from a person is told."""
     spec = make_spec(rig=make_rig_spec(meters=UNLIMITED), max_trials=3)
     result = await stage.run(spec, counters=after(1, lambda r: replace(r, value=r.value + 1e6)))
@@ -46,11 +46,11 @@ async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(s
     assert [line.amount for line in others] == [37_500, 37_500]
     (told,) = (a for a in stage.alarms() if a.source == "meter power")
     assert told.severity is Severity.MINOR
-    assert "nothing to estimate from" in told.message
+    golden(told.message)
     assert result.spent < 1_000_000
 
 
-async def test_a_rating_bounds_a_jump_and_gives_the_first_estimate(stage):
+async def test_a_rating_bounds_a_jump_and_gives_the_first_estimate(stage, golden: Golden):
     """A rig rated for 10 kW: a first trial that jumps is charged what that can have used in its time."""
     rated = tuple(replace(m, rated_per_h=10.0) if m.name == "power" else m for m in UNLIMITED)
     spec = make_spec(rig=make_rig_spec(meters=rated), max_trials=1)
@@ -58,4 +58,4 @@ async def test_a_rating_bounds_a_jump_and_gives_the_first_estimate(stage):
     with stage.journal() as journal:
         (line,) = (line for line in journal.ledger() if line.meter == "power")
     assert (line.amount, line.estimated) == (75_000, True)  # 10 kW for 90 s
-    assert "rated 10 kWh/h for 90 s; its rating times the time" in line.note
+    golden(line.note)

@@ -31,6 +31,7 @@ from rigctl.errors import NoAnswer, PolicyError
 from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
+from tests.golden import Golden
 from tests.system.stack import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -224,13 +225,14 @@ async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider
 
 
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
-async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind):
+async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden: Golden):
     """Past the limit its process is ended, which says where it stood; a new one gets ready."""
     spec = make_spec(policy=Bad(kind=kind, after=1))
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
     first = await the_process(decider)
-    with pytest.raises(NoAnswer, match=r"no decision within 0.2 s") as told:
+    with pytest.raises(NoAnswer) as told:
         await decider.decide(question(1, spec=spec, policy=spec.policy), 0.2)
+    golden(told.value)
     assert f"in {kind}" in told.value.traceback
     assert not psutil.pid_exists(first)
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
@@ -263,40 +265,44 @@ async def test_what_a_policy_prints_harms_nothing(decider):
 
 
 @pytest.mark.slow
-async def test_fault_75_an_exception_comes_back_with_its_traceback(decider):
+async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, golden: Golden):
     """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
     spec = make_spec(policy=Bad(kind="raises"))
     decision = await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)
-    assert (decision.origin, decision.note) == ("rejected", 'KeyError: "somebody else\'s mistake"')
+    golden(decision.note)
+    assert decision.origin == "rejected"
     assert "bad_policies.py" in decision.traceback
     assert "in raises" in decision.traceback
 
 
 @pytest.mark.slow
-async def test_the_end_of_a_campaign_comes_back_as_such(decider):
+async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden: Golden):
     """A stopping rule and a spent budget arrive as what they are."""
     spec = make_spec(policy=SoonContent())
-    with pytest.raises(Finished, match=r"no trial is worth 0.5"):
+    with pytest.raises(Finished) as refused:
         await decider.decide(question(2, spec=spec, policy=spec.policy), LONG_S)
+    golden(refused.value)
     spent = make_spec(policy=TenLines(cost=1e9))
     with pytest.raises(BudgetSpent, match="left"):
         await decider.decide(question(2, spec=spent, policy=spent.policy), LONG_S)
 
 
-async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider):
+async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider, golden: Golden):
     """Before anything moves, with the policy's name and the remedy."""
     spec = make_spec(policy=Homebound())
-    with pytest.raises(PolicyError, match=r"ten-lines: cannot be handed to a process of its own .* plain values"):
+    with pytest.raises(PolicyError) as refused:
         await decider.start(spec.policy, spec.problem)
+    golden(refused.value)
 
 
-async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider):
+async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider, golden: Golden):
     """A policy that the other process cannot load is an error, not a decision to be replaced."""
     spec = make_spec(policy=NotFound())
     await decider.start(spec.policy, spec.problem)
     for _ in range(2):
-        with pytest.raises(PolicyError, match="no licence for this process") as refused:
+        with pytest.raises(PolicyError) as refused:
             await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)
+        golden(refused.value)
         assert not isinstance(refused.value, NoAnswer)
 
 

@@ -16,6 +16,7 @@ from rigctl.errors import DeviceError, DeviceTimeout, GuardRefused, JournalError
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import INVALID, METERS, SoonContent, TenLines, make_rig_spec, make_spec
+from tests.golden import Golden
 
 STEPS = [Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -84,17 +85,18 @@ async def test_a_trial_that_costs_exactly_what_is_left_runs(stage):
     assert (result.ending, result.trials, result.spent) == ("budget", 20, to_micros(1))
 
 
-async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage):
+async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage, golden: Golden):
     """BudgetSpent ends it with the policy's reason."""
     result = await stage.run(make_spec(budget=1, policy=TenLines(cost=0.9), max_trials=None))
-    assert (result.ending, result.reason) == ("budget", "less than 0.9 left (amounts in EUR)")
+    golden(result.reason)
+    assert result.ending == "budget"
 
 
-async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage):
+async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage, golden: Golden):
     """NotWorthIt is no failed decision: nothing is explored in its place, and the reason names the rule."""
     result = await stage.run(make_spec(policy=SoonContent(), max_trials=None))
     assert (result.ending, result.trials) == ("finished", 2)
-    assert result.reason == "the policy's stopping rule fired: no trial is worth 0.5"
+    golden(result.reason)
 
 
 async def test_a_policy_that_ignores_the_budget_is_ended_too(stage):
@@ -178,11 +180,12 @@ async def test_a_dose_left_open_by_a_failure_is_settled_before_the_trial_is_char
     assert result.trials == 1
 
 
-async def test_a_meter_that_cannot_be_read_before_a_trial_keeps_it_from_starting(stage):
+async def test_a_meter_that_cannot_be_read_before_a_trial_keeps_it_from_starting(stage, golden: Golden):
     """A trial whose cost could not be metered does not move anything, and costs nothing; its meter is to blame."""
     dead = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
-    with pytest.raises(DeviceError, match=r"trials in a row failed.*its cost could not be metered: power: no answer"):
+    with pytest.raises(DeviceError) as refused:
         await stage.run(make_spec(max_trials=None), counters=dead)
+    golden(refused.value)
     assert stage.world.count("control") == 0
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.FAILED] * 6
@@ -201,15 +204,14 @@ async def test_fault_40_a_counter_reset_in_a_trial_is_estimated_from_earlier_one
     assert [o.cost_known for o in observations] == [True, True, False]
 
 
-async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage):
+async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage, golden: Golden):
     """After max_failures in a row nothing more is tried, and everything is safe."""
-    with pytest.raises(
-        DeviceError, match=r"3 trials in a row failed, the last one, 3: no answer; everything is safe; mend"
-    ):
+    with pytest.raises(DeviceError) as refused:
         await stage.run(make_spec(max_trials=None, max_failures=3), fail={"measure": DeviceTimeout("no answer")})
+    golden(refused.value)
     assert stage.rig.calls[-2:] == ["safe", "close"]
     with stage.journal() as journal:
-        assert "3 trials in a row failed" in journal.starts()[0].ended
+        golden(journal.starts()[0].ended)
 
 
 async def test_a_trip_ends_the_campaign_with_the_trial_charged(stage):
@@ -221,10 +223,11 @@ async def test_a_trip_ends_the_campaign_with_the_trial_charged(stage):
         assert journal.trial(1).cost > 0
 
 
-async def test_an_unexpected_error_leaves_everything_safe(stage):
+async def test_an_unexpected_error_leaves_everything_safe(stage, golden: Golden):
     """A defect of ours still ends with the safe state; the trial is lost to the next start, charged."""
-    with pytest.raises(JournalError, match="of our own"):
+    with pytest.raises(JournalError) as refused:
         await stage.run(make_spec(), fail={"measure": JournalError("a defect of our own")})
+    golden(refused.value)
     assert stage.rig.calls[-2:] == ["safe", "close"]
     await stage.run(make_spec(max_trials=1))
     with stage.journal() as journal:
@@ -339,16 +342,17 @@ async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
     assert (await stage.run(spec, fail={"measure": every_other})).trials == 16
 
 
-async def test_decisions_that_stay_unusable_end_the_campaign(stage):
+async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden: Golden):
     """A policy that never decides is not covered up for ever."""
     broken = TenLines(cost="not a number")
-    with pytest.raises(PolicyError, match="5 decisions in a row could not be used"):
+    with pytest.raises(PolicyError) as refused:
         await stage.run(make_spec(max_trials=None, policy=broken))
+    golden(refused.value)
     with stage.journal() as journal:
         assert len(journal.trials()) == 4
 
 
-async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage):
+async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage, golden: Golden):
     """Past its limit a decision is not waited for, whatever makes it; the loop turns all the while."""
     release, ticks, asked = threading.Event(), [], []
 
@@ -373,12 +377,12 @@ async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(sta
     with stage.journal() as journal:
         rows = journal.trials()
     assert [(row.origin, row.state) for row in rows] == [("timed-out", State.RECORDED)] * 2
-    assert "no decision within 0.5 s" in rows[0].note
+    golden(rows[0].note)
     assert len(ticks) > 10
     assert asked == [0, 1]
 
 
-async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):
+async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage, golden: Golden):
     """If even safe exploration cannot pay a trial, the campaign ends as spent."""
 
     @dataclass(frozen=True)
@@ -390,7 +394,7 @@ async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):
 
     result = await stage.run(make_spec(budget=0.3, policy=Useless(cost=0.0), max_trials=None))
     assert (result.ending, result.trials) == ("budget", 1)
-    assert "the cheapest, a, may cost" in result.reason
+    golden(result.reason)
 
 
 async def test_fault_50_exploration_in_a_late_decision_s_place_has_no_limit(stage):

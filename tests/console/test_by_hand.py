@@ -18,6 +18,7 @@ from rigctl.console import trial_cli
 from rigctl.console.run import setpoints
 from rigctl.console.suggest import readings
 from tests.console.conftest import BENCH, TRIALS
+from tests.golden import Golden
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -84,14 +85,14 @@ def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
     assert again[0]["control_sets"] == again[1]["control_sets"]
 
 
-def test_a_rule_is_recommended_where_readings_were_told(bench):
+def test_a_rule_is_recommended_where_readings_were_told(bench, golden: Golden):
     """A bench without wires declares no look; who told what was read is told what to control at which readings."""
     done(bench, suggested(bench))
     assert "rule" not in bench.rigctl("recommend", "bench.yaml", "--json").json
     done(bench, suggested(bench, "--now", "ph=6.1,ca=3.3"))
     assert bench.rigctl("recommend", "bench.yaml", "--json").json["rule"]["lines"]
-    assert "No reading calls for anything else" in bench.rigctl("recommend", "bench.yaml").out
-    assert "At these readings: what is recommended without any" in bench.rigctl("recommend", "--now", "ph=6,ca=3").out
+    golden(bench.rigctl("recommend", "bench.yaml").out)
+    golden(bench.rigctl("recommend", "--now", "ph=6,ca=3").out)
     assert '--now: "pp"' in bench.rigctl("recommend", "--now", "pp=6", code=2).err.replace("got ", "")
 
 
@@ -155,7 +156,7 @@ def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
         assert ("not following the suggestion" in said) is bool(told)
 
 
-def test_what_was_set_comes_from_options_csv_and_json(bench):
+def test_what_was_set_comes_from_options_csv_and_json(bench, golden: Golden):
     """Each says it in its own way; a variable that was not controlled has no setpoint."""
     bench.rigctl("ingest", "bench.yaml", *GOOD, "--set", "ph=6.1,ca=2.5")
     bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ph\n6.0,3.3,ph,1.2,0.5,6.2\n")
@@ -163,7 +164,7 @@ def test_what_was_set_comes_from_options_csv_and_json(bench):
     assert [(r["setpoint.ph"], r["setpoint.ca"]) for r in exported(bench)] == [(6.1, 2.5), (6.2, None)]
     bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ca\n6.0,3.3,ph,1.2,0.5,2\n")
     error = bench.rigctl("ingest", "bench.yaml", "set.csv", code=2).err
-    assert 'set.csv:2: setpoint.ca: is given, but ca is not in "ph"' in error
+    golden(error)
 
 
 NOT_KEPT = {
@@ -173,21 +174,21 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize(("options", "why"), NOT_KEPT.values(), ids=NOT_KEPT)
-def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench, options, why):
+def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench, options, why, golden: Golden):
     """Standard output is the same; standard error has the reason."""
     suggested(bench)
     told = bench.rigctl("suggest", "bench.yaml", "--json", *options)
-    assert "this suggestion is not kept in the journal: " in told.err
+    golden(told.err)
     assert why in told.err
     with open_reader(Path("state/bench")) as reader:
         assert len(reader.people.suggestions()) == 1
 
 
-def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench):
+def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden: Golden):
     """The journal belongs to whoever runs the campaign."""
     done(bench, suggested(bench))
     with state_lock(Path("state/bench")):
-        assert "not kept in the journal: " in bench.rigctl("suggest", "bench.yaml").err
+        golden(bench.rigctl("suggest", "bench.yaml").err)
 
 
 def test_date_operator_batch_and_note_are_kept(bench):
@@ -208,13 +209,12 @@ def test_date_operator_batch_and_note_are_kept(bench):
 
 
 @pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)])
-def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials):
+def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials, golden: Golden):
     """Yes records it; no, nothing and whoever goes away do not."""
     monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
     slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
     told = ingested.rigctl("ingest", "bench.yaml", *slip, stdin=typed, code=code)
-    assert "This looks mistyped:\n  ph: 61 pH is 54.2 pH above" in told.err
-    assert "Record it all the same?" in told.err
+    golden(told.err)
     assert ("nothing was recorded" in told.err) == (code == 2)
     assert len(exported(ingested)) == trials
 
@@ -247,7 +247,7 @@ def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(inge
     assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
 
 
-def test_an_amended_trial_shows_both_values(ingested):
+def test_an_amended_trial_shows_both_values(ingested, golden: Golden):
     """Outcome, cost, values and note; what it was is in the export, and the budget counts the new cost."""
     ingested.rigctl(
         *("amend", "bench.yaml", "1", "--outcome", "2.5", "--cost", "0.75 EUR", "--values", "ca=3.4"),
@@ -255,7 +255,7 @@ def test_an_amended_trial_shows_both_values(ingested):
     )
     row = exported(ingested)[0]
     assert (row["growth"], row["cost"], row["ca"], row["hand.note"]) == (2.5, 0.75, 3.4, "read again")
-    assert row["corrected.amended"] == 'ca was 3.3; growth was 1.2; cost was 0.5; note was ""'
+    golden(row["corrected.amended"])
     assert ingested.rigctl("status", "bench.yaml", "--json").json["spent"] == pytest.approx(2.35)
     lines = [
         json.loads(x) for x in ingested.rigctl("export", "--records", "ledger", "--format", "jsonl").out.splitlines()

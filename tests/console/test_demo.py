@@ -13,6 +13,7 @@ from rigctl.errors import UsageError
 from rigctl.rig.values import SafeReport
 from sim_rig import scenarios
 from tests.console.test_golden import loaded
+from tests.golden import Golden
 
 REFUSED = {
     "unknown": (("--scenario", "moon"), 'got "moon", must be one of greenhouse, lathe, wind-tunnel'),
@@ -58,7 +59,7 @@ def set_truth(outcome, cost, *names):
     return {"outcome": outcome, "cost": cost, "control_set": list(names)}
 
 
-def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth():
+def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth(golden: Golden):
     """What both measured and paid; what is true of what they recommend; and the cheapest fixed setting as good."""
     result = CampaignResult("budget", "", 10, 8_000_000, 9_000_000, SafeReport(("x",)), 0.01, 9, None)
     ended, best = Ended(result, None, 8_000_000), {"best": set_truth(14.0, 1.3, "k", "ph"), "share_of_best": 0.9}
@@ -66,24 +67,11 @@ def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth():
     fixed = {**set_truth(12.5, 0.75, "ph"), **best, "sets": sets}
     blind = Demo("greenhouse", None, loaded(), ended, fixed, "", 1.0, 9.5)
     seeing = replace(blind, average=10.0, rule_truth={"outcome": 13.0, "cost": 0.7}, blind=blind)
-    assert [line.replace("cm2/day ", "") for line in compared(seeing)] == [
-        "Seeing against blind, the same seed and budget:",
-        "  seeing  10 trials, on average growth 10 at 0.8 EUR per trial",
-        "  blind   10 trials, on average growth 9.5 at 0.8 EUR per trial",
-        "By the simulator's truth of what each recommends:",
-        "  seeing  growth 13 at 0.7 EUR per trial, by its rule",
-        "  blind   growth 12.5 at 0.75 EUR per trial, by ph",
-        "  Looking was worth 0.5 more, 0.050 EUR a trial cheaper.",
-        "  As good without looking costs 0.767 EUR a trial: k and ph in turn.",
-        "  So looking saves 0.067 EUR a trial.",
-    ]
+    golden([line.replace("cm2/day ", "") for line in compared(seeing)])
     better = list(compared(replace(seeing, rule_truth={"outcome": 14.5, "cost": 0.8})))
     dear = list(compared(replace(seeing, rule_truth={"outcome": 11.0, "cost": 0.8})))
-    assert dear[-2:] == [
-        "  As good without looking costs 0.5 EUR a trial: k.",
-        "  So looking costs 0.300 EUR a trial.",
-    ]
-    assert better[-1] == "  No fixed setting is as good as that."
+    golden(dear[-2:])
+    golden(better[-1])
     assert list(compared(blind)) == []
     stopped = replace(blind, outcome=replace(ended, result=replace(result, ending="abandoned", reason="SIGINT")))
     assert (seeing.exit_code, replace(seeing, blind=stopped).exit_code) == (0, 130)

@@ -9,6 +9,7 @@ import pytest
 from rigctl.console import hands
 from rigctl.errors import UsageError
 from tests.console.conftest import ROOT
+from tests.golden import Golden
 
 PLACE = hands.CampaignPlace(Path("state/tank"), None, {})
 
@@ -51,11 +52,12 @@ def test_a_measurement_is_asked_for_until_it_can_be_read(done, monkeypatch, caps
     assert 'got "viel"' in capsys.readouterr().err
 
 
-def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch):
+def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch, golden: Golden):
     """The end of the input, or Ctrl-C, leaves the pump as it was calibrated."""
     answered(monkeypatch)
-    with pytest.raises(UsageError, match="calibrated as before"):
+    with pytest.raises(UsageError) as refused:
         list(hands.by_hand(PLACE, hands.Calibrate(device="pump")))
+    golden(refused.value)
     assert done == [("dose", 10.0)]
 
 

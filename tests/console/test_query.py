@@ -16,6 +16,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.config.load import load
 from rigctl.page.campaign import campaign_spec
 from tests.console.conftest import BENCH
+from tests.golden import Golden
 
 
 def test_status_of_a_campaign_nobody_runs(ingested):
@@ -52,10 +53,10 @@ def test_recommendation_from_a_file_is_the_journals(ingested):
     assert from_file == ingested.rigctl("recommend", "--json").json
 
 
-def test_recommendation_needs_an_outcome(bench):
+def test_recommendation_needs_an_outcome(bench, golden: Golden):
     """With failed trials only there is nothing to recommend: exit 1."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
-    assert "no trial has given an outcome" in bench.rigctl("recommend", code=1).err
+    golden(bench.rigctl("recommend", code=1).err)
 
 
 def test_explain_says_who_decided(ingested):
@@ -108,12 +109,12 @@ def test_a_locked_state_directory_is_left_alone(ingested):
     assert "process" in answer.err
 
 
-def test_check_summarises_a_configuration_that_holds(bench):
+def test_check_summarises_a_configuration_that_holds(bench, golden: Golden):
     """Variables, sets and devices are counted; --json has them by name."""
-    assert "2 variables, 3 control sets, 0 devices" in bench.rigctl("check", "bench.yaml").out
+    golden(bench.rigctl("check", "bench.yaml").out)
     alone = BENCH.replace("control_sets: all", "control_sets: [[ph]]").replace("  ca: {", "  # ca: {")
     bench.write("alone.yaml", alone.replace(", ca: 0.2", ""))
-    assert "1 variable, 1 control set, 0 devices" in bench.rigctl("check", "alone.yaml").out
+    golden(bench.rigctl("check", "alone.yaml").out)
     answer = bench.rigctl("check", "bench.yaml", "--json").json
     assert answer["variables"]["ca"] == {"unit": "mM", "low": 0.0, "high": 7.7}
     assert answer["policy"]["tolerance"] == 0.05

@@ -8,6 +8,7 @@ import pytest
 
 from rigctl.console.assemble import open_campaign
 from tests.full_disk import full_disk
+from tests.golden import Golden
 
 
 def test_a_bench_by_hand_has_a_report(ingested):
@@ -37,23 +38,23 @@ def test_before_any_outcome_there_is_a_report_too(bench):
     assert "Nothing can be said before a trial has given an outcome." in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, monkeypatch):
+def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, monkeypatch, golden: Golden):
     """One message with the remedy."""
     monkeypatch.setenv("PATH", str(ingested.folder))
     refused = ingested.rigctl("report", "--pdf", code=1)
-    assert "--pdf: no browser is on the PATH" in refused.err
+    golden(refused.err)
     assert not Path("report.html").exists()
 
 
 @pytest.mark.parametrize(
     "words", [("report", "-o", "kept"), ("export", "--out", "kept"), ("export", "--out", "kept", "--format", "jsonl")]
 )
-def test_a_full_disk_leaves_what_was_there(ingested, words):
+def test_a_full_disk_leaves_what_was_there(ingested, words, golden: Golden):
     """The older file, whole, and nothing beside it; the newer one is told as not written."""
     Path("kept").write_text("an older one, whole", encoding="utf-8")
     there = sorted(Path().iterdir())
     with open_campaign(None, Path("state/bench")), full_disk():  # SQLite's own file beside the journal is there already
         refused = ingested.rigctl(*words, code=2)
-    assert "kept: cannot be written: " in refused.err
-    assert Path("kept").read_text(encoding="utf-8") == "an older one, whole"
+    golden(refused.err)
+    golden(Path("kept").read_text(encoding="utf-8"))
     assert sorted(Path().iterdir()) == there

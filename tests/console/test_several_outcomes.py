@@ -14,6 +14,7 @@ from rigctl.config.load import load
 from rigctl.console.progress import Board, line_for
 from rigctl.console.suggest import read_past
 from tests.console.conftest import BENCH
+from tests.golden import Golden
 
 TWO = "further_outcomes: [{name: water, unit: L, direction: minimise}]\n"
 TRIALS = """\
@@ -104,13 +105,13 @@ def test_a_single_trial_is_given_with_its_values(two):
     file.close()
 
 
-def test_every_outcome_is_told_when_a_trial_ends(done):
+def test_every_outcome_is_told_when_a_trial_ends(done, golden: Golden):
     """The line for a finished trial has all of them, each with its unit."""
     loaded = load(done.folder / "bench.yaml")
     with open_reader(done.folder / "state/bench") as reader:
         row = reader.trial(1)
     event = TrialEnded(row, row.cost, loaded.problem.budget)
-    assert "growth = 1.2 cm2/day, water = 4 L;" in line_for(Board.of(loaded), event)
+    golden(line_for(Board.of(loaded), event))
 
 
 def test_a_check_lists_them(two):

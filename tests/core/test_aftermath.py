@@ -13,6 +13,7 @@ from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.gp.model import fit_history
 from tests.core.claims import unreadable
 from tests.core.conftest import make_history
+from tests.golden import Golden
 
 NATURE = TruncatedNormal(0.4, 0.2)
 
@@ -63,17 +64,14 @@ def test_the_spread_of_one_trial_is_more_than_that_of_its_mean(problem):
     assert forecast(down, turned, None, 0, (at,)).mean == pytest.approx(-expected.mean)
 
 
-def test_nothing_is_expected_before_anything_is_known(problem):
+def test_nothing_is_expected_before_anything_is_known(problem, golden: Golden):
     """Of the outcome while it has no unit, of the cost while the set was never tried."""
     learned = replace(problem, model=replace(problem.model, hyperparameters="learned"))
     assert forecast(learned, History(), None, 0, (0.5,)) is None
     assert forecast_cost(learned, History(), 0, (0.5,)) is None
     found = came_of(learned, History(), None, 0, (0.5,), outcome=3.0, cost=0.5)
     lines = told(found, outcome="growth", unit="cm2", currency="EUR")
-    assert lines == (
-        "It gave 3 cm2; nothing was known before that to expect.",
-        "It cost 0.5 EUR; nothing was known of its cost before.",
-    )
+    golden(lines)
 
 
 def test_a_cost_is_held_against_what_the_set_has_cost(problem):

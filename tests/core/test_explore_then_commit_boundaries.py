@@ -16,6 +16,7 @@ from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCom
 from tests.core.conftest import make_history
 from tests.core.costs.test_feasibility import Slope
 from tests.core.test_explore_then_commit import NOTHING_SEEN, X, outlook_of
+from tests.golden import Golden
 
 EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
 
@@ -190,15 +191,12 @@ def test_bounds_are_remembered_until_the_model_changes(problem, changed, explora
     assert after["naturals"] == state["naturals"]
 
 
-def test_a_commitment_says_why(problem):
+def test_a_commitment_says_why(problem, golden: Golden):
     """How many sets are good enough, which is the cheapest, and what it costs at least."""
     proposal = committed(problem, (1.0, 0.1, 1.2), (0.5, 0.0, 0.9), 0.125, costs=(0.25, 0.1, 1.0))
     assert (proposal.policy, proposal.phase) == ("explore-then-commit", "commit")
-    assert proposal.reason == "2 of 3 control sets may be good enough, and a may be the cheapest of them"
-    assert proposal.technical == (
-        "committing: 2 of 3 sets may be within 0.125 of the best, "
-        "and a may be the cheapest of them (cost at least 0.25)"
-    )
+    golden(proposal.reason)
+    golden(proposal.technical)
 
 
 def test_tolerance_that_shrinks_with_the_budget_is_that_of_the_decision(problem):

@@ -23,6 +23,7 @@ from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
 from tests.core.measure_persistence import of_a_rig, pairs_of
+from tests.golden import Golden
 
 A, B, BOTH = 0, 1, 2
 """The control sets of the fixture `problem`."""
@@ -128,7 +129,7 @@ def test_what_two_variables_share_is_what_brute_force_makes_of_it():
     )
 
 
-def test_a_reading_narrows_what_is_expected_of_the_trial(problem):
+def test_a_reading_narrows_what_is_expected_of_the_trial(problem, golden: Golden):
     """Decisions see the conditional marginal of what was read, and the usual one of what was not, with a note."""
     history = looked(*pairs(0.9, 40))
     now = replace(of_b(problem, NORMAL), look=Look((None, 0.7), (0.0, 0.0)))
@@ -136,7 +137,7 @@ def test_a_reading_narrows_what_is_expected_of_the_trial(problem):
     presented, notes = present(now, history)
     assert presented.space.variables[1].marginal == conditional(NORMAL, rho, 0.0, 0.7)
     assert presented.space.variables[0] == problem.space.variables[0]
-    assert notes == ("a: it was not read before the trial, so its usual spread is expected",)
+    golden(notes)
 
 
 def test_nothing_is_trusted_before_there_are_enough_pairs(problem):
@@ -236,7 +237,7 @@ def test_readings_are_kept_with_the_decision(problem):
     assert typed(Proposal, older) == replace(proposal, read=())
 
 
-def test_an_explanation_says_how_far_a_reading_is_trusted():
+def test_an_explanation_says_how_far_a_reading_is_trusted(golden: Golden):
     """In numbers and plain words: what was read, what is expected, what has been kept, and what is not trusted."""
     variables = [variable("ph", 5.0, 7.0, "pH", natural=(6.0, 0.3)), variable("ca", 1.0, 5.0, "mM", natural=(3, 0.5))]
     e = Experiment.of([*variables, variable("air", 15.0, 30.0, "degC")], [["ca"], ["ca", "ph"]], 1e6)
@@ -259,7 +260,7 @@ def test_an_explanation_says_how_far_a_reading_is_trusted():
         f"ph read 6.300 ± 0.020 pH before the trial; it is expected at {ph.mean:.2f} ± {ph.sd:.2f} pH in it." in lines
     )
     assert f"It has kept {100 * ph.rho:.0f} % of a deviation in 20 trials that left it alone." in lines
-    assert "ca read 3.25 mM before the trial, and is controlled in it." in lines
+    golden(lines)
     assert any(line.startswith("air was not read before the trial; it is expected at ") for line in lines)
     assert not [line for line in lines if unreadable(line)]
 
@@ -277,16 +278,19 @@ def test_an_experiment_says_what_is_best_at_what_is_read_now():
     assert high > 6.1
 
 
-def test_a_suggestion_hands_its_look_to_the_trial_that_is_told():
+def test_a_suggestion_hands_its_look_to_the_trial_that_is_told(golden: Golden):
     """What it was decided by need not be said twice; looks of nothing, or of what is not there, are refused."""
     e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3))], [["ph"]], 10.0)
     asked = e.suggest({"ph": 6.5})
     e.tell("ph", [6.4], 1.0, 1.0, suggestion=asked)
     e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look=[{}, {"ph": (5.5, 0.1)}])
     assert [o.look for o in e.history.observations] == [Look((0.75,), (0.0,)), None, Look((0.25,), (0.05,))]
-    with pytest.raises(UsageError, match="unknown variables"):
+    with pytest.raises(UsageError) as refused:
         e.suggest({"pH": 6.5})
-    with pytest.raises(UsageError, match="need finite"):
+    golden(refused.value)
+    with pytest.raises(UsageError) as refused_2:
         e.suggest({"ph": (6.5, -1.0)})
-    with pytest.raises(UsageError, match="got 1 looks for 2 trials"):
+    golden(refused_2.value)
+    with pytest.raises(UsageError) as refused_3:
         e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look={"ph": 6.0})
+    golden(refused_3.value)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.space import Space, Variable
 from tests.core.conftest import make_space
+from tests.golden import Golden
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=2))
@@ -46,14 +47,15 @@ def test_a_setting_is_clipped_at_both_ends_and_linear_between(u, setpoint):
     assert one_variable(2.0, 8.0).setpoints(0, (u,)) == {"a": setpoint}
 
 
-def test_each_value_of_a_setting_goes_to_its_own_variable():
+def test_each_value_of_a_setting_goes_to_its_own_variable(golden: Golden):
     """In the order of the columns; a setting of another length is refused, not cut short."""
     space = make_space()
     assert space.setpoints(2, (0.25, 0.75)) == {"a": 2.5, "b": 0.5}
     assert space.setpoints(1, (0.75,)) == {"b": 0.5}
     for setting in ((0.5,), (0.5, 0.5, 0.5)):
-        with pytest.raises(ValueError, match="argument 2 is"):
+        with pytest.raises(ValueError) as refused:
             space.setpoints(2, setting)
+        golden(refused.value)
 
 
 def test_values_may_be_given_as_any_numbers():
@@ -87,10 +89,11 @@ def test_bad_control_sets_are_refused(sets, message):
         make_space(sets)
 
 
-def test_unknown_set_names_the_allowed_ones():
+def test_unknown_set_names_the_allowed_ones(golden: Golden):
     """Asking for a control set that is not there lists those that are."""
-    with pytest.raises(ValueError, match=r"no control set 'y\+z'; allowed: a, b, a\+b"):
+    with pytest.raises(ValueError) as refused:
         make_space().index_of(["y", "z"])
+    golden(refused.value)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0), (0.0, float("inf"))])

@@ -12,6 +12,7 @@ from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
 from tests.drivers.peers import Overdue, PtyPeer, cut_lines, over_once
+from tests.golden import Golden
 
 
 class Circuit:
@@ -130,21 +131,23 @@ def test_a_circuit_that_says_which_values_it_gives_as_its_data_sheet_prints_it_i
     assert sensor(ScriptedLine(circuit), model=model).identify(soon()).model == model
 
 
-def test_18_another_circuit_gets_no_commands(wire, circuit):
+def test_18_another_circuit_gets_no_commands(wire, circuit, golden: Golden):
     """If another circuit answers, the mismatch names both, and nothing but the question was sent."""
     circuit.answers["i"] = ["?I,EC,2.10", "*OK"]
-    with pytest.raises(IdentityMismatch, match="EZO 'EC' answers, expected 'pH'; check `bus`"):
+    with pytest.raises(IdentityMismatch) as refused:
         sensor(wire).read(soon())
+    golden(refused.value)
     assert wire.sent == ["i"]
 
 
-def test_a_device_that_refuses_to_say_who_it_is_gets_no_commands(wire, circuit):
+def test_a_device_that_refuses_to_say_who_it_is_gets_no_commands(wire, circuit, golden: Golden):
     """As long as the identity is refused, only the question is sent, however often a reading is asked for."""
     circuit.answers["i"] = ["*ER"]
     device = sensor(wire)
     for _ in range(2):
-        with pytest.raises(GarbledReply, match=r"got no \?I answer to 'i'; is this an EZO circuit in UART mode"):
+        with pytest.raises(GarbledReply) as refused:
             device.read(soon())
+        golden(refused.value)
     assert set(wire.sent) == {"i"}
 
 
@@ -177,11 +180,12 @@ def test_codes_inside_an_exchange_are_sorted_out(wire, circuit):
     assert device.read(soon()).severity is Severity.NONE
 
 
-def test_22_a_refused_command_is_a_fault(wire, circuit):
+def test_22_a_refused_command_is_a_fault(wire, circuit, golden: Golden):
     """`*ER` is a fault that names device, port and command."""
     circuit.answers["R"] = ["*ER"]
-    with pytest.raises(DeviceFault, match=r"'R' refused with \*ER"):
+    with pytest.raises(DeviceFault) as refused:
         sensor(wire).read(soon())
+    golden(refused.value)
     assert wire.sent[-1] == "R"
 
 
@@ -204,29 +208,31 @@ def test_a_missing_probe_is_invalid():
     assert (reading.severity, reading.unit) == (Severity.INVALID, "degC")
 
 
-def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(wire, circuit):
+def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(wire, circuit, golden: Golden):
     """Garbage instead of a number fails, and the next reading starts from the identity again."""
     device = sensor(wire)
     circuit.answers["R"] = ["6.0.21", "*OK"]
-    with pytest.raises(GarbledReply, match=r"got '6.0.21', must be a number"):
+    with pytest.raises(GarbledReply) as refused:
         device.read(soon())
+    golden(refused.value)
     circuit.answers["R"] = ["6.021", "*OK"]
     assert device.read(soon()).value == 6.021
     assert wire.sent == ["i", "C,0", "R", "i", "C,0", "R"]
 
 
-def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, circuit):
+def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, circuit, golden: Golden):
     """Garbage took the value, *OK came: there is nothing to wait for, and the next reading is good."""
     device = sensor(wire)
     device.read(soon())
     circuit.answers["R"] = ["*OK"]
-    with pytest.raises(GarbledReply, match="without the answer"):
+    with pytest.raises(GarbledReply) as refused:
         device.read(soon())
+    golden(refused.value)
     circuit.answers["R"] = ["6.021", "*OK"]
     assert device.read(soon()).value == 6.021
 
 
-def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit):
+def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit, golden: Golden):
     """A circuit with response codes switched off is a timeout that tells the remedy."""
     circuit.answers["i"] = ["?I,pH,2.14"]
     circuit.answers["R"] = ["6.021"]
@@ -234,18 +240,20 @@ def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit):
     with pytest.raises(DeviceTimeout):
         device.read(soon())
     circuit.answers["i"].append("*OK")
-    with pytest.raises(DeviceTimeout, match=r"switched on with \*OK,1"):
+    with pytest.raises(DeviceTimeout) as refused:
         device.read(soon())
+    golden(refused.value)
 
 
-def test_one_of_several_fields_is_read():
+def test_one_of_several_fields_is_read(golden: Golden):
     """A conductivity circuit answers several values; `field` chooses, and a missing one is garbled."""
     circuit = Circuit("EC")
     circuit.answers["R"] = ["1413,763,0.7,1.000", "*OK"]
     assert sensor(ScriptedLine(circuit), model="EC").read(soon()).value == 1413
     assert sensor(ScriptedLine(circuit), model="EC", field=3, unit="ppt").read(soon()).value == 0.7
-    with pytest.raises(GarbledReply, match="has no value 5"):
+    with pytest.raises(GarbledReply) as refused:
         sensor(ScriptedLine(circuit), model="EC", field=5).read(soon())
+    golden(refused.value)
 
 
 def test_temperature_compensation_is_sent_once(wire, circuit):
@@ -272,7 +280,7 @@ def test_options_that_do_not_hold_are_refused(options, says):
         EzoSensorDriver.options.model_validate(options)
 
 
-def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer):
+def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer, golden: Golden):
     """A truncated answer is a timeout, and its half does not become part of the next value."""
     circuit = Circuit()
     replies = [b"1"]  # of `1.021\r*OK\r` only this arrives; joined to the next answer it would read 16.021
@@ -286,8 +294,9 @@ def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer):
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
     near = line(f"serial://{end.path}")
     device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), near)
-    with pytest.raises(DeviceTimeout, match="got only b'1'"):
+    with pytest.raises(DeviceTimeout) as refused:
         device.read(over_once(lambda: near._buffer == b"1"))
+    golden(refused.value)
     assert device.read(Deadline.after(60.0)).value == 6.021
 
 

@@ -7,6 +7,7 @@ import pytest
 from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, late, lost
+from tests.golden import Golden
 
 
 def soon() -> Deadline:
@@ -98,19 +99,20 @@ def test_on_tcp_a_connection_that_stays_silent_is_left(line, unit, tcp):
     assert (unit.coils[9], tcp.connections) == (True, 2)
 
 
-def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp):
+def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp, golden: Golden):
     """The answer to the same command sent before, arriving now, does not confirm the second, whose own was lost."""
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
     unit.faults = [late(0.4), lost]
     with pytest.raises(DeviceTimeout):
         made.write_coil(1, 7, True, soon())
     made.press_on()
-    with pytest.raises(DeviceError, match=r"no valid answer|no answer"):
+    with pytest.raises(DeviceError) as refused:
         made.write_coil(1, 7, True, Deadline.after(1.5))
+    golden(refused.value)
     assert (len(unit.pdus), tcp.connections) == (2, 1)
 
 
-def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(line, unit, tcp):
+def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(line, unit, tcp, golden: Golden):
     """Some servers answer everything as transaction 0: the late answer to the same command sent before looks alike."""
     unnumbered = lambda reply: [bytes(2) + reply[2:]]  # noqa: E731 - a fault
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
@@ -119,7 +121,8 @@ def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(
     with pytest.raises(DeviceTimeout):
         made.write_coil(1, 7, True, soon())
     made.press_on()
-    with pytest.raises(GarbledReply, match="got an answer without number, it may be that to an earlier question"):
+    with pytest.raises(GarbledReply) as refused:
         made.write_coil(1, 7, True, Deadline.after(1.5))
+    golden(refused.value)
     assert made.read_bits(1, "coil", 7, 1, patient()) == [True]
     assert (len(unit.pdus), tcp.connections) == (4, 2)

@@ -24,6 +24,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, Measurement
 from tests.campaign.fakes import INVALID, make_spec
 from tests.campaign.records import LINES, READINGS, STEPS, make_decision, record_trial
+from tests.golden import Golden
 from tests.page.conftest import NOON, told
 
 
@@ -222,7 +223,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
     assert summary_of(Looker(tmp_path).look()).startswith(f"It is ended: {words}.")
 
 
-def test_alarms_wait_to_be_acknowledged(journal, tmp_path):
+def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden: Golden):
     """An alarm has a number until somebody acknowledges it; then it says who."""
     journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     facts = looked(tmp_path)
@@ -230,22 +231,17 @@ def test_alarms_wait_to_be_acknowledged(journal, tmp_path):
     journal.people.acknowledge(1, "eve")
     facts = looked(tmp_path)
     alarm = next(entry for entry in facts.log if entry.kind == "alarm")
-    assert (facts.unseen, alarm.number, alarm.text) == (0, 0, "stuck (acknowledged by eve)")
+    golden(alarm.text)
+    assert (facts.unseen, alarm.number) == (0, 0)
 
 
-def test_the_log_of_one_trial(journal, tmp_path):
+def test_the_log_of_one_trial(journal, tmp_path, golden: Golden):
     """Asked for one trial, the log has its lines and no other's, the newest first."""
     for trial in (1, 2):
         record_trial(journal, trial)
     facts = looked(tmp_path, log_of=1)
     assert {entry.trial for entry in facts.log} == {1}
-    assert [e.text for e in facts.log] == [
-        "recorded",
-        "measured",
-        "set, settling",
-        "meters read, control begins",
-        "decided",
-    ]
+    golden([e.text for e in facts.log])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from rigctl.page.shown import MeterCost
 from rigctl.page.words import STILL, clock, headline
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
+from tests.golden import Golden
 from tests.page.conftest import NOON
 
 
@@ -65,11 +66,11 @@ def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path)
     assert "Controls" not in said(tmp_path, "running")
 
 
-def test_production_that_looks_says_which_batch_it_is(journal, tmp_path):
+def test_production_that_looks_says_which_batch_it_is(journal, tmp_path, golden: Golden):
     """As it does while it controls."""
     journal.looks.begin(undecided(1, 7, 100_000_000, History()), READINGS)
     found = replace(facts(tmp_path, "running"), batches=3)
-    assert headline(found, None).startswith("Operating for production, batch 3. Trial 1 looks first")
+    golden(headline(found, None))
 
 
 def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_path):
@@ -82,13 +83,13 @@ def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_p
     assert filled == pytest.approx(100 * (300.0 + spent.spent) / 400.0, abs=0.1)
 
 
-def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu):
+def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu, golden: Golden):
     """As it says, wherever its server is; in a terminal they are this machine's, or name their zone."""
     for event in list(STEPS)[:4]:
         STEPS[event](journal, 1)
     journal.finish(1, State.MEASURED, Event.AWAIT, (), awaiting=AwaitedOutcome("hand", 3600.0))
     found = facts(tmp_path, "waiting")
-    assert found.trial.note == "its outcome is awaited until 13:00"
+    golden(found.trial.note)
     due = found.awaited[0].due
     assert clock(due, NOON) == "13:00"
     assert clock(due, NOON.astimezone()) == "18:45"

@@ -9,10 +9,11 @@ from rigctl.page.figures import fuel
 from rigctl.page.words import headline
 from tests.campaign.fakes import Stage
 from tests.campaign.test_operating import campaign, produced
+from tests.golden import Golden
 from tests.page.conftest import NOON
 
 
-def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path):
+def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path, golden: Golden):
     """The batch's number, the campaign's own spending, and production's beside it; no budget to last."""
     stage = Stage(tmp_path)
     with stage.world:
@@ -21,7 +22,7 @@ def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_
     with stage.journal() as journal:
         spent = journal.campaign()
         facts = gather(journal, None, {"phase": "running", "trial": None}, NOON)
-    assert headline(facts, None).startswith("Operating for production, batch 2. Controls ")
+    golden(headline(facts, None))
     assert (facts.money.spent, facts.money.operated) == (spent.spent / 1e6, spent.operated / 1e6)
     assert sum(part.amount for part in facts.money.parts) == facts.money.all
     assert facts.money.trials_left is None

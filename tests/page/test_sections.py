@@ -17,6 +17,7 @@ from rigctl.rig.values import Alarm
 from tests.campaign.records import LINES, STEPS, record_trial
 from tests.console.conftest import BENCH, TRIALS, Bench
 from tests.fixtures import UNFINISHED, unpacked
+from tests.golden import Golden
 from tests.page.conftest import NOON, told
 
 
@@ -79,7 +80,7 @@ def test_what_would_change_it_is_of_this_decision(shown):
     assert flip not in sections(facts, replace(own, decision=facts.why.trial - 1))["why"]
 
 
-def test_a_study_that_is_behind_says_so(shown):
+def test_a_study_that_is_behind_says_so(shown, golden: Golden):
     """What was worked out of fewer trials is not passed off as today's, nor compared with a later decision."""
     facts, known = shown
     running = replace(facts, phase=Phase("running"), asks=True)
@@ -87,7 +88,7 @@ def test_a_study_that_is_behind_says_so(shown):
     for name in ("why", "advice", "model"):
         assert f"by the first {known.trials - 5} trials" in text_of(old[name])
         assert "by the first" not in text_of(fresh[name])
-    assert "would be run today" in fresh["now"]
+    golden(fresh["now"])
     assert "would be run today" not in old["now"]
 
 
@@ -154,11 +155,11 @@ def test_the_front_is_of_two_outcomes(shown):
     assert sections(one, known)["front"] == ""
 
 
-def test_a_dead_process_is_no_quiet_matter(halfway):
+def test_a_dead_process_is_no_quiet_matter(halfway, golden: Golden):
     """A campaign that nobody runs is shown as abnormal, by sign, word and class, and not as controlling anything."""
     facts, known = halfway
     parts = sections(facts, known)
-    assert 'class="state abnormal"' in parts["now"]
+    golden(parts["now"])
     assert "▲" in parts["now"]
     assert "not running" in text_of(parts["now"])
     assert "Controls" not in parts["now"]
@@ -176,7 +177,7 @@ def looked(directory, status=None):
         return gather(reader, None, status, NOON)
 
 
-def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
+def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
     """An alarm in the log is told by its sign and word besides its colour; it can be acknowledged by who may act."""
     journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     html = sections(looked(tmp_path, {"phase": "running"}), None, acting="t")["log"]
@@ -184,10 +185,10 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
     assert "▲" in row
     assert "warning" in row
     assert 'action="act/ack"' in row
-    assert 'name="alarm" value="1"' in row
+    golden(row)
 
 
-def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path):
+def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden: Golden):
     """Thirty failures are one row; who has seen or shelved it is in it, and the buttons are for what is left to do."""
     for number in range(30):
         journal.alarm(Alarm(Severity.MAJOR, "trial", f"failed: {number} tries", kind="trial failed"))
@@ -202,22 +203,21 @@ def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path):
     assert facts.unseen == 1
     html = sections(facts, None, acting="t")["log"]
     first, second = re.findall(r'<tr class="alarm major">.*?</tr>', html.split("</table>")[0], re.DOTALL)
-    assert "stands, seen by eve" in first
+    golden(first)
     assert "ack" not in re.findall(r'action="act/(\w+)"', first)
-    assert '<td class="n">30</td>' in second
-    assert "seen by nobody, shelved until" in second
+    golden(second)
     assert re.findall(r'action="act/(\w+)"', second) == ["ack", "unshelve"]
     assert "restarted" not in html.split("</table>")[0]
 
 
-def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path):
+def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path, golden: Golden):
     """Steps that a failed trial never came to are not shown as done."""
     for event in (Event.PROPOSE, Event.ARM):
         STEPS[event](journal, 1)
     journal.finish(1, "ARMED", Event.FAIL, LINES, detail="pump stuck")
     html = sections(looked(tmp_path), None)["trial"]
     assert re.findall(r'<li class="(\w+)"', html) == ["done", "stopped", "coming", "coming", "coming", "coming"]
-    assert "Why: pump stuck" in html
+    golden(html)
 
 
 def test_the_lit_step_is_said(journal, tmp_path):
@@ -228,13 +228,13 @@ def test_the_lit_step_is_said(journal, tmp_path):
     assert re.findall(r'<li class="(\w+)" aria-current="step">', html) == ["now"]
 
 
-def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path):
+def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden: Golden):
     """Of several findings the worst is shown, the others counted."""
     record_trial(journal)
     standing = [{"severity": "MINOR", "source": "disk"}, {"severity": "MAJOR", "source": "b_probe", "message": "stale"}]
     html = sections(looked(tmp_path, {"phase": "holding", "why": "stale", "standing": standing}), None)["now"]
-    assert "b_probe: stale and 1 other" in text_of(html)
-    assert "Everything was made safe" in html
+    golden(text_of(html))
+    golden(html)
 
 
 def test_a_bench_by_hand_shows_what_is_suggested(tmp_path, monkeypatch):

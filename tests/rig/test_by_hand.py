@@ -14,6 +14,7 @@ from rigctl.errors import (
     UsageError,
 )
 from rigctl.rig.abilities import Calibration
+from tests.golden import Golden
 
 AWAY = frozenset({"ca_doser"})
 
@@ -25,7 +26,7 @@ def unplugged(bench):
         bench.pump.fail(operation, *[DeviceTimeout("silent")] * 99)
 
 
-async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, rig):
+async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, rig, golden: Golden):
     """A rig whose pump is unplugged opens, is driven without it, is metered, verified and made safe."""
     unplugged(bench)
     rig.hands.set_aside(AWAY)
@@ -37,8 +38,9 @@ async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, 
     rig.look()
     assert all("ca_doser" not in entry for entry in bench.pump_line.log)
     assert [alarm for alarm in bench.alarms if alarm.source == "ca_doser"] == []
-    with pytest.raises(GuardRefused, match=r"ca_doser: out of service"):
+    with pytest.raises(GuardRefused) as refused:
         await rig.control({"ca": 3.0})
+    golden(refused.value)
     with pytest.raises(UsageError, match="in-service"):
         await rig.hands.dose("ca_doser", 1.0)
 
@@ -56,7 +58,7 @@ async def test_what_comes_back_is_recognised_first(bench, rig):
     assert any(entry.endswith("stop") for entry in bench.pump_line.log)
 
 
-async def test_an_actuator_is_set_and_released_by_hand(bench, rig):
+async def test_an_actuator_is_set_and_released_by_hand(bench, rig, golden: Golden):
     """Confirmed by reading back, and looked after by the watch; the guard's limits hold, a trip lets nothing pass."""
     await rig.open()
     await rig.hands.apply("b_valve", 20.0)
@@ -65,42 +67,48 @@ async def test_an_actuator_is_set_and_released_by_hand(bench, rig):
     assert rig.hands.driven == {}
     with pytest.raises(GuardRefused, match="allowed"):
         await rig.hands.apply("b_valve", 1e6)
-    with pytest.raises(UsageError, match="got no actuator, must be one of"):
+    with pytest.raises(UsageError) as refused:
         await rig.hands.apply("b_probe", 1.0)
+    golden(refused.value)
     rig.guard.trip("a test")
     with pytest.raises(Tripped):
         await rig.hands.apply("b_valve", 20.0)
     assert [entry for entry in bench.plc.log if entry == "b_valve apply"] == ["b_valve apply"]
 
 
-async def test_a_dose_by_hand_goes_by_the_dose_protocol(bench, rig):
+async def test_a_dose_by_hand_goes_by_the_dose_protocol(bench, rig, golden: Golden):
     """Caps are checked, the intent is on disk before the pump is told, and once only."""
     await rig.open()
     assert await rig.hands.dose("ca_doser", 5.0) == pytest.approx(5.0)
     assert bench.doses.steps == ["intend", "sent", "done"]
-    with pytest.raises(GuardRefused, match="per dose"):
+    with pytest.raises(GuardRefused) as refused:
         await rig.hands.dose("ca_doser", 1e4)
-    with pytest.raises(UsageError, match="got no pump, must be one of ca_doser"):
+    golden(refused.value)
+    with pytest.raises(UsageError) as refused_2:
         await rig.hands.dose("b_valve", 1.0)
-    assert [e for e in bench.pump_line.log if e.endswith("start_dose")] == ["ca_doser start_dose"]
+    golden(refused_2.value)
+    golden([e for e in bench.pump_line.log if e.endswith("start_dose")])
 
 
-async def test_readings_by_hand(bench, rig):
+async def test_readings_by_hand(bench, rig, golden: Golden):
     """Of a sensor; of a pump as a meter its count; a valve reads nothing."""
     await rig.open()
     assert (await rig.hands.read("b_probe")).unit == "uM"
     assert (await rig.hands.read("ca_doser")).unit == "mL"
-    with pytest.raises(UsageError, match="reads nothing"):
+    with pytest.raises(UsageError) as refused:
         await rig.hands.read("softener")
-    with pytest.raises(UsageError, match="got no device of this rig"):
+    golden(refused.value)
+    with pytest.raises(UsageError) as refused_2:
         await rig.hands.read("moon")
+    golden(refused_2.value)
 
 
-async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig):
+async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig, golden: Golden):
     """It is told once what was measured, and asked afterwards; one that cannot be told says so."""
     await rig.open()
-    with pytest.raises(UsageError, match="cannot calibrate"):
+    with pytest.raises(UsageError) as refused:
         await rig.hands.calibrate("ca_doser", 9.6)
+    golden(refused.value)
     told = []
     bench.pump.calibrate = lambda volume_ml, deadline: told.append(volume_ml)
     bench.pump.calibration = lambda deadline: Calibration(len(told), (), "?CAL")
@@ -108,8 +116,9 @@ async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig):
     assert await rig.hands.calibrate("ca_doser", 9.6) == Calibration(1, (), "?CAL")
     assert told == [9.6]
     bench.pump.calibration = lambda deadline: Calibration(0)
-    with pytest.raises(DeviceFault, match="not calibrated all the same"):
+    with pytest.raises(DeviceFault) as refused_2:
         await rig.hands.calibrate("ca_doser", 9.6)
+    golden(refused_2.value)
 
 
 async def test_an_instrument_that_does_not_say_how_it_is_calibrated_ends_nothing(bench, rig):

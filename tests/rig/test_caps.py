@@ -13,6 +13,7 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
+from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 
 NAMES = ("acid", "base")
@@ -85,7 +86,7 @@ async def tank():
         ("per_campaign_ml", 1e9, False, CapSpent),
     ],
 )
-async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, kind):
+async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, kind, golden: Golden):
     """30 mL of acid leave 20 of 50: 25 of base are refused before they are sent, never split, 20 are given."""
     tank.gave(ago_s, 30.0, ours=ours)
     dispenser = tank.dispenser(**{cap: 50.0})
@@ -93,8 +94,9 @@ async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, k
         await dispenser.dispense(tank.handles["base"], 25.0)
         assert tank.sent() == [25.0]
         return
-    with pytest.raises(GuardRefused, match=r"after 30 mL from reservoir in .*, allowed 50 mL in ") as caught:
+    with pytest.raises(GuardRefused) as caught:
         await dispenser.dispense(tank.handles["base"], 25.0)
+    golden(caught.value)
     assert type(caught.value) is kind
     assert tank.sent() == []
     assert len(tank.log.rows) == 1

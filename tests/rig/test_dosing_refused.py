@@ -9,6 +9,7 @@ import pytest
 from rigctl.errors import DeviceFault, DeviceTimeout
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import PtyPeer, cut_lines, peers
+from tests.golden import Golden
 from tests.rig.boards import reading, rig_of
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.test_dosing import World
@@ -34,7 +35,7 @@ async def test_a_refusal_of_something_else_is_none_of_the_dose(world):
         await world.dispense()
 
 
-async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world):
+async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world, golden: Golden):
     """A pump that refuses and whose total cannot be read may have taken the dose and refused noise: booked in full."""
     world.pump.fault_after_start = "*ER"
     start = world.pump.start_dose
@@ -44,8 +45,9 @@ async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world):
         world.pump.fail("total_volume_ml", *[DeviceTimeout("silent")] * 9)
 
     world.pump.start_dose = then_silent
-    with pytest.raises(DeviceFault, match="booked in full"):
+    with pytest.raises(DeviceFault) as refused:
         await world.dispense()
+    golden(refused.value)
     assert world.doses.records[-1] == ("unknown", 1, 20.0)
 
 

@@ -18,6 +18,7 @@ from rigctl.rig.link import Contact
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus
 from rigctl.rig.safing import _Course, _question
 from rigctl.rig.spec import ActuatorLimits
+from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 from tests.rig.test_safing_order import RELEASED, Channel
 
@@ -86,12 +87,12 @@ def test_a_bus_has_twice_what_it_needs_and_one_answer_more(table, once_s, timeou
     assert course.left == dict.fromkeys(("c0", "c1"), f"not told within {within} s: the bus is busy")
 
 
-async def test_every_exchange_says_what_it_is_and_only_questions_wait_for_a_settled_line(table):
+async def test_every_exchange_says_what_it_is_and_only_questions_wait_for_a_settled_line(table, golden: Golden):
     """Commands leave at once, each in words that name the device; recognising before a question is one."""
     course = table.course(table.channels(1, 1, None, anonymous=False))
     await course.until_safe()
     assert course.left == {}
-    assert table.turns == ["to the safe state"]
+    golden(table.turns)
     commands = ["c0: identify", "c0: to the safe state, together", "c2: identify", "c2: to the safe state"]
     questions = [(f"c{i}: {doing}", "settled") for i, doing in ((0, "is it safe"), (1, "identify"), (1, "is it safe"))]
     assert table.said == [*commands, *questions, ("c2: is it safe", "settled")]
@@ -136,25 +137,26 @@ async def test_attempts_in_vain_to_reach_the_line_do_not_count(table):
     assert table.said.count("c0: to the safe state") == 5
 
 
-async def test_a_bug_in_the_turn_itself_is_reported_and_not_tried_again(table):
+async def test_a_bug_in_the_turn_itself_is_reported_and_not_tried_again(table, golden: Golden):
     """What is not a device's trouble will not go away."""
     table.errors = [ZeroDivisionError("bug")]
     course = table.course(table.channels(None, None))
     await course.until_safe()
-    assert (table.turns, table.slept) == (["to the safe state"], [])
+    golden(table.turns)
+    assert table.slept == []
     assert course.left == dict.fromkeys(("c0", "c1"), "ZeroDivisionError: bug")
 
 
-def test_when_the_time_is_over_everything_is_told_and_nothing_asked(table):
+def test_when_the_time_is_over_everything_is_told_and_nothing_asked(table, golden: Golden):
     """Nobody waits for the answers any more; what was told says so, what was not keeps its reason."""
     course = table.course(table.channels(None, 1, 1))
     table.now_s += 5.2
     course._attempt(table)
-    assert table.said == ["c0: to the safe state", "c1: to the safe state, together"]
+    golden(table.said)
     assert course.left == dict.fromkeys(("c0", "c1", "c2"), "told, but not confirmed within 5.2 s")
 
 
-def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table):
+def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table, golden: Golden):
     """The end itself is over."""
     course = table.course(table.channels(None))
     table.now_s += 5.2
@@ -162,7 +164,7 @@ def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table):
     assert ("c0: is it safe", "settled") not in table.said
     table.now_s -= 0.001
     course._attempt(table)
-    assert ("c0: is it safe", "settled") in table.said
+    golden(table.said)
 
 
 def test_a_board_that_refuses_leaves_the_others_as_they_stand(table):
@@ -180,18 +182,14 @@ def test_a_board_that_refuses_leaves_the_others_as_they_stand(table):
     assert course.left == {"c2": "reads back 99 mM"}
 
 
-def test_a_refusal_says_its_kind_until_each_was_told(table):
+def test_a_refusal_says_its_kind_until_each_was_told(table, golden: Golden):
     """Nobody could be told: the reasons of the refusal, not of a command that was never sent."""
     first, second, other = table.channels(1, 1, None)
     first.fail("together", DeviceFault("exception 01"))
     course = table.course([first, second, other])
     course._tell = lambda *_: None
     course._tell_all(table, course._handles)
-    assert course.left == {
-        "c0": "c0: fake://table: exception 01",
-        "c1": "c0: fake://table: exception 01",
-        "c2": "not told within 5.2 s: the bus is busy",
-    }
+    golden(course.left)
 
 
 def test_telling_a_board_leaves_the_reasons_of_the_others(table):
@@ -225,7 +223,7 @@ def test_a_board_has_four_times_what_going_together_takes(table):
     )
 
 
-def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table):
+def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table, golden: Golden):
     """It did not say who it is: it waits, and those after it are given less time; the next attempt begins afresh."""
     stranger, other = table.channels(None, None, anonymous=False)
     other.anonymous = True
@@ -234,7 +232,7 @@ def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table):
     course._attempt(table)
     assert table.patience_s["c0: identify"] == 5.0  # before it is asked; it had half a second before it was told
     assert table.patience_s["c1: to the safe state"] == 0.1
-    assert course.left == {"c0": "c0: it does not say who it is"}
+    golden(course.left)
     course.left["c1"] = "again"
     other.patience_s.clear()
     stranger.anonymous = True

@@ -11,6 +11,7 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.errors import JournalUnwritable
+from tests.golden import Golden
 from tests.simulation.disk import Disk, SimulatedCrash
 
 SEEDS = 150
@@ -155,7 +156,7 @@ def test_a_dead_disk_takes_nothing(place):
         assert numbers(place / "x.sqlite") in ([1], [1, 2])
 
 
-def test_fault_32_a_full_disk_lets_nothing_grow(place):
+def test_fault_32_a_full_disk_lets_nothing_grow(place, golden: Golden):
     """SQLITE_FULL, or ENOSPC for what Python writes; with room again it goes on."""
     disk = Disk(Random(1))
     with disk.installed(place), closing(opened(place / "x.sqlite")) as connection:
@@ -164,8 +165,9 @@ def test_fault_32_a_full_disk_lets_nothing_grow(place):
         with pytest.raises(sqlite3.OperationalError) as told:
             put(connection, 2, 50_000)
         assert told.value.sqlite_errorcode == sqlite3.SQLITE_FULL
-        with pytest.raises(JournalUnwritable, match="No space"):
+        with pytest.raises(JournalUnwritable) as refused:
             safe_file.write(place, word("rig"))
+        golden(refused.value)
         disk.full = False
         put(connection, 3)
         assert [x for (x,) in connection.execute("SELECT x FROM t")] == [1, 3]

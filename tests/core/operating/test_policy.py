@@ -24,6 +24,7 @@ from rigctl.core.operating.policy import Operating
 from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.plain import PlainProcess
+from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
@@ -155,19 +156,19 @@ def test_with_half_of_the_readings_a_line_is_run_only_if_none_above_it_takes_the
         assert ("of the rule holds" in proposal.reason) is is_line
 
 
-def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen):
+def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen, golden: Golden):
     """The reason says what was asked for; with nothing left there is no batch."""
     known, state = seen
     proposal, _ = decide(known, state=state)
     barred = replace(SEEING, unavailable={proposal.control_set: "out of service"})
     other, _ = decide(known, barred, state=state)
     assert other.control_set != proposal.control_set
-    assert "cannot be played now" in other.reason
+    golden(other.reason)
     with pytest.raises(NotWorthIt):
         decide(known, replace(SEEING, unavailable=dict.fromkeys(range(3), "out of service")), state=state)
 
 
-def test_in_full_what_is_best_at_just_these_readings_is_run(seen):
+def test_in_full_what_is_best_at_just_these_readings_is_run(seen, golden: Golden):
     """What the recommendation's full rule plays, found another way; at most readings it is not the short rule's."""
     known, state = seen
     problem, _ = present(SEEING, known)
@@ -180,12 +181,12 @@ def test_in_full_what_is_best_at_just_these_readings_is_run(seen):
         full, _ = decide(known, x=tuple(x), state=state, full=True)
         columns = list(SPACE.control_sets[control_set].indices)
         assert (full.control_set, full.setting) == (control_set, pytest.approx(point[columns], abs=1e-6))
-        assert "the full rule is run" in full.reason
+        golden(full.reason)
         others += (full.control_set, full.setting) != (short.control_set, short.setting)
     assert others > len(read) / 2
 
 
-def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_for(seen):
+def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_for(seen, golden: Golden):
     """A product does not change by itself; without a reading the fixed setting, without a control set the next best."""
     known, state = seen
     x = (0.3, 0.8)
@@ -194,11 +195,11 @@ def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_
     again, _ = decide(History.of([*known.observations, *later]), x=x, state=state, full=True)
     assert (again.control_set, again.setting) == (full.control_set, full.setting)
     blind, _ = decide(known, x=(None, None), state=state, full=True)
-    assert "so the best fixed setting is run" in blind.reason
+    golden(blind.reason)
     barred = replace(SEEING, unavailable={full.control_set: "out of service"})
     other, _ = decide(known, barred, x=x, state=state, full=True)
     assert other.control_set != full.control_set
-    assert "the full rule is run" in other.reason
+    golden(other.reason)
 
 
 @pytest.mark.parametrize("learn", [None, 0.0])
