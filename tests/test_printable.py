@@ -106,8 +106,8 @@ def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
     alarm = Alarm(Severity.MAJOR, "dmm", EVERYTHING, kind="k")
     with closing(Journal(tmp_path, SetClock(), "boot-1", lambda: NOON)) as journal:
         journal.begin(make_spec(), "0.0")
-        journal.alarm(alarm)
-        shown = [entry.text for entry in log_entries(journal.read.glance, 10, None)]
+        journal.alarms.add(alarm)
+        shown = [entry.text for entry in log_entries(journal.read, 10, None)]
     status = Status("tank", "EUR", ManualClock())
     status.follow(AlarmRaised(alarm))
     page = environment().from_string("{{ text }}").render(text=EVERYTHING)

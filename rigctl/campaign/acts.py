@@ -75,7 +75,7 @@ class Acknowledge(AlarmAct):
     verb = "ack"
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        journal.people.acknowledge(self.alarm, self.who, self.why)
+        journal.alarms.acknowledge(self.alarm, self.who, self.why)
         return f"alarm {self.alarm}: acknowledged"
 
 
@@ -88,7 +88,7 @@ class Shelve(AlarmAct):
     """Rig time that it is shelved for, at most "24 h"; default: "1 h"."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        return journal.people.mind_alarm("shelve", self.alarm, self.who, self.why, float(self.seconds))
+        return journal.alarms.mind("shelve", self.alarm, self.who, self.why, float(self.seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class Unshelve(AlarmAct):
     verb = "unshelve"
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        return journal.people.mind_alarm("unshelve", self.alarm, self.who, self.why)
+        return journal.alarms.mind("unshelve", self.alarm, self.who, self.why)
 
 
 # To trials ------------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def pin_of(device: DeviceSpec, found: Identity) -> Pin:
 
 async def expect_pinned(hands: InstrumentAccess, journal: JournalThread) -> None:
     """Let safe values reach who was pinned only, from before the rig is opened: it goes safe also if that fails."""
-    for pin in (await journal.call(lambda j: j.read.upkeep.pins())).values():
+    for pin in (await journal.call(lambda j: j.read.pins.by_device())).values():
         hands.expect(pin.device, _seen(pin))
 
 
@@ -69,7 +69,7 @@ async def hold_pins(
         IdentityMismatch: another instrument answers than the one pinned; names all of them.
     """
     pins = [pin_of(rig.devices[name], identity) for name, identity in found.items() if name in rig.devices]
-    known = await journal.call(lambda j: j.read.upkeep.pins())
+    known = await journal.call(lambda j: j.read.pins.by_device())
     changed = [p for p in pins if p.device in known and known[p.device] != p]
     if changed:
         raise IdentityMismatch(

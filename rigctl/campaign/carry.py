@@ -120,7 +120,7 @@ class Looking:
             found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
             told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
             self.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
-        await self.journal.call(lambda j: j.looks.keep(number, found))
+        await self.journal.call(lambda j: j.keep_look(number, found))
         self.desk.tell(TrialLooked(number, found))
 
 
@@ -527,6 +527,6 @@ async def _decided_for_another(spec: CampaignSpec, rig: CampaignRig, journal: Jo
     if trial is None:
         return None
     told = "" if spec.operating is None else said(spec.operating)
-    was = await journal.call(lambda j: j.read.beside.operations().get(trial.trial, ""))
+    was = await journal.call(lambda j: j.read.batches.operations().get(trial.trial, ""))
     other = f"production, {was}" if was else "the campaign"
     return None if was == told else await cancel(spec, rig, journal, trial, f"it was decided for {other}")

@@ -117,7 +117,7 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 def look(journal: Journal, rig: RigSpec, undecided: Decision, before: Mapping[str, Reading]) -> None:
     """LOOK: begin a trial with these readings, as `arm`, before anything is prepared or decided."""
-    journal.looks.begin(undecided, before, _idle_since(journal, rig, before))
+    journal.look(undecided, before, _idle_since(journal, rig, before))
 
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
@@ -294,7 +294,7 @@ def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict
 
 def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
     """Sum a trial's doses by volume meter that is a doser's own counter; one that is still open counts in full."""
-    doses = journal.read.doses(number)
+    doses = journal.read.doses.rows(number)
     dosers = {*rig.pumps, *(d.actuator for d in doses)}
     return {
         m.name: fsum(d.volume_ml if d.dispensed_ml is None else d.dispensed_ml for d in doses if d.actuator == m.device)
@@ -341,7 +341,7 @@ def _last_sign_of_life_s(journal: Journal, number: int) -> float:
     armed_s, starts = _begun_s(journal, number)[-1], journal.read.starts()
     next_start_s = min((s.at_s for s in starts if s.at_s > armed_s), default=inf)
     beats = [s.seen_s for s in starts if s.at_s <= armed_s]
-    doses = [t for d in journal.read.doses(number) for t in (d.at_s, d.settled_s) if t is not None]
+    doses = [t for d in journal.read.doses.rows(number) for t in (d.at_s, d.settled_s) if t is not None]
     steps = [e.at_s for e in journal.read.events(number)]
     return max(t for t in (armed_s, *beats, *doses, *steps) if t < next_start_s)
 

@@ -57,7 +57,7 @@ class Desk:
         known = {name: text for name, text in (("state", alarm.state), ("action", alarm.action)) if text}
         what = {"kind": alarm.kind, "source": alarm.source, "message": alarm.message}
         level("alarm", severity=alarm.severity.name, **what, **known)
-        self.keep("alarm", lambda j: j.alarm(alarm))
+        self.keep("alarm", lambda j: j.alarms.add(alarm))
         self.tell(AlarmRaised(alarm))
 
     def latch(self, reason: str) -> None:

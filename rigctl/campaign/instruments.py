@@ -298,7 +298,7 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
         bottle = _bottle(reader, rig, device, care, last.get("refilled"))
         tubing = next((r for r in reversed(own) if r.kind == "replaced" and r.part == "tubing"), None)
         pumped = (
-            None if care.tubing_ml is None else reader.upkeep.dosed_ml(device, 0.0 if tubing is None else tubing.at_s)
+            None if care.tubing_ml is None else reader.doses.of_pump(device, 0.0 if tubing is None else tubing.at_s)
         )
         state = DeviceState(
             out=_out(own),
@@ -306,7 +306,7 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
             calibrated_ago_s=_calibrated_ago_s(since.get(device), last.get("calibrated"), ago_s),
         )
         if bottle is not None:
-            dearest_ml = reader.upkeep.dearest_trial_ml(device)
+            dearest_ml = reader.doses.dearest_of_last_ml(device)
             state = replace(state, left_ml=bottle[0], dose_ml=bottle[1], trial_ml=dearest_ml)
         if device in said:
             state = replace(state, points=said[device].points, slopes=said[device].slopes)
@@ -349,7 +349,7 @@ def _bottle(
     if care.bottle_ml is None:
         return None
     full_ml = care.bottle_ml if filled is None or filled.volume_ml is None else filled.volume_ml
-    used_ml, doses = reader.upkeep.dosed_ml(pump, 0.0 if filled is None else filled.at_s)
+    used_ml, doses = reader.doses.of_pump(pump, 0.0 if filled is None else filled.at_s)
     limits = rig.limits.get(pump)
     largest_ml = None if limits is None else limits.per_dose_ml
     return full_ml - used_ml, used_ml / doses if doses and used_ml > 0 else largest_ml

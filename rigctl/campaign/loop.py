@@ -98,7 +98,7 @@ class Runner:
         """
         self.watchman.demand, self.trials.overseer = self.interrupt, self
         await self._read()
-        cancelled = await self.journal.call(lambda j: j.read.beside.cancelled())
+        cancelled = await self.journal.call(lambda j: j.read.batches.cancelled())
         self.before = cancelled if self.spec.operating is None else len(self.history)
         while True:
             try:

@@ -92,7 +92,7 @@ def begin(journal: Journal, spec: CampaignSpec) -> None:
     """
     journal.begin(spec, version("rigctl"))
     if spec.operating is not None:
-        journal.act(OPERATE, this_person(), said(spec.operating))
+        journal.people.act(OPERATE, this_person(), said(spec.operating))
 
 
 async def started(journal: JournalThread, spec: CampaignSpec, lost: int | None) -> CampaignStarted:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
-from rigctl.campaign.journal.beside import DeciderRow
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import DeciderRow, TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.advice.aftermath import CameOf, came_of
@@ -55,17 +54,16 @@ class ReplayedTrial:
 
 def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
     """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
-    now, deciders, suggested = deciding_code(spec.policy), reader.beside.deciders(), reader.people.suggestions()
-    batches = {
-        n: for_production(spec, told_by(told, spec.policy, spec.seed)) for n, told in reader.beside.operations().items()
-    }
+    now, deciders, suggested = deciding_code(spec.policy), reader.deciders(), reader.people.suggestions()
+    operations = reader.batches.operations().items()
+    batches = {n: for_production(spec, told_by(told, spec.policy, spec.seed)) for n, told in operations}
     histories: dict[int, History] = {}
     for row in reader.trials():
         made: Decision = row
         decider = deciders.get(row.trial)
         if row.by_hand is not None and row.by_hand.suggestion is not None:
             made = suggested[row.by_hand.suggestion]
-            decider = reader.beside.decider_of(row.by_hand.suggestion)
+            decider = reader.decider_of(row.by_hand.suggestion)
         if made.corrections not in histories:
             histories[made.corrections] = reader.history(spec.problem.space, corrections=made.corrections)
         known = _before(histories[made.corrections], row.trial)

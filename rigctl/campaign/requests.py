@@ -298,7 +298,7 @@ class Requests:
         outcome = await self.journal.call(act.apply, care.spec.rig)
         match act:
             case AlarmAct():
-                kind, source = await self.journal.call(lambda j: j.read.alarm_rows.key(act.alarm))
+                kind, source = await self.journal.call(lambda j: j.read.alarms.key(act.alarm))
                 seconds = float(act.seconds) if isinstance(act, Shelve) else 0.0
                 self.desk.tell(AlarmMinded(act.verb, kind, source, seconds, act.who, act.why))
             case Outcome():
@@ -328,7 +328,7 @@ class Requests:
 
 
 def _keep_act(journal: Journal, request: Request, argument: str, outcome: str) -> None:
-    journal.act(request.verb, request.who, argument, request.why, outcome)
+    journal.people.act(request.verb, request.who, argument, request.why, outcome)
 
 
 def _reason(what: str, request: Request) -> str:

@@ -39,7 +39,7 @@ def alarms(directory: Path) -> tuple[AlarmState, ...]:
     """
     with open_reader(directory) as reader:
         reader.campaign()
-        rows = reader.alarm_rows
+        rows = reader.alarms
         return Alarms().taken(rows.events()).shown(rows.now_s(), _now())
 
 
@@ -69,8 +69,8 @@ def _looks(directory: Path) -> Iterator[tuple[AlarmState, ...]]:
     alarms(directory)  # checked as a whole once
     while True:
         with looking(directory) as reader:
-            rows = reader.alarm_rows
-            now_s, last = rows.now_s(), rows.last()
+            rows = reader.alarms
+            now_s, last = rows.now_s(), rows.mark()
             if last != mark:
                 book, mark = book.taken(rows.events(mark)), last
         yield book.shown(now_s, _now())

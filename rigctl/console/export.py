@@ -90,8 +90,8 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
         "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
         "measurements": reader.measurements(),
         "events": reader.events(),
-        "doses": reader.doses(),
-        "alarms": reader.alarms(),
+        "doses": reader.doses.rows(),
+        "alarms": reader.alarms.rows(),
         "acts": reader.people.acts(),
     }
     for row in sources[what]:

@@ -304,7 +304,7 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
         reader.campaign()
     device, clock = loaded.rig.devices[name], RealClock(loaded.rig.speedup)
     with own_journal(directory, loaded.rig.speedup) as journal, bus_locks([device.url]):
-        was = journal.read.upkeep.pins().get(name)
+        was = journal.read.pins.by_device().get(name)
         pin = pin_of(device, asyncio.run(_identity(loaded.rig, name, clock)))
         journal.pins.keep([pin], accepted_by=this_person())
     return {"device": name, "was": None if was is None else str(was), "is": str(pin), "by": this_person()}

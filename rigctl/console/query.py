@@ -60,7 +60,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "spent": to_units(row.spent),
             "budget": to_units(row.budget),
             **({"production": {"batches": row.batches, "spent": to_units(row.operated)}} if row.batches else {}),
-            "alarms": len(reader.alarms()),
+            "alarms": len(reader.alarms.rows()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             **({"ended": runs[-1].ended} if runs else {}),
             **measured_front(row, trials),
@@ -91,7 +91,7 @@ def _front(directory: Path) -> Mapping[str, Any]:
 
 def _alarms(reader: Reader) -> Mapping[str, Any]:
     """Say how many alarms stand, and which is the worst; nothing while none does."""
-    rows, now = reader.alarm_rows, datetime.now(UTC)
+    rows, now = reader.alarms, datetime.now(UTC)
     found = Alarms().taken(rows.events()).shown(rows.now_s(), now.isoformat())
     first = worst(found)
     if first is None:

@@ -150,7 +150,7 @@ class _Follower:
         paused = answer["phase"] not in ("starting", "running")
         board.pausing = f"{answer['phase']}: {answer.get('why', '')}" if paused else ""
         if answer["alarms"] > self._alarms:
-            last = self.reader.glance.alarms(min(answer["alarms"] - self._alarms, board.alarms.maxlen or 1))
+            last = self.reader.alarms.last(min(answer["alarms"] - self._alarms, board.alarms.maxlen or 1))
             board.alarms.extend(Alarm(a.severity, a.source, a.message, kind=a.kind) for a in reversed(last))
             self._alarms = answer["alarms"]
         return board

@@ -62,7 +62,7 @@ class Looker:
         with looking(self.directory) as reader:
             alive = campaign_here(self.directory) is not None
             self.facts = gather(reader, None, status, now, before=self.facts, alive=alive)
-            dosed = dict(reader.glance.dosed_ml(0.0))
+            dosed = dict(reader.doses.by_pump_ml(0.0))
         free = None
         with suppress(OSError):
             found = os.statvfs(self.directory)

@@ -251,7 +251,7 @@ def shelved_in(setup: Setup, clock: Clock) -> Setup:
 
     try:
         with looking(Path(setup.state)) as reader:
-            rows = reader.alarm_rows
+            rows = reader.alarms
             found, now_s = Alarms().taken(rows.events()), rows.now_s()
     except RigctlError:
         return setup

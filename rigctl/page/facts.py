@@ -21,7 +21,7 @@ from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import CampaignCondition, CourseRow, Glance, MeterSum
+from rigctl.campaign.journal.glance import CampaignCondition, CourseRow, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.trial import Event, State
@@ -81,9 +81,9 @@ def gather(
         UsageError: no campaign has been started in the journal.
         JournalError: it cannot be read.
     """
-    campaign, glance = reader.campaign(), reader.glance
+    campaign = reader.campaign()
     labels = labels_of(campaign, loaded)
-    condition = glance.condition()
+    condition = reader.glance.condition()
     phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired, alive=alive)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
@@ -95,16 +95,16 @@ def gather(
         labels=labels,
         phase=phase,
         standing=worst_standing(condition, phase, status),
-        trial=None if last is None else trial_now(glance, last, loaded, status, now),
+        trial=None if last is None else trial_now(reader, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
         money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended" and not produces),
         course=course,
-        log=log_entries(glance, LOG_LINES, log_of),
+        log=log_entries(reader, LOG_LINES, log_of),
         log_of=log_of,
         charged=sum(row.state.charged for row in course.rows),
         batches=campaign.batches if produces else 0,
         asks=status is not None or phase.word == "no answer",
-        alarms=heard[0].shown(reader.alarm_rows.now_s(), now.isoformat()),
+        alarms=heard[0].shown(reader.alarms.now_s(), now.isoformat()),
         heard=heard,
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
@@ -130,8 +130,8 @@ def _awaited(reader: Reader, course: Course, labels: ShownLabels) -> tuple[Await
 def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:
     """Return all alarms, going on from those of the last look."""
     alarms, mark = (Alarms(), Mark()) if before is None else before.heard
-    last = reader.alarm_rows.last()
-    return (alarms, mark) if last == mark else (alarms.taken(reader.alarm_rows.events(mark)), last)
+    last = reader.alarms.mark()
+    return (alarms, mark) if last == mark else (alarms.taken(reader.alarms.events(mark)), last)
 
 
 def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels:
@@ -285,7 +285,7 @@ def _money(
     reader: Reader, campaign: CampaignRow, course: Course, loaded: LoadedConfig | None, *, going_on: bool
 ) -> Money:
     sums = _added(course.meters, reader.glance.idle_meters())
-    amended = reader.people.adjustment()
+    amended = sum(reader.people.adjustments().values())
     if amended > 0:
         sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
     parts = tuple(MeterCost(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
@@ -299,7 +299,7 @@ def _money(
     rest = max(0.0, budget - spent)
     most = None
     if loaded is not None and loaded.max_trials is not None:
-        done = sum(not row.imported for row in rows) - campaign.batches - reader.beside.cancelled()
+        done = sum(not row.imported for row in rows) - campaign.batches - reader.batches.cancelled()
         most = max(0, loaded.max_trials - done)
     few, expected, many = (
         min(floor(rest / price), floor(rest / price) if most is None else most)
@@ -437,12 +437,12 @@ SAID = {
 }
 
 
-def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[LogEntry, ...]:
+def log_entries(reader: Reader, most: int, trial: int | None) -> tuple[LogEntry, ...]:
     """Return the last so many lines, of one trial or of all, the newest first; alarms are never crowded out."""
-    alarms = [_alarm(alarm) for alarm in glance.alarms(most // 2, trial)]
-    acts = [_act(act) for act in glance.acts(most // 3)] if trial is None else []
-    doses = [_dose(dose) for dose in glance.doses(most // 3, trial)]
-    steps = [_step(event) for event in glance.events(most // 3, trial)]
+    alarms = [_alarm(alarm) for alarm in reader.alarms.last(most // 2, trial)]
+    acts = [_act(act) for act in reader.people.acts(most // 3)] if trial is None else []
+    doses = [_dose(dose) for dose in reader.doses.last(most // 3, trial)]
+    steps = [_step(event) for event in reader.last_events(most // 3, trial)]
     return tuple(sorted((*alarms, *acts, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
 
 

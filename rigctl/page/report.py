@@ -88,7 +88,7 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         UsageError: no campaign has been started in the journal.
         JournalError: it cannot be read.
     """
-    problem, summary = loaded.problem, reader.summary
+    problem, summary = loaded.problem, reader.glance
     facts = gather(reader, loaded, None, now)
     history, state = reader.history(problem.space, [f.name for f in problem.further]), reader.policy_state() or {}
     known = past(reader, loaded)

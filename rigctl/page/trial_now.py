@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
@@ -27,13 +27,13 @@ DOSES = 1000
 
 
 def trial_now(
-    glance: Glance, row: TrialRow, loaded: LoadedConfig | None, status: Mapping[str, Any] | None, now: datetime
+    reader: Reader, row: TrialRow, loaded: LoadedConfig | None, status: Mapping[str, Any] | None, now: datetime
 ) -> TrialNow:
     """Return where the last trial stands."""
     told = status.get("trial") if status is not None else None
     told = told if isinstance(told, Mapping) and told.get("trial") == row.trial else {}
     under_way = not row.state.charged
-    elapsed_s = _elapsed_s(glance, row.trial, loaded, now) if under_way else 0.0
+    elapsed_s = _elapsed_s(reader, row.trial, loaded, now) if under_way else 0.0
     step = _step(row, elapsed_s, loaded)
     readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
     told_step = str(told.get("step", ""))
@@ -42,10 +42,10 @@ def trial_now(
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_course(glance, row, told_step if told_step in LOOKING else step),
+        steps=_course(reader, row, told_step if told_step in LOOKING else step),
         left_s=_left_s(row, elapsed_s, loaded, told),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
-        pumps=_pumps(glance, row, loaded),
+        pumps=_pumps(reader, row, loaded),
         outcome=row.outcome,
         cost=to_units(row.cost),
         step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
@@ -90,9 +90,9 @@ def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:
     return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
-def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
+def _elapsed_s(reader: Reader, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
     """Return the rig seconds since its last step, by the wall clock."""
-    last = glance.events(1, trial)[0]
+    last = reader.last_events(1, trial)[0]
     wall_s = (now - datetime.fromisoformat(last.utc)).total_seconds()
     return max(0.0, wall_s) * (1.0 if loaded is None else loaded.rig.speedup)
 
@@ -118,13 +118,13 @@ def _steps(row: TrialRow, at: str, state: Literal["now", "stopped"] = "now") -> 
     return tuple(Step(s, "done" if i < here else state if i == here else "coming") for i, s in enumerate(steps))
 
 
-def _course(glance: Glance, row: TrialRow, step: str) -> tuple[Step, ...]:
+def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
     """Return the steps of a trial: under way, done, or stopped short of its record; none where a person did it."""
     if row.origin == "manual":
         return ()
     if not row.state.charged:
         return _steps(row, step)
-    before = glance.events(2, row.trial)[-1].state
+    before = reader.last_events(2, row.trial)[-1].state
     at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
     done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None
     return _steps(row, "") if done else _steps(row, at, "stopped")
@@ -147,11 +147,11 @@ def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: 
     return max(0.0, planned_s - elapsed_s) if state is State.RUNNING else 0.0
 
 
-def _pumps(glance: Glance, row: TrialRow, loaded: LoadedConfig | None) -> tuple[Pump, ...]:
+def _pumps(reader: Reader, row: TrialRow, loaded: LoadedConfig | None) -> tuple[Pump, ...]:
     doses: dict[str, list[DoseRow]] = {}
-    for dose in glance.doses(DOSES, row.trial):
+    for dose in reader.doses.last(DOSES, row.trial):
         doses.setdefault(dose.actuator, []).append(dose)
-    day = glance.dosed_ml(glance.events(1, row.trial)[0].at_s - DAY_S)
+    day = reader.doses.by_pump_ml(reader.last_events(1, row.trial)[0].at_s - DAY_S)
     limits = {} if loaded is None else loaded.rig.limits
     capped = {name for name, limit in limits.items() if limit.per_day_ml is not None}
     return tuple(

@@ -40,7 +40,7 @@ class Flip:
 def everything(reader: Reader) -> list[Any]:
     """Whatever can be asked of a journal, and what stands in the tables; as text, so that NaN equals NaN."""
     questions = (reader.campaign, reader.trials, reader.policy_state, reader.starts, reader.idle.rows)
-    others = (reader.upkeep.pins, reader.beside.deciders)
+    others = (reader.pins.by_device, reader.deciders)
     tables = [tuple(map(tuple, rows(reader, table))) for table in TABLES if has_table(reader._connection, table)]
     return [repr(found) for found in (*tables, *(ask() for ask in (*questions, *others)))]
 

@@ -115,7 +115,7 @@ async def test_a_pause_from_before_can_be_taken_back_while_the_instruments_are_o
     stage.state.mkdir()
     journal = open_journal(stage.state, stage.clock())
     journal.begin(watched(), "0.0")
-    journal.act("pause", "anna", why="tea")
+    journal.people.act("pause", "anna", why="tea")
     journal.close()
 
     async def resume():
@@ -306,7 +306,7 @@ async def test_an_amended_trial_is_learned_from_as_amended(stage):
 def numbers(stage):
     """The alarms in the journal, by number."""
     with stage.journal() as journal:
-        return [alarm.alarm for alarm in journal.alarms()]
+        return [alarm.alarm for alarm in journal.alarms.rows()]
 
 
 async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):

@@ -171,21 +171,21 @@ def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path, golden: Gol
     with closing(Journal(tmp_path, clock, "boot-1")) as journal:
         journal.begin(make_spec(), "0.0")
         for work in (
-            lambda: journal.alarm(Alarm(MAJOR, "ph", "", kind="low", state="stands")),
-            lambda: journal.people.acknowledge(1, "Ada", "on my way"),
-            lambda: journal.people.mind_alarm("shelve", 1, "Ada", "known", seconds=3600.0),
-            lambda: journal.alarm(Alarm(MINOR, "ph", "", kind="low", state="over")),
+            lambda: journal.alarms.add(Alarm(MAJOR, "ph", "", kind="low", state="stands")),
+            lambda: journal.alarms.acknowledge(1, "Ada", "on my way"),
+            lambda: journal.alarms.mind("shelve", 1, "Ada", "known", seconds=3600.0),
+            lambda: journal.alarms.add(Alarm(MINOR, "ph", "", kind="low", state="over")),
         ):
             clock.sleep(1.0)
             work()
-            rows = journal.read.alarm_rows
-            book, mark = book.taken(rows.events(mark)), rows.last()
+            rows = journal.read.alarms
+            book, mark = book.taken(rows.events(mark)), rows.mark()
         with pytest.raises(UsageError) as refused:
-            journal.people.mind_alarm("unshelve", 9, "Ada", "")
+            journal.alarms.mind("unshelve", 9, "Ada", "")
         golden(refused.value)
     with open_reader(tmp_path) as reader:
-        rows = reader.alarm_rows
-        assert rows.last() == mark
+        rows = reader.alarms
+        assert rows.mark() == mark
         found = Alarms().taken(rows.events())
         assert found == book
         state = found.shown(1005.0, found.shelves["low", "ph"].until_utc[:19] + "+00:00")[0]
@@ -198,9 +198,9 @@ def test_an_act_of_shelving_is_kept_in_fields_and_not_read_out_of_its_words(tmp_
     with closing(Journal(tmp_path, SetClock(), "boot-1")) as journal:
         journal.begin(make_spec(), "0.0")
         for kind in ("low", "high"):
-            journal.alarm(Alarm(MAJOR, "ph", "", kind=kind, state="stands"))
-        journal.people.mind_alarm("shelve", 1, "Ada", "known", seconds=12345.0625)
+            journal.alarms.add(Alarm(MAJOR, "ph", "", kind=kind, state="stands"))
+        journal.alarms.mind("shelve", 1, "Ada", "known", seconds=12345.0625)
         journal.people.act("shelve", "Ada", "alarm 2 for 600 s")
-        found = Alarms().taken(journal.read.alarm_rows.events())
+        found = Alarms().taken(journal.read.alarms.events())
         at_s = journal.read.people.acts()[0].at_s
     assert {key: shelf.until_s - at_s for key, shelf in found.shelves.items()} == {("low", "ph"): 12345.0625}

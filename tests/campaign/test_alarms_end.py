@@ -20,7 +20,7 @@ AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID,
 
 def shown(stage):
     with stage.journal() as journal:
-        return Alarms().taken(journal.alarm_rows.events()).shown(0.0, "2026-03-01T00:00:00+00:00")
+        return Alarms().taken(journal.alarms.events()).shown(0.0, "2026-03-01T00:00:00+00:00")
 
 
 def watching(**changes):

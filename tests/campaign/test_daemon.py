@@ -71,7 +71,7 @@ async def test_fault_29_a_dose_in_flight_is_settled_not_repeated(stage):
     result = await stage.run(make_spec(max_trials=2))
     assert result.ending == "abandoned"
     with stage.journal() as journal:
-        assert [d.state for d in journal.doses()] == ["DONE"]
+        assert [d.state for d in journal.doses.rows()] == ["DONE"]
     assert stage.world.count("dose") == 1
 
 

@@ -87,7 +87,7 @@ async def test_fault_32_no_dose_is_sent_without_its_intent_on_disk(stage, disk):
         first, second = journal.trials()
         assert (first.state, second.state) == (State.ABANDONED, State.RECORDED)
         assert first.cost == 50_000  # the fixed part; nothing else was used
-        assert journal.doses() == ()
+        assert journal.doses.rows() == ()
 
 
 async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded(stage, disk):

@@ -48,7 +48,7 @@ def test_room_comes_24_hours_after_the_dose_that_takes_it(doses, clock, now_s, v
 
 def test_a_dose_counts_from_its_second_on(doses):
     """The window includes its beginning."""
-    booked = [doses.volume_since_ml("pump", since_s) for since_s in (999.0, 1000.0, 1000.001, 2000.0, 2000.001)]
+    booked = [doses.given_ml(["pump"], since_s) for since_s in (999.0, 1000.0, 1000.001, 2000.0, 2000.001)]
     assert booked == [10.0, 10.0, 4.0, 4.0, 0.0]
 
 
@@ -67,7 +67,7 @@ def dose(journal, answered, pump="acid", probe="ph"):
     number = journal.doses.intend(pump, 5.0, 0.0)
     journal.doses.sent(number)
     journal.doses.settle(number, "DONE", 5.0, "")
-    journal.answers.keep(pump, probe, -0.2 if answered else 0.0, -0.2, answered=answered)
+    journal.doses.answered(pump, probe, -0.2 if answered else 0.0, -0.2, answered=answered)
 
 
 def in_trial(journal, number, *answers):
@@ -85,10 +85,10 @@ def test_unanswered_doses_are_counted_over_trials_and_processes(journal, clock):
     in_trial(journal, 1, True, False, False)
     record_trial(journal, 2)
     in_trial(journal, 3, False)
-    assert journal.answers.unanswered("acid", "ph") == Unanswered(doses=3, trials=2)
+    assert journal.doses.unanswered("acid", "ph") == Unanswered(doses=3, trials=2)
     journal.close()
     with closing(open_journal(journal.path.parent, clock)) as again:
-        assert again.answers.unanswered("acid", "ph") == Unanswered(doses=3, trials=2)
+        assert again.doses.unanswered("acid", "ph") == Unanswered(doses=3, trials=2)
 
 
 def test_an_answer_clears_them_for_its_pump_and_probe_alone(journal):
@@ -98,22 +98,22 @@ def test_an_answer_clears_them_for_its_pump_and_probe_alone(journal):
         dose(journal, False, pump="base")
         dose(journal, False, probe="ph2")
     dose(journal, True)
-    assert journal.answers.unanswered("acid", "ph") == Unanswered(0, 0)
-    assert journal.answers.unanswered("base", "ph").doses == 2
-    assert journal.answers.unanswered("acid", "ph2").doses == 2
+    assert journal.doses.unanswered("acid", "ph") == Unanswered(0, 0)
+    assert journal.doses.unanswered("base", "ph").doses == 2
+    assert journal.doses.unanswered("acid", "ph2").doses == 2
 
 
 def test_a_person_who_resets_a_trip_forgives_them(journal):
     """Only where something had tripped; what they did stays on record."""
     dose(journal, False)
     assert journal.trips.reset() is None
-    assert journal.answers.unanswered("acid", "ph").doses == 1
+    assert journal.doses.unanswered("acid", "ph").doses == 1
     journal.trips.latch("acid: 1 dose did not move ph")
     journal.trips.reset()
-    assert journal.answers.unanswered("acid", "ph") == Unanswered(0, 0)
+    assert journal.doses.unanswered("acid", "ph") == Unanswered(0, 0)
     assert [tuple(answer)[2:] for answer in rows(journal.read, "answers")] == [(0.0, -0.2, 0, 1)]
     dose(journal, False)
-    assert journal.answers.unanswered("acid", "ph").doses == 1
+    assert journal.doses.unanswered("acid", "ph").doses == 1
 
 
 def test_an_answer_belongs_to_one_settled_dose(journal):
@@ -121,7 +121,7 @@ def test_an_answer_belongs_to_one_settled_dose(journal):
     dose(journal, True)
     for _ in range(2):
         with pytest.raises(JournalError):
-            journal.answers.keep("acid", "ph", 0.0, -0.2, answered=False)
+            journal.doses.answered("acid", "ph", 0.0, -0.2, answered=False)
         journal.doses.intend("acid", 5.0, 0.0)
 
 
@@ -134,7 +134,7 @@ def test_what_a_pump_gave_unasked_is_booked_at_once_and_has_no_answer(journal):
     journal.doses.found("acid", 2.0, 5.0)
     assert journal.doses.open() == ()
     assert journal.doses.given_ml(["acid"], None) == 7.0
-    found = journal.read.doses()[-1]
+    found = journal.read.doses.rows()[-1]
     assert (found.trial, found.state, found.volume_ml, found.dispensed_ml) == (1, "FOUND", 2.0, 2.0)
-    journal.answers.keep("acid", "ph", 0.0, -0.2, answered=False)
+    journal.doses.answered("acid", "ph", 0.0, -0.2, answered=False)
     assert [answer["dose"] for answer in rows(journal.read, "answers")] == [asked]

@@ -103,7 +103,7 @@ async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(sta
 
     await stage.run(spec, fail={"measure": at_measure})
     with stage.journal() as journal:
-        rows, doses = journal.trials(), journal.doses()
+        rows, doses = journal.trials(), journal.doses.rows()
         knew = ["pump" in str(row.unavailable) for row in rows]
         played = ["a" in row.control_set for row in rows]
     emptied = next(n for n in range(7) if knew[n])

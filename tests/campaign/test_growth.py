@@ -118,11 +118,12 @@ def worked_out_spent(journal):
 
 
 QUESTIONS = (
-    *(lambda j, n, ask=ask: getattr(j.read, ask)(n) for ask in ("trial", "events", "measurements", "ledger", "doses")),
+    *(lambda j, n, ask=ask: getattr(j.read, ask)(n) for ask in ("trial", "events", "measurements", "ledger")),
+    lambda j, n: j.doses.rows(n),
     lambda j, n: (j.read.open_trial(), j.read.policy_state(), j.read.campaign(), j.costs()),
     lambda j, n: (j.past.meters(), j.past.last_meters(), j.past.unread_meters(), j.past.rested_s()),
     lambda j, n: (j.past.metered_trials(n, 2), j.read.idle.since_last_trial(), j.doses.dearest_trial_ml("pump")),
-    lambda j, n: (j.doses.volume_since_ml("pump", j.time.now_s() - 86_400.0), j.answers.unanswered("pump", "ph")),
+    lambda j, n: (j.doses.given_ml(["pump"], j.time.now_s() - 86_400.0), j.doses.unanswered("pump", "ph")),
 )
 
 
@@ -150,7 +151,7 @@ def test_what_is_asked_for_every_trial_takes_the_same_however_many_there_are(tmp
             clock.at_s += 86_400.0
             a_trial(journal, number, "FAIL" if number % 2 else "RECORD", [(1.0, "DONE")])
             with suppress(JournalError):
-                journal.answers.keep("pump", "ph", 0.1, 0.1, answered=True)
+                journal.doses.answered("pump", "ph", 0.1, 0.1, answered=True)
             if number in (10, 90):
                 efforts.append([effort(journal, question, number - 1) for question in QUESTIONS])
         for few, many in zip(*efforts, strict=True):

@@ -68,9 +68,9 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
     spec = watched(max_trials=1)
     journal.begin(spec, "0.0")
     journal.propose(make_decision(1))
-    journal.act("pause", "anna", why="tea")
+    journal.people.act("pause", "anna", why="tea")
     if resumed:
-        journal.act("resume", "anna")
+        journal.people.act("resume", "anna")
     journal.close()
 
     async def person_acts():
@@ -248,7 +248,7 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, go
     assert (result.trials, stage.rig.hands.driven) == (2, {})
     with stage.journal() as journal:
         acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb in ("manual", "read")]
-        doses = [dose.dispensed_ml for dose in journal.doses() if dose.trial is None]
+        doses = [dose.dispensed_ml for dose in journal.doses.rows() if dose.trial is None]
         points = journal.upkeep.calibrations()["pump"].points
     assert acts[4:6] == [("dose pump 2 mL", "begun"), ("dose pump 2 mL", "2 mL dispensed")]
     golden(acts[-1])

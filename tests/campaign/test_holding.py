@@ -183,7 +183,7 @@ async def test_fault_75_a_plug_in_s_mistake_costs_one_trial_and_its_traceback_is
     result = await stage.run(watching(max_trials=2), fail={"measure": fault})
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.FAILED, State.RECORDED]
-        (kept,) = [alarm.detail for alarm in journal.alarms() if "KeyError" in alarm.message]
+        (kept,) = [alarm.detail for alarm in journal.alarms.rows() if "KeyError" in alarm.message]
     assert "Traceback" in kept
     assert result.recorded == 1
 

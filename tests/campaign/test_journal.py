@@ -216,10 +216,10 @@ def test_every_start_is_remembered_with_its_end(journal, clock):
 
 def test_an_alarm_is_kept_with_the_trial_under_way(journal):
     """Alarms name the trial they were raised in, or none."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.propose(make_decision(1))
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
-    kept = [(a.trial, a.severity, a.source, a.message) for a in journal.read.alarms()]
+    journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
+    kept = [(a.trial, a.severity, a.source, a.message) for a in journal.read.alarms.rows()]
     assert kept == [(None, Severity.MINOR, "pump", "slow"), (1, Severity.MAJOR, "pump", "stuck")]
 
 
@@ -240,7 +240,7 @@ def test_a_dose_is_open_until_it_is_settled_once(journal):
         journal.doses.settle(dose, "UNKNOWN", 12.5, "")
     with pytest.raises(JournalError):
         journal.doses.sent(dose)
-    (row,) = journal.read.doses(1)
+    (row,) = journal.read.doses.rows(1)
     assert (row.trial, row.state, row.dispensed_ml, row.note) == (1, "DONE", 12.25, "short")
 
 
@@ -253,9 +253,9 @@ def test_open_and_unknown_doses_count_in_full_for_the_caps(journal, clock):
     journal.doses.settle(lost, "UNKNOWN", 5.0, "pump restarted")
     journal.doses.intend("pump", 3.0, 8.0)
     journal.doses.intend("other", 100.0, 0.0)
-    assert journal.doses.volume_since_ml("pump", 0.0) == 16.0
-    assert journal.doses.volume_since_ml("pump", 1500.0) == 8.0
-    assert journal.doses.volume_since_ml("nobody", 0.0) == 0.0
+    assert journal.doses.given_ml(["pump"], 0.0) == 16.0
+    assert journal.doses.given_ml(["pump"], 1500.0) == 8.0
+    assert journal.doses.given_ml(["nobody"], 0.0) == 0.0
 
 
 def test_caps_hold_across_a_reboot(journal, clock):
@@ -266,8 +266,8 @@ def test_caps_hold_across_a_reboot(journal, clock):
     again = reopened(journal, SetClock(now_s=30.0), boot="boot-2")
     again.begin(make_spec(), "0.0")
     assert again.time.now_s() == 50_000.0
-    assert again.doses.volume_since_ml("pump", 30.0 - 86_400.0) == 10.0
-    assert again.doses.volume_since_ml("pump", 31.0) == 0.0
+    assert again.doses.given_ml(["pump"], 30.0 - 86_400.0) == 10.0
+    assert again.doses.given_ml(["pump"], 31.0) == 0.0
     assert again.doses.given_ml(["pump"], -math.inf) == 10.0
     again.arm(1, {"power": Reading(1.0, "kWh", time_s=25.0)})
     assert again.read.meter_readings(1, "before")["power"].time_s == 49_995.0
@@ -278,7 +278,7 @@ def test_caps_hold_across_a_reboot(journal, clock):
 def test_campaign_time_never_goes_back_behind_anything_that_was_written(journal, clock, boot, rig_s):
     """Within a boot and across one: a person's act may be the last there is before a power loss."""
     clock.at_s = 50_000.0
-    journal.act("resume", "anna")
+    journal.people.act("resume", "anna")
     with closing(reopened(journal, SetClock(now_s=rig_s), boot)) as again:
         assert again.time.now_s() == 50_000.0
 

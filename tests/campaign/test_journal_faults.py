@@ -173,6 +173,6 @@ def test_fault_28_after_a_power_loss_everything_committed_is_there(tmp_path, uns
     journal_after = Journal(power_lost(journal.path, tmp_path / "after", committed, tail), SetClock(), "boot-2")
     assert list(journal_after._connection.iterdump()) == state
     assert journal_after.read.campaign().spent == 80_000
-    assert journal_after.doses.volume_since_ml("pump", -1e9) == 10.0
+    assert journal_after.doses.given_ml(["pump"], -1e9) == 10.0
     journal_after.close()
     journal.close()

@@ -53,18 +53,18 @@ def write_something(journal):
         record_trial(journal, trial)
         dose = journal.doses.intend("pump", 5.0, 0.0)
         journal.doses.settle(dose, "DONE", 5.0, "by the counter")
-        journal.answers.keep("pump", "ph", 0.0, -0.2, answered=False)
+        journal.doses.answered("pump", "ph", 0.0, -0.2, answered=False)
     journal.trips.latch("pump runs on")
     journal.trips.reset()
     journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
     journal.phase("HOLDING", "no meter", 60.0)
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     write_what_people_did(journal)
     journal.beat(ended="done", safe=True)
 
 
 def write_what_people_did(journal):
-    journal.people.acknowledge(1, "Ada", "seen")
+    journal.alarms.acknowledge(1, "Ada", "seen")
     journal.people.correct(2, "void", Amendment(), Amendment(), who="Ada", why="tap open")
     proposal = Proposal(4, "ten-lines", "explore", 0, (0.5,), "by hand")
     journal.people.suggest(make_decision(4, proposal=proposal))

@@ -120,7 +120,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert {row.trial: row.cost for row in read.trials() if row.state.final} == self.costs
         assert read.campaign().spent == sum(self.costs.values()) == read.history(SPACE).spent
         assert {d.dose: d.volume_ml for d in self.journal.doses.open()} == self.open_doses
-        assert self.journal.doses.volume_since_ml("pump", 0.0) == self.booked + sum(self.open_doses.values())
+        assert self.journal.doses.given_ml(["pump"], 0.0) == self.booked + sum(self.open_doses.values())
         assert [e.state for e in read.events()][-1:] == list(self.states.values())[-1:]
 
     def teardown(self):

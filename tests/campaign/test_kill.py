@@ -51,7 +51,7 @@ def run_killed_at(directory, instants, spec=SPEC):
 def check_world(directory, kills, spec=SPEC):
     """Nothing repeated, nothing lost, everything adds up, every decision recomputed."""
     with World(directory / "world.jsonl") as world, open_reader(directory / "state") as journal:
-        rows, doses, lines = journal.trials(), journal.doses(), journal.ledger()
+        rows, doses, lines = journal.trials(), journal.doses.rows(), journal.ledger()
         # The world's own log is the witness.
         intents = [entry["intent"] for entry in world.log if entry["what"] == "dose"]
         assert len(intents) == len(set(intents)), "a dose was repeated"

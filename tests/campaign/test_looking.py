@@ -270,13 +270,13 @@ def left_behind(stage, last, spec):
         "acid": Reading(stage.world.total("dose", "ml"), "mL", stage.world.now_s),
     }
     history = History()
-    journal.looks.begin(undecided(1, spec.seed, spec.problem.budget, history), before)
+    journal.look(undecided(1, spec.seed, spec.problem.budget, history), before)
     stage.world.do("prepare")
     stage.world.do("time", s=PREPARE_S + 10.0)
     stage.world.do("energy", kwh=1.0)
     journal.beat()
     if last != "begin":
-        journal.looks.keep(1, SEEN)
+        journal.keep_look(1, SEEN)
     if last == "propose":
         problem = replace(spec.problem, look=look_of(spec.problem.space, journal.read.trial(1).looks))
         journal.propose(decide(Question(spec.policy, problem, spec.seed, history, None)))
@@ -326,7 +326,7 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
     stage.world.do("time", s=301.0 if why == "min old" else 10.0)
     with closing(open_journal(stage.state, stage.clock())) as journal:
         if "anna" in why:
-            journal.act("manual", "anna", "set valve 0.5", "", "holds 0.5")
+            journal.people.act("manual", "anna", "set valve 0.5", "", "holds 0.5")
     if "safe" in why:
         spec = replace(spec, rig=replace(spec.rig, limits={"valve": ActuatorLimits(0.0, 1.0, 0.0)}))
     await stage.run(spec)

@@ -30,8 +30,8 @@ def journal(journal):
 
 def test_an_act_is_kept_with_who_when_and_why(journal):
     """In order, also by another process that only reads."""
-    journal.act("pause", "Ada", why="lunch", outcome="paused")
-    journal.act("wrong token", "10.0.0.7", argument="safe", outcome="denied")
+    journal.people.act("pause", "Ada", why="lunch", outcome="paused")
+    journal.people.act("wrong token", "10.0.0.7", argument="safe", outcome="denied")
     with open_reader(journal.path) as read:
         kept = [(a.act, a.verb, a.who, a.argument, a.why, a.outcome, a.at_s) for a in read.people.acts()]
     assert kept == [
@@ -43,8 +43,8 @@ def test_an_act_is_kept_with_who_when_and_why(journal):
 @pytest.mark.parametrize("table", [table.name for table in TABLES.values() if table.kept])
 def test_what_people_did_cannot_be_rewritten(journal, table):
     """Nor deleted, whatever program tries."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
-    journal.people.acknowledge(1, "Ada")
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarms.acknowledge(1, "Ada")
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
     journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
     journal.upkeep.keep("refilled", "pump", verb="refilled", who="Ada", volume_ml=10.0)
@@ -68,15 +68,15 @@ def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):
 
 def test_an_alarm_is_acknowledged_once(journal):
     """By whom, when and with what note; the act is in the audit."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
-    journal.people.acknowledge(2, "Ada", "hose was bent")
-    kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms()]
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
+    journal.alarms.acknowledge(2, "Ada", "hose was bent")
+    kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms.rows()]
     assert kept == [(1, "", "", False), (2, "Ada", "hose was bent", True)]
     assert [(a.verb, a.argument) for a in journal.read.people.acts()] == [("ack", "alarm 2")]
     for alarm in (2, 9):
         with pytest.raises(UsageError):
-            journal.people.acknowledge(alarm, "Bob")
+            journal.alarms.acknowledge(alarm, "Bob")
     assert len(journal.read.people.acts()) == 1
 
 

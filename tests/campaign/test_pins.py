@@ -73,7 +73,8 @@ async def test_what_a_person_accepted_is_expected_from_then_on(stage):
     with pytest.raises(IdentityMismatch):
         await stage.run(spec(), found=pumps())
     with stage.journal() as journal:
-        assert (journal.upkeep.pins()["acid"].accepted, journal.upkeep.pins()["acid"].who) == (True, "ada (uid 1000)")
+        pin = journal.pins.by_device()["acid"]
+        assert (pin.accepted, pin.who) == (True, "ada (uid 1000)")
 
 
 async def test_pumps_that_cannot_be_told_apart_are_an_alarm(stage, golden: Golden):

@@ -145,7 +145,7 @@ def test_fault_79_without_its_log_it_is_said_that_the_end_may_be_missing(tmp_pat
     assert (loss.closed, loss.booked_ml) == ((1,), 5.0)
     with open_reader(tmp_path / "new") as new:
         assert new.trial(1).state is State.LOST
-        (dose,) = new.doses()
+        (dose,) = new.doses.rows()
         assert (dose.state, dose.dispensed_ml) == ("UNKNOWN", 5.0)
         assert dose.note
 
@@ -171,10 +171,10 @@ def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_
     loss = recovered(path, tmp_path / "new")
     assert loss.estimated == 50_000
     with open_reader(tmp_path / "new") as new, open_reader(sound) as old:
-        most = max(dose.volume_ml for dose in old.doses() if dose.dose != 1)
+        most = max(dose.volume_ml for dose in old.doses.rows() if dose.dose != 1)
         (water,) = (line for line in new.ledger(4) if line.meter == "water")
         assert (water.amount, water.estimated, water.quantity) == (50_000, True, None)
-        assert new.doses()[0].dispensed_ml == loss.booked_ml == most
+        assert new.doses.rows()[0].dispensed_ml == loss.booked_ml == most
         assert new.campaign().spent == old.campaign().spent
     assert {name for name, table in loss.tables.items() if table.lost} == {"ledger", "doses"}
 

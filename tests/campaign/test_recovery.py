@@ -109,7 +109,7 @@ async def test_an_open_dose_is_settled_from_the_pump_and_not_sent_again(stage):
     left_behind(stage, Event.ARM)
     await stage.run(make_spec(max_trials=1))
     with stage.journal() as journal:
-        (dose,) = journal.doses()
+        (dose,) = journal.doses.rows()
     assert (dose.state, dose.dispensed_ml) == ("DONE", 8.0)
     assert stage.world.count("dose") == 1
     assert stage.rig.calls[:3] == ["open", "safe", "settle_doses"]

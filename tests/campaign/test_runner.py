@@ -173,7 +173,7 @@ async def test_a_dose_left_open_by_a_failure_is_settled_before_the_trial_is_char
     stage.world.at = lambda what: broken() if what == "after dose" else None
     result = await stage.run(make_spec(max_trials=1))
     with stage.journal() as journal:
-        (dose,) = journal.doses()
+        (dose,) = journal.doses.rows()
         (acid,) = [line for line in journal.ledger(1) if line.meter == "acid"]
     assert dose.state == "DONE"
     assert dose.dispensed_ml == acid.quantity == stage.world.total("dose", "ml") > 0

@@ -97,7 +97,7 @@ async def test_a_trial_that_is_broken_off_is_made_safe_first_and_charged_by_its_
     result = await dear.run(campaign(ceiling=1.0, max_trials=4))
     with dear.journal() as journal:
         rows, steps, lines = journal.trials(), journal.events(3), journal.ledger(3)
-        doses = journal.doses()
+        doses = journal.doses.rows()
     assert [row.state for row in rows] == [State.RECORDED, State.ABANDONED, State.ABANDONED, State.RECORDED]
     assert [e.event for e in steps] == [Event.PROPOSE, Event.ARM, Event.RUN, Event.ABANDON]
     assert (rows[2].control_set, rows[2].outcome) == (("a", "b"), None)

@@ -42,8 +42,8 @@ def by_hand(trial, **known):
 
 def of_people(journal):
     """Something of everything that people do."""
-    journal.alarm(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
-    journal.people.acknowledge(1, "Ada", "seen")
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
+    journal.alarms.acknowledge(1, "Ada", "seen")
     journal.ingest([by_hand(7)], ("y",))
     journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))
     journal.upkeep.keep("replaced", "pump", verb="replaced", who="Ada", part="tubing")
@@ -67,7 +67,7 @@ def sound(tmp_path_factory):
     with closing(Journal(stage.state, FakeClock(stage.world), "boot-1")) as journal:
         of_people(journal)
         journal.doses.found("pump", PUMP.per_dose_ml + 1.0, 0.0)  # no cap is held against what nobody asked for
-        journal.answers.keep("pump", "a_probe", 0.1, 0.1, answered=True)
+        journal.doses.answered("pump", "a_probe", 0.1, 0.1, answered=True)
     return stage.state / "journal.sqlite"
 
 

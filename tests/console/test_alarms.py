@@ -31,7 +31,7 @@ def alarmed(ingested):
             (Severity.MINOR, "disk", "disk", "150 MiB left", "stands"),
             (Severity.MAJOR, "ph_probe", "acid", "acid: ph < 4.5 pH: ph reads 4.1 pH", "stands"),
         ):
-            journal.alarm(Alarm(severity, source, message, kind=kind, state=state))
+            journal.alarms.add(Alarm(severity, source, message, kind=kind, state=state))
     return ingested
 
 
@@ -104,7 +104,7 @@ def test_following_shows_every_change_once(alarmed, monkeypatch):
         looks.append(1)
         if len(looks) == 2:
             with closing(Journal(STATE, RealClock(), boot_id())) as journal:
-                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer", kind="missing", state="stands"))
+                journal.alarms.add(Alarm(Severity.MAJOR, "ec_probe", "no answer", kind="missing", state="stands"))
         if len(looks) == 4:
             raise KeyboardInterrupt
 

@@ -87,7 +87,7 @@ class StandIn(FakeRig):
 async def resumed(state, spec, world):
     """Go on with the campaign on a rig that stands in for it."""
     with open_reader(state) as reader:
-        pins, last = reader.upkeep.pins(), max(e.trial for e in reader.events() if e.event == "ARM")
+        pins, last = reader.pins.by_device(), max(e.trial for e in reader.events() if e.event == "ARM")
         stood = reader.meter_readings(last, "after") or reader.meter_readings(last, "before")
     found = {name: Identity(pin.model, serial=pin.serial) for name, pin in pins.items()}
 

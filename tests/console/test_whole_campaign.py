@@ -43,7 +43,7 @@ def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     with closing(
         Journal(state, SetClock(1e9), "another boot")
     ) as journal:  # a look in vain, as another end would leave
-        journal.looks.begin(undecided(trials + 1, 1, 6_000_000, History()), {})
+        journal.look(undecided(trials + 1, 1, 6_000_000, History()), {})
         journal.finish(trials + 1, State.LOOKING, Event.ABANDON, (), detail="not decided: nothing fits")
     assert json.loads(rigctl("replay", "--state", state, "--json")) == {
         "trials": trials,  # no look was paid when nothing fitted the budget any more

@@ -35,10 +35,10 @@ def directory(tmp_path):
         dose = journal.doses.intend("pump", 12.5, 0.0)
         journal.doses.sent(dose)
         journal.doses.settle(dose, "DONE", 12.5, "")
-        journal.alarm(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
-        journal.alarm(Alarm(Severity.MAJOR, "trial", "failed: no answer", kind="trial failed"))
-        journal.alarm(Alarm(Severity.MINOR, "disk", "150 MiB left", kind="disk", state="stands"))
-        journal.people.acknowledge(2, "Ada")
+        journal.alarms.add(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
+        journal.alarms.add(Alarm(Severity.MAJOR, "trial", "failed: no answer", kind="trial failed"))
+        journal.alarms.add(Alarm(Severity.MINOR, "disk", "150 MiB left", kind="disk", state="stands"))
+        journal.alarms.acknowledge(2, "Ada")
     return tmp_path
 
 

@@ -160,8 +160,8 @@ def test_the_process_is_told_what_is_shelved(tmp_path):
     assert shelved_in(setup, SetClock()) == setup
     with closing(Journal(tmp_path, SetClock(1000.0), "boot-1")) as journal:
         journal.begin(make_spec(), "0.0")
-        journal.alarm(Alarm(Severity.MAJOR, "ph", "low 7", kind="low", state="stands"))
-        journal.people.mind_alarm("shelve", 1, "Ada", "known", 600.0)
+        journal.alarms.add(Alarm(Severity.MAJOR, "ph", "low 7", kind="low", state="stands"))
+        journal.alarms.mind("shelve", 1, "Ada", "known", 600.0)
     (shelved,) = shelved_in(setup, SetClock(40.0)).shelved
     assert (shelved.kind, shelved.source) == ("low", "ph")
     assert (shelved.until_s, shelved.who) == (640.0, "Ada")

@@ -225,10 +225,10 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
 
 def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden: Golden):
     """An alarm has a number until somebody acknowledges it; then it says who."""
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
+    journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     facts = looked(tmp_path)
     assert (facts.unseen, facts.log[0].number, facts.log[0].severity) == (1, 1, "MAJOR")
-    journal.people.acknowledge(1, "eve")
+    journal.alarms.acknowledge(1, "eve")
     facts = looked(tmp_path)
     alarm = next(entry for entry in facts.log if entry.kind == "alarm")
     golden(alarm.text)
@@ -266,11 +266,11 @@ def test_the_step_that_is_lit(journal, tmp_path, events, seconds, lit):
 
 def test_a_trial_that_looks_shows_what_was_read(journal, tmp_path):
     """It has steps of its own, and no control set until it is decided."""
-    journal.looks.begin(undecided(1, 7, 100_000_000, History()), READINGS)
+    journal.look(undecided(1, 7, 100_000_000, History()), READINGS)
     trial = looked(tmp_path).trial
     assert (trial.state, trial.control_set, trial.read, trial.under_way) == ("LOOKING", (), "", True)
     assert [step.name for step in trial.steps][:3] == ["prepare", "look", "decide"]
-    journal.looks.keep(1, {"a": Measurement(4.125, 0.02, 4), "b": INVALID})
+    journal.keep_look(1, {"a": Measurement(4.125, 0.02, 4), "b": INVALID})
     assert looked(tmp_path).trial.read == "a 4.125, b not read"
 
 

@@ -57,7 +57,7 @@ def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path)
     """What the trial before it controlled is let go."""
     record_trial(journal)
     assert said(tmp_path, "running").startswith("Controls a now")
-    journal.looks.begin(undecided(2, 7, 100_000_000, History()), READINGS)
+    journal.look(undecided(2, 7, 100_000_000, History()), READINGS)
     told = "Trial 2 looks first, with everything let go; what is read decides what to control."
     found = facts(tmp_path, "running")
     assert headline(found, None) == told
@@ -68,7 +68,7 @@ def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path)
 
 def test_production_that_looks_says_which_batch_it_is(journal, tmp_path, golden: Golden):
     """As it does while it controls."""
-    journal.looks.begin(undecided(1, 7, 100_000_000, History()), READINGS)
+    journal.look(undecided(1, 7, 100_000_000, History()), READINGS)
     found = replace(facts(tmp_path, "running"), batches=3)
     golden(headline(found, None))
 

@@ -115,7 +115,7 @@ def test_hostile_words_stay_words(journal, tmp_path):
     """Names and messages that are HTML are shown, never run."""
     bad = "<script>alert('x')</script>"
     record_trial(journal)
-    journal.alarm(Alarm(Severity.MAJOR, bad, bad, kind=bad))
+    journal.alarms.add(Alarm(Severity.MAJOR, bad, bad, kind=bad))
     journal.propose(make_decision(2, note=bad))
     with open_reader(tmp_path) as reader:
         facts = gather(reader, None, {"phase": bad, "why": bad, "trial": None}, NOON)

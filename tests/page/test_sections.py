@@ -179,7 +179,7 @@ def looked(directory, status=None):
 
 def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
     """An alarm in the log is told by its sign and word besides its colour; it can be acknowledged by who may act."""
-    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
+    journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     html = sections(looked(tmp_path, {"phase": "running"}), None, acting="t")["log"]
     row = re.search(r'<tr class="alarm major">.*?</tr>', html, re.DOTALL)[0]
     assert "▲" in row
@@ -191,12 +191,12 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
 def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden: Golden):
     """Thirty failures are one row; who has seen or shelved it is in it, and the buttons are for what is left to do."""
     for number in range(30):
-        journal.alarm(Alarm(Severity.MAJOR, "trial", f"failed: {number} tries", kind="trial failed"))
-    journal.alarm(Alarm(Severity.MINOR, "pump", "restarted", kind="restarted"))
+        journal.alarms.add(Alarm(Severity.MAJOR, "trial", f"failed: {number} tries", kind="trial failed"))
+    journal.alarms.add(Alarm(Severity.MINOR, "pump", "restarted", kind="restarted"))
     before = looked(tmp_path, {"phase": "running"})
-    journal.alarm(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
-    journal.people.acknowledge(32, "eve")
-    journal.people.mind_alarm("shelve", 1, "eve", "known", 3600.0)
+    journal.alarms.add(Alarm(Severity.MAJOR, "ph", "low", kind="low", state="stands"))
+    journal.alarms.acknowledge(32, "eve")
+    journal.alarms.mind("shelve", 1, "eve", "known", 3600.0)
     with open_reader(tmp_path) as reader:  # going on from the look before
         facts = gather(reader, None, {"phase": "running"}, NOON, before=before)
     assert facts.alarms == looked(tmp_path).alarms

@@ -143,9 +143,9 @@ class User:
         self.rng.choice(
             [
                 journal.beat,
-                lambda: journal.alarm(Alarm(Severity.MINOR, "ph", "said " * 500, kind="said")),
+                lambda: journal.alarms.add(Alarm(Severity.MINOR, "ph", "said " * 500, kind="said")),
                 lambda: journal.phase("HOLDING", "so"),
-                lambda: journal.act("pause", "somebody"),
+                lambda: journal.people.act("pause", "somebody"),
                 lambda: journal.trips.latch("a reason"),
                 lambda: journal.trips.reset("somebody"),
             ]
@@ -242,7 +242,7 @@ def _compare(journal: Journal, truth: Truth, true_s: float, where: str) -> None:
     spent = journal.read.campaign().spent if rows else 0
     if spent != truth.spent:
         raise Lost(f"{where}: {spent} spent, it was {truth.spent}")
-    booked_ml = journal.doses.volume_since_ml(PUMP, journal.time.clock.now_s() - DAY_S)
+    booked_ml = journal.doses.given_ml([PUMP], journal.time.clock.now_s() - DAY_S)
     if booked_ml < truth.day_ml(true_s):
         raise Lost(f"{where}: {booked_ml} mL count against the cap of 24 h, {truth.day_ml(true_s)} mL were given")
 

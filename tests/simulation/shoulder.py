@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ class Shoulder:
     def installed(self) -> Iterator[None]:
         with ExitStack() as stack:
             for where, name, around in (
-                (DoseBook, "volume_since_ml", self._counted),
+                (DoseBook, "given_ml", self._counted),
                 (Journal, "run", self._begun),
                 (Journal, "measure", self._measured),
                 (Rig, "measure", self._window),
@@ -50,14 +50,15 @@ class Shoulder:
     def _counted(self, really: Callable[..., float]) -> Callable[..., float]:
         """The caps count at least what really came of our doses within 24 hours."""
 
-        def volume_since_ml(book: DoseBook, actuator: str, since_s: float) -> float:
-            told_ml = really(book, actuator, since_s)
-            given_ml = self._given_ml(actuator)
-            if since_s <= book._time.clock.now_s() - DAY_S + 1.0 and told_ml < 0.97 * given_ml - 0.2:
-                self._witness.fail(f"{actuator}: {told_ml:.2f} mL count in 24 h, and it has given {given_ml:.2f} mL")
+        def counted(book: DoseBook, pumps: Sequence[str], since_s: float | None) -> float:
+            told_ml, given_ml = really(book, pumps, since_s), sum(map(self._given_ml, pumps))
+            whole_day = since_s is not None and since_s <= book._time.clock.now_s() - DAY_S + 1.0
+            if whole_day and told_ml < 0.97 * given_ml - 0.2 * len(pumps):
+                names = " and ".join(pumps)
+                self._witness.fail(f"{names}: {told_ml:.2f} mL count in 24 h, and {given_ml:.2f} mL were given")
             return told_ml
 
-        return volume_since_ml
+        return counted
 
     def _given_ml(self, pump: str) -> float:
         for bus, circuit in self._witness.plant.assembly.circuits.items():

@@ -143,7 +143,7 @@ def standing(state: Path) -> str:
     try:
         with open_reader(state) as journal:
             trial = journal.open_trial()
-            pumping = any(dose.dispensed_ml is None for dose in journal.doses())
+            pumping = any(dose.dispensed_ml is None for dose in journal.doses.rows())
             waits = any(row.state is State.AWAITING for row in journal.trials())
             state = "no trial" if trial is None else f"{trial.state}{' in a dose' if pumping else ''}"
             return f"{state}, others awaiting" if waits else state
@@ -160,7 +160,7 @@ def ask_witness(home: Path, lives: Lives, sim: SimHandle, tally: Tally, kills: i
         tally.trials.update(str(row.state) for row in journal.trials())
         tally.decided += sum(event.event == Event.PROPOSE for event in journal.events())
         tally.came_late += sum(row.came is not None for row in journal.trials())
-        tally.doses.update(dose.state for dose in journal.doses())
+        tally.doses.update(dose.state for dose in journal.doses.rows())
     if ended != "budget":
         found.append(f"the campaign ended as {ended}, not with its budget")
     tally.doses_sent += len(seen["doses"])

@@ -28,7 +28,7 @@ def ended(stack, config, state, **changes):
 def pinned_as(state, name, serial):
     """The journal believes that this device had another number."""
     with state_lock(state), closing(Journal(state, RealClock(SPEED), boot_id())) as journal:
-        pin = journal.read.upkeep.pins()[name]
+        pin = journal.read.pins.by_device()[name]
         journal.pins.keep([replace(pin, serial=serial)])
 
 

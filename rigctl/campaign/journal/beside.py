@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.past import CampaignTime
 from rigctl.campaign.journal.rows import Amendment, AwaitedRow, CorrectionRow, IdleRow
-from rigctl.campaign.journal.store import Book, Questions
+from rigctl.campaign.journal.store import Book
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import UNDER_WAY, Event, State
 from rigctl.codec import fields_of
@@ -33,8 +34,8 @@ IN_TRIAL: Final = f"""EXISTS (
 """Whether an idle line was booked as its trial was closed: what no trial has used comes before it begins."""
 
 
-class IdleRows(Questions):
-    """Lines beside the trials' ledger, counted in what was spent."""
+class IdleBook(Book):
+    """What was used while no trial was under way: lines beside the ledger, counted in what was spent."""
 
     def rows(self) -> tuple[IdleRow, ...]:
         return self._rows(IdleRow)
@@ -63,10 +64,6 @@ class IdleRows(Questions):
         last = self._number("SELECT max(trial) FROM meter_readings WHERE phase = 'before'")
         return self._rows(IdleRow, "WHERE before_trial > ?", last)
 
-
-class IdleBook(Book):
-    """What was used while no trial was under way."""
-
     def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
         """Book lines inside the transaction that commits the readings they were made from."""
         for line in lines:
@@ -80,14 +77,6 @@ class IdleBook(Book):
             self.add(self._number(f"SELECT coalesce(({left}), ({following}), 1)"), lines)
 
 
-class AwaitedRows(Questions):
-    """Trials whose outcome came, or comes, later."""
-
-    def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
-        """Return them by trial; of one, or of all."""
-        return {row.trial: row for row in self._of_trial(AwaitedRow, trial, "trial")}
-
-
 @dataclass(frozen=True, slots=True)
 class AwaitedOutcome:
     """Says how the outcome of a trial comes whose rig part is over."""
@@ -99,6 +88,10 @@ class AwaitedOutcome:
 
 class AwaitedBook(Book):
     """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
+
+    def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
+        """Return them by trial; of one, or of all."""
+        return {row.trial: row for row in self._of_trial(AwaitedRow, trial, "trial")}
 
     def add(self, trial: int, awaiting: AwaitedOutcome) -> None:
         """Note what a trial waits for inside the transaction that charges it."""
@@ -156,54 +149,29 @@ class AwaitedBook(Book):
                 self._act(act, who, f"trial {trial}", why, str(event))
 
 
-class Charged(Questions):
-    """The sums of the trials' ledger, kept: its lines come and are never changed, so each is summed up once."""
+class BatchBook(Book):
+    """Batches for production, and what was charged for them and for trials: no event and no line is ever changed."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
-        self._last = 0
-        """The last line that was summed up."""
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime | None = None) -> None:
+        super().__init__(connection, time)
+        self._line, self._event = 0, 0
+        """The last line that was summed up, and the last event that was looked at."""
         self._sums: tuple[Micros, Micros] = 0, 0
+        self._told: dict[int, str] = {}
 
-    def sums(self) -> tuple[Micros, Micros]:
+    def charged(self) -> tuple[Micros, Micros]:
         """Return what the campaign's trials were charged, and what batches for production were."""
         which = OPERATED.format(trial="ledger.trial")
         sql = f"""SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more,
             coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches
             FROM ledger WHERE id > ?1"""  # noqa: S608 - our own words
-        (found,) = self._ask(sql, self._last)
+        (found,) = self._ask(sql, self._line)
         trials, batches = self._sums
         more, of_batches = int(found["more"]), int(found["batches"])
         sums = trials + more - of_batches, batches + of_batches
         if not self._connection.in_transaction:  # else it may never have been
-            self._last, self._sums = int(found["last"]), sums
+            self._line, self._sums = int(found["last"]), sums
         return sums
-
-
-@dataclass(frozen=True, slots=True)
-class DeciderRow:
-    """Which code decided a trial."""
-
-    trial: int
-    version: str
-    """Of rigctl."""
-    code: Mapping[str, str] | None = None
-    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
-
-
-class Beside(Questions):
-    """Batches for production, and who decided."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
-        self._last = 0
-        """The last event that was looked at for batches: none is ever changed, so each is looked at once."""
-        self._told: dict[int, str] = {}
-
-    def deciders(self) -> dict[int, DeciderRow]:
-        """Return which code decided each trial that was not done by hand, by its number."""
-        sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
-        return {row.trial: row for row in self._fetch(DeciderRow, sql)}
 
     def operations(self) -> dict[int, str]:
         """Return what the processes that began batches for production were told, by trial."""
@@ -212,10 +180,10 @@ class Beside(Questions):
             return {}
         by_start = {row["start"]: row["argument"] for row in told}
         sql = "SELECT id, trial, start FROM events WHERE id > ? AND event IN ('LOOK', 'PROPOSE') ORDER BY id"
-        rows = self._ask(sql, self._last)
+        rows = self._ask(sql, self._event)
         found = self._told | {row["trial"]: by_start[row["start"]] for row in rows if row["start"] in by_start}
         if rows and not self._connection.in_transaction:  # else it may never have been
-            self._last, self._told = rows[-1]["id"], found
+            self._event, self._told = rows[-1]["id"], found
         return dict(found)
 
     def cancelled(self) -> int:
@@ -226,9 +194,3 @@ class Beside(Questions):
             f"AND NOT {OPERATED.format(trial='t.trial')}"
         )
         return self._number(sql)
-
-    def decider_of(self, suggestion: int) -> DeciderRow | None:
-        """Return which code made a suggestion."""
-        sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
-        rows = self._fetch(DeciderRow, sql, suggestion)
-        return rows[0] if rows else None

@@ -130,6 +130,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
     with guarded(path):
         # Used from the journal thread alone; it is opened and closed by its owner, which may be another thread.
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=SealingConnection)
+        connection.path = path
         try:
             _configure(connection)
             _vouch(connection, check)
@@ -171,7 +172,7 @@ def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
     try:
         with transaction(connection):
             connection.execute("UPDATE starts SET closed = 1 WHERE NOT closed AND id = (SELECT max(id) FROM starts)")
-    except sqlite3.Error:
+    except (sqlite3.Error, JournalError):
         # Who closes last removes the log, unless it may only read.
         with closing(connect(path, "?mode=ro")) as last:
             last.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -346,14 +347,19 @@ def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Have all that the block writes on disk when it ends, or none of it."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        with sealing(connection):
-            yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # A full disk may already have rolled it back.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    """Have all that the block writes on disk when it ends, or none of it.
+
+    Raises:
+        JournalUnwritable, JournalCorrupt, JournalError: SQLite cannot, see `guarded`; nothing is written.
+    """
+    with guarded(connection.path if isinstance(connection, SealingConnection) else Path()):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            with sealing(connection):
+                yield
+            connection.execute("COMMIT")
+        except BaseException:
+            # A full disk may already have rolled it back.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

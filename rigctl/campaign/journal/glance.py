@@ -10,18 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, PhaseRow, StartRow, TripRow
-from rigctl.campaign.journal.store import Questions
+from rigctl.campaign.journal.rows import PhaseRow, StartRow, TripRow
+from rigctl.campaign.journal.store import Book
 from rigctl.campaign.trial import State
 from rigctl.codec import parsed
 from rigctl.core.experiment.money import Micros
 
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
 _MEASURED = "SELECT trial, outcome, name, value FROM measurements"
-_ALARMS = """
-    SELECT alarms.*, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
-        coalesce(a.note, '') AS acknowledgement
-    FROM alarms LEFT JOIN (SELECT alarm, who, utc, note FROM acknowledgements) a ON a.alarm = id"""
 _SUMS = """
     SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, sum(amount_micros) AS amount_micros,
         max({about}) AS estimated, max(id) AS last FROM {table} WHERE id > ? GROUP BY meter"""
@@ -82,11 +78,42 @@ class CampaignCondition:
     """The last that ran the campaign; None before the first."""
 
 
+@dataclass(frozen=True, slots=True)
+class SetSum:
+    """What one control set was given, and what came of it."""
+
+    control_set: tuple[str, ...]
+    trials: int
+    recorded: int
+    """Of them gave an outcome."""
+    amount: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A trial that gave no outcome, and why."""
+
+    trial: int
+    state: str
+    utc: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of rigctl that has run the campaign."""
+
+    version: str
+    starts: int
+    utc: str
+    """Of the first start."""
+
+
 BY_HAND: Final = ("suggest", "ingest", "import")
 """Verbs that write to the journal for a moment, each a start of its own that ends with its name, and run nothing."""
 
 
-class Glance(Questions):
+class Glance(Book):
     """Questions to one open journal whose answers stay cheap after 20,000 trials."""
 
     def last_event(self) -> int:
@@ -145,77 +172,16 @@ class Glance(Questions):
         least = self._ask(sql)[0]["least"]
         return least or None
 
-    def events(self, last: int, trial: int | None = None) -> tuple[EventRow, ...]:
-        """Return the last so many steps, of one trial or of all, the newest first."""
-        return self._rows(EventRow, "WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?", trial, last)
-
-    def alarms(self, last: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
-        """Return the last so many alarms (None: all), of one trial or of all, the newest first."""
-        which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
-        return self._fetch(AlarmRow, f"{_ALARMS} {which}", trial, last)
-
-    def acts(self, last: int) -> tuple[ActRow, ...]:
-        """Return the last so many acts of people, the newest first."""
-        return self._rows(ActRow, "ORDER BY id DESC LIMIT ?", last)
-
-    def doses(self, last: int, trial: int | None = None) -> tuple[DoseRow, ...]:
-        """Return the last so many doses, of one trial or of all, the newest first."""
-        return self._rows(DoseRow, "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2", trial, last)
-
-    def dosed_ml(self, since_s: float) -> Mapping[str, float]:
-        """Return what each pump has given since then (campaign seconds), mL; an open dose counts in full."""
-        sql = (
-            "SELECT actuator, sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
-            "WHERE at_s >= ? GROUP BY actuator ORDER BY actuator"
-        )
-        return {row["actuator"]: row["ml"] for row in self._ask(sql, since_s)}
-
     def condition(self) -> CampaignCondition:
         """Return what the campaign as a whole was last noted to do."""
         runs = "WHERE coalesce(ended, '') NOT IN (?, ?, ?) ORDER BY id DESC LIMIT 1"
         return CampaignCondition(
-            next(iter(self._rows(PhaseRow, "ORDER BY id DESC LIMIT 1")), None),
-            next(iter(self._rows(TripRow, "WHERE reset_utc IS NULL")), None),
-            next(iter(self._rows(StartRow, runs, *BY_HAND)), None),
+            self._row(PhaseRow, "ORDER BY id DESC LIMIT 1"),
+            self._row(TripRow, "WHERE reset_utc IS NULL"),
+            self._row(StartRow, runs, *BY_HAND),
         )
 
-
-# In sums --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SetSum:
-    """What one control set was given, and what came of it."""
-
-    control_set: tuple[str, ...]
-    trials: int
-    recorded: int
-    """Of them gave an outcome."""
-    amount: Micros
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A trial that gave no outcome, and why."""
-
-    trial: int
-    state: str
-    utc: str
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A version of rigctl that has run the campaign."""
-
-    version: str
-    starts: int
-    utc: str
-    """Of the first start."""
-
-
-class Summary(Questions):
-    """What a report says of a campaign as a whole, in sums: cheap after 20,000 trials."""
+    # In sums ----------------------------------------------------------------------------------------------------
 
     def sets(self) -> tuple[SetSum, ...]:
         """Return what each control set was given, the dearest first."""

@@ -9,13 +9,17 @@ from collections.abc import Iterable, Mapping
 
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import CalibrationRow, Pin, TripRow, UpkeepKind, UpkeepRow
-from rigctl.campaign.journal.store import Book, Questions
+from rigctl.campaign.journal.store import Book
 from rigctl.codec import fields_of
 from rigctl.rig.abilities import Calibration
 
 
 class PinBook(Book):
     """Which instrument stands where: a row is never changed, the last one of a device counts."""
+
+    def by_device(self) -> dict[str, Pin]:
+        """Return the pin that counts, by device."""
+        return {pin.device: pin for pin in self._rows(Pin)}
 
     def keep(self, pins: Iterable[Pin], accepted_by: str = "") -> None:
         """Pin instruments; `accepted_by` names the person who said so."""
@@ -40,7 +44,7 @@ class TripBook(Book):
             )
 
     def latched(self) -> TripRow | None:
-        return next(iter(self._rows(TripRow, "WHERE reset_utc IS NULL")), None)
+        return self._row(TripRow, "WHERE reset_utc IS NULL")
 
     def reset(self, who: str = "") -> TripRow | None:
         """Let go of the latch, and record when and by whom; returns what it was, None if nothing was latched.
@@ -83,7 +87,7 @@ class UpkeepBook(Book):
 
         With `fresh` they were calibrated just now, whatever they say.
         """
-        known, changed = UpkeepRows(self._connection).calibrations(), []
+        known, changed = self.calibrations(), []
         with transaction(self._connection):
             for device, said in found.items():
                 last = known.get(device)
@@ -93,14 +97,6 @@ class UpkeepBook(Book):
                 values = {"device": device, "points": said.points, "slopes": said.slopes, "detail": said.detail}
                 self._insert(CalibrationRow, {**values, "changed": other})
         return tuple(changed)
-
-
-class UpkeepRows(Questions):
-    """Answers what is asked about the instruments."""
-
-    def pins(self) -> dict[str, Pin]:
-        """Return the pin that counts, by device."""
-        return {pin.device: pin for pin in self._rows(Pin)}
 
     def rows(self) -> tuple[UpkeepRow, ...]:
         """Return what people have done, in order."""
@@ -113,25 +109,6 @@ class UpkeepRows(Questions):
     def calibrated(self) -> Mapping[str, CalibrationRow]:
         """Return since when each device says so, by name: as of the last change, else as it was first read."""
         return self._by_device("coalesce(max(CASE WHEN changed THEN id END), min(id))")
-
-    def dosed_ml(self, pump: str, since_s: float = 0.0) -> tuple[float, int]:
-        """Return the volume of a pump's doses since a campaign time, open ones in full, and how many they are."""
-        (row,) = self._ask(
-            "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) AS ml, count(*) AS doses FROM doses "
-            "WHERE actuator = ? AND at_s >= ?",
-            pump,
-            since_s,
-        )
-        return float(row["ml"]), int(row["doses"])
-
-    def dearest_trial_ml(self, pump: str) -> float:
-        """Return the most that one of the last trials has dispensed with this pump."""
-        (row,) = self._ask(
-            "SELECT coalesce(max(ml), 0.0) AS ml FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
-            "WHERE actuator = ? AND trial > (SELECT max(trial) - 20 FROM trials) GROUP BY trial)",
-            pump,
-        )
-        return float(row["ml"])
 
     def off_setpoint(self, variable: str, since_s: float, most: int) -> tuple[tuple[int, float], ...]:
         """Return how far a variable was measured from its setpoint in the last trials that controlled it since then.

@@ -1,4 +1,7 @@
-"""What people did: acts, alarms they minded, trials they carried out, corrections. None of it is erased."""
+"""What people did: acts, alarms they minded, trials they carried out, corrections. None of it is erased.
+
+Each call that writes returns only after the record is on disk.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
     AcknowledgementRow,
     ActRow,
+    AlarmRow,
     Amendment,
     AwaitedRow,
     ByHand,
@@ -21,18 +25,24 @@ from rigctl.campaign.journal.rows import (
     SuggestionRow,
     TrialRow,
 )
-from rigctl.campaign.journal.store import Book, Questions
+from rigctl.campaign.journal.store import Book
 from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.people import paused_words
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import UNDER_WAY, State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError, UsageError
+from rigctl.rig.values import Alarm
 
 _ALL: Final = 2**62
 MANUAL: Final = "manual"
 """Verb of the acts by which a person moves single instruments; to read one is another."""
 Shelving = Literal["shelve", "unshelve"]
+_UNDER_WAY: Final = f"SELECT max(trial) FROM trials WHERE state IN {tuple(map(str, UNDER_WAY))}"  # noqa: S608 - our states
+_ALARMS: Final = """
+    SELECT alarms.*, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
+        coalesce(a.note, '') AS acknowledgement
+    FROM alarms LEFT JOIN (SELECT alarm, who, utc, note FROM acknowledgements) a ON a.alarm = id"""
 _MINDED: Final = """
     SELECT a.verb, coalesce(a.seconds, 0.0) AS seconds, a.who, a.why, a.utc, a.at_s, r.kind, r.source, r.id AS alarm
     FROM acts a JOIN alarms r ON r.id = a.alarm WHERE a.id > ? ORDER BY a.id"""
@@ -62,34 +72,6 @@ class PeopleBook(Book):
         """Record what a person did, or tried to do, and what came of it; return its number."""
         with transaction(self._connection):
             return self._act(verb, who, argument, why, outcome, **about)
-
-    def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
-        """Record that a person has seen an alarm, and that they said so.
-
-        Raises:
-            UsageError: there is no such alarm, or somebody has acknowledged it already.
-        """
-        AlarmRows(self._connection).key(alarm)
-        with transaction(self._connection):
-            for first in self._rows(AcknowledgementRow, "WHERE alarm = ?", alarm):
-                raise UsageError(f"alarm {alarm}: {first.who} has acknowledged it already, {first.utc}")
-            self._insert(AcknowledgementRow, {"alarm": alarm, "who": who, "note": note})
-            self._act("ack", who, f"alarm {alarm}", note, "acknowledged", alarm=alarm)
-
-    def mind_alarm(
-        self, verb: Literal["shelve", "unshelve"], alarm: int, who: str, why: str, seconds: float = 0.0
-    ) -> str:
-        """Record that nobody is to be told of an alarm for a while, or is again; return what is kept, in words.
-
-        Raises:
-            UsageError: there is no such alarm, or nobody may shelve for so long.
-        """
-        AlarmRows(self._connection).key(alarm)
-        shelving = verb == "shelve"
-        argument = shelved_words(alarm, seconds) if shelving else f"alarm {alarm}"
-        outcome = "nobody is told of it until then" if shelving else "people are told of it again"
-        self.act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
-        return f"{argument}: {outcome}"
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
@@ -124,13 +106,9 @@ class PeopleBook(Book):
         """Note what is known besides of a trial inside the transaction that records it."""
         self._insert(ByHand, {"trial": trial, **fields_of(known)})
 
-
-class PeopleRows(Questions):
-    """Answers what is asked about people."""
-
-    def acts(self) -> tuple[ActRow, ...]:
-        """Return the audit, in order."""
-        return self._rows(ActRow)
+    def acts(self, last: int | None = None) -> tuple[ActRow, ...]:
+        """Return the audit, in order; or its last so many acts, the newest first."""
+        return self._rows(ActRow) if last is None else self._rows(ActRow, "ORDER BY id DESC LIMIT ?", last)
 
     def pause(self) -> str:
         """Say who has paused the campaign, and why; empty: nobody has."""
@@ -139,13 +117,13 @@ class PeopleRows(Questions):
 
     def moved_since(self, at_s: float) -> ActRow | None:
         """Return the first act by which a person moved single instruments from this campaign time on."""
-        return next(iter(self._rows(ActRow, "WHERE verb = ? AND at_s >= ? ORDER BY id LIMIT 1", MANUAL, at_s)), None)
+        return self._row(ActRow, "WHERE verb = ? AND at_s >= ? ORDER BY id LIMIT 1", MANUAL, at_s)
 
     def paused_since(self, trial: int) -> ActRow | None:
         """Return the last pause that somebody asked for after this trial was decided."""
         decided = "(SELECT min(at_s) FROM events WHERE trial = ?)"
         which = f"WHERE verb = 'pause' AND at_s >= {decided} ORDER BY id DESC LIMIT 1"
-        return next(iter(self._rows(ActRow, which, trial)), None)
+        return self._row(ActRow, which, trial)
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
@@ -175,12 +153,8 @@ class PeopleRows(Questions):
         """Return the number of the last correction; 0: none was made."""
         return self._number("SELECT max(id) FROM corrections")
 
-    def adjustment(self) -> Micros:
-        """Return by how much amended costs exceed what the ledger says."""
-        return sum(self.adjustments().values())
-
     def adjustments(self) -> Mapping[int, Micros]:
-        """Return the same by trial; imported ones are left out: nobody pays them."""
+        """Return by how much amended costs exceed what the ledger says, by trial; nobody pays imported ones."""
         corrections = self.corrections()
         if not corrections:
             return {}
@@ -201,10 +175,52 @@ class Mark:
     start: int = 0
 
 
-class AlarmRows(Questions):
-    """Reads what alarms are made of (`rigctl.campaign.alarms`)."""
+class AlarmBook(Book):
+    """Alarms, each time that one was raised; what they are made of is `rigctl.campaign.alarms`."""
 
-    def last(self) -> Mark:
+    def add(self, alarm: Alarm) -> None:
+        """Record that it was raised, in the trial under way if there is one."""
+        (trial,) = self._connection.execute(_UNDER_WAY).fetchone()
+        with transaction(self._connection):
+            self._insert(AlarmRow, {"trial": trial, **fields_of(alarm)})
+
+    def rows(self) -> tuple[AlarmRow, ...]:
+        """Return all, in order."""
+        return self.last(None)[::-1]
+
+    def last(self, most: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
+        """Return the last so many (None: all), of one trial or of all, the newest first."""
+        which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
+        return self._fetch(AlarmRow, f"{_ALARMS} {which}", trial, most)
+
+    def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
+        """Record that a person has seen an alarm, and that they said so.
+
+        Raises:
+            UsageError: there is no such alarm, or somebody has acknowledged it already.
+        """
+        self.key(alarm)
+        with transaction(self._connection):
+            for first in self._rows(AcknowledgementRow, "WHERE alarm = ?", alarm):
+                raise UsageError(f"alarm {alarm}: {first.who} has acknowledged it already, {first.utc}")
+            self._insert(AcknowledgementRow, {"alarm": alarm, "who": who, "note": note})
+            self._act("ack", who, f"alarm {alarm}", note, "acknowledged", alarm=alarm)
+
+    def mind(self, verb: Shelving, alarm: int, who: str, why: str, seconds: float = 0.0) -> str:
+        """Record that nobody is to be told of an alarm for a while, or is again; return what is kept, in words.
+
+        Raises:
+            UsageError: there is no such alarm, or nobody may shelve for so long.
+        """
+        self.key(alarm)
+        shelving = verb == "shelve"
+        argument = shelved_words(alarm, seconds) if shelving else f"alarm {alarm}"
+        outcome = "nobody is told of it until then" if shelving else "people are told of it again"
+        with transaction(self._connection):
+            self._act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
+        return f"{argument}: {outcome}"
+
+    def mark(self) -> Mark:
         """Return the last rows that there are."""
         sql = "SELECT {} AS alarm, {} AS act, {} AS start"
         tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", "acts", "starts"))  # noqa: S608 - ours

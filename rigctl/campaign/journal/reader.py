@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rigctl.campaign.decision import Looked, look_of
-from rigctl.campaign.journal.beside import OPERATED, AwaitedRows, Beside, Charged, IdleRows
+from rigctl.campaign.journal.beside import OPERATED, AwaitedBook, BatchBook, IdleBook
 from rigctl.campaign.journal.database import corrupt, decoder, guarded, open_for_reading, snapshot
-from rigctl.campaign.journal.glance import Glance, Summary
-from rigctl.campaign.journal.instruments import UpkeepRows
+from rigctl.campaign.journal.doses import DoseBook
+from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal.instruments import PinBook, TripBook, UpkeepBook
 from rigctl.campaign.journal.integrity import log_of
-from rigctl.campaign.journal.people import AlarmRows, PeopleRows, by_trial, corrected
+from rigctl.campaign.journal.past import CampaignTime
+from rigctl.campaign.journal.people import AlarmBook, PeopleBook, by_trial, corrected
 from rigctl.campaign.journal.rows import (
-    AlarmRow,
     CampaignRow,
-    DoseRow,
+    DeciderRow,
     EventRow,
     ImportRow,
     LedgerRow,
@@ -36,7 +37,7 @@ from rigctl.campaign.journal.rows import (
     TrialRow,
 )
 from rigctl.campaign.journal.seals import unsealed
-from rigctl.campaign.journal.store import Questions
+from rigctl.campaign.journal.store import Book
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
@@ -70,15 +71,6 @@ _BESIDE_THE_OUTCOME = """
     SELECT trial, name, value, outcome FROM measurements
     WHERE {which} AND outcome <> 1 AND severity < 3 ORDER BY trial, outcome, name"""
 """Variables (outcome = 0) and further outcomes (from 2 on)."""
-
-
-_OF_TRIAL = """WHERE actuator IN (
-        WITH RECURSIVE pumps (pump) AS (
-            SELECT min(actuator) FROM doses
-            UNION ALL SELECT (SELECT min(actuator) FROM doses WHERE actuator > pump) FROM pumps WHERE pump IS NOT NULL)
-        SELECT pump FROM pumps)
-    AND at_s >= (SELECT min(at_s) FROM events WHERE trial = ?1) AND trial = ?1 ORDER BY id"""
-"""Doses by pump and time, of which there is an index: no dose is older than its trial."""
 
 
 @contextmanager
@@ -139,9 +131,9 @@ def _stamp(file: Path) -> Stamp:
 def check_readable(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `JournalCorrupt` if something in it is not what we write: for what no checksum vouches for."""
     reader = Reader(connection)
-    questions = (reader.trials, reader.events, reader.measurements, reader.ledger, reader.doses, reader.alarms)
+    questions = (reader.trials, reader.events, reader.measurements, reader.ledger, reader.starts, reader.policy_state)
     try:
-        for question in (*questions, reader.starts, reader.policy_state):
+        for question in (*questions, reader.doses.rows, reader.alarms.rows):
             question()
         if connection.execute("SELECT 1 FROM campaign").fetchone():
             reader.campaign()
@@ -215,21 +207,22 @@ def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
     return tuple(row.further[name] for name in wanted)
 
 
-class Reader(Questions):
-    """Typed questions to one open journal; answers are frozen."""
+class Reader(Book):
+    """Typed questions to one open journal, and to each of its rooms; answers are frozen."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime | None = None) -> None:
+        super().__init__(connection, time)
         self.connection = connection
-        self.beside = Beside(connection)
-        self.alarm_rows = AlarmRows(connection)
-        self.idle = IdleRows(connection)
-        self.people = PeopleRows(connection)
-        self.glance = Glance(connection)
-        self.summary = Summary(connection)
-        self.upkeep = UpkeepRows(connection)
-        self.charged = Charged(connection)
-        self.awaited = AwaitedRows(connection)
+        self.alarms = AlarmBook(connection, time)
+        self.awaited = AwaitedBook(connection, time)
+        self.batches = BatchBook(connection, time)
+        self.doses = DoseBook(connection, time)
+        self.glance = Glance(connection, time)
+        self.idle = IdleBook(connection, time)
+        self.people = PeopleBook(connection, time)
+        self.pins = PinBook(connection, time)
+        self.trips = TripBook(connection, time)
+        self.upkeep = UpkeepBook(connection, time)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
@@ -243,7 +236,7 @@ class Reader(Questions):
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
             "? AS spent, ? AS operated, ? AS batches FROM campaign",
             *spent_and_operated(self),
-            len(self.beside.operations()),
+            len(self.batches.operations()),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
@@ -292,6 +285,10 @@ class Reader(Questions):
         """Return every step of one trial or of all, in order."""
         return self._of_trial(EventRow, trial)
 
+    def last_events(self, most: int, trial: int | None = None) -> tuple[EventRow, ...]:
+        """Return the last so many steps, of one trial or of all, the newest first."""
+        return self._rows(EventRow, "WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?", trial, most)
+
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
         """Return what was measured in one trial or in all."""
         return self._of_trial(MeasurementRow, trial, "trial, name")
@@ -310,16 +307,19 @@ class Reader(Questions):
         """Return every ledger line of one trial or of all, in order."""
         return self._of_trial(LedgerRow, trial, "trial, id")
 
-    def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
-        """Return every dose of one trial or of all, in order."""
-        return self._rows(DoseRow) if trial is None else self._rows(DoseRow, _OF_TRIAL, trial)
-
-    def alarms(self) -> tuple[AlarmRow, ...]:
-        return self.glance.alarms(None)[::-1]
-
     def starts(self) -> tuple[StartRow, ...]:
         """Return every process that ran the campaign, in order."""
         return self._rows(StartRow)
+
+    def deciders(self) -> dict[int, DeciderRow]:
+        """Return which code decided each trial that was not done by hand, by its number."""
+        sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
+        return {row.trial: row for row in self._fetch(DeciderRow, sql)}
+
+    def decider_of(self, suggestion: int) -> DeciderRow | None:
+        """Return which code made a suggestion."""
+        sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
+        return next(iter(self._fetch(DeciderRow, sql, suggestion)), None)
 
     def _corrected(
         self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
@@ -366,7 +366,7 @@ def looked(row: LookRow | Measurement) -> Looked:
 
 def spent_and_operated(reader: Reader) -> tuple[Micros, Micros]:
     """Return what the campaign has spent, and what its batches for production have cost; as amended."""
-    amended, batches = reader.people.adjustments(), reader.beside.operations().keys()
+    amended, batches = reader.people.adjustments(), reader.batches.operations().keys()
     own = sum(amount for trial, amount in amended.items() if trial not in batches)
-    charged, idle = reader.charged.sums(), reader.idle.spent_and_operated()
+    charged, idle = reader.batches.charged(), reader.idle.spent_and_operated()
     return charged[0] + idle[0] + own, charged[1] + idle[1] + sum(amended.values()) - own

@@ -493,6 +493,17 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType({one.name: one for one in 
 # Read of several tables -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class DeciderRow:
+    """Which code decided a trial."""
+
+    trial: int
+    version: str
+    """Of rigctl."""
+    code: Mapping[str, str] | None = None
+    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow(Decision):
     """A decision, and what became of it."""

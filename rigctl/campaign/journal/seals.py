@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
@@ -45,6 +46,8 @@ class SealingConnection(sqlite3.Connection):
 
     changes: dict[str, Sums] | None = None
     """By table: what this transaction has changed of its seal. None: not watching (yet)."""
+    path = Path()
+    """Of its file, which errors name."""
 
 
 def lay_out(connection: sqlite3.Connection) -> None:

@@ -16,11 +16,25 @@ from rigctl.errors import JournalError
 T = TypeVar("T")
 
 
-class Questions:
-    """Questions to one open journal."""
+class Book:
+    """Rows of one open journal.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Args:
+        connection: to its file.
+        time: campaign time; None where the journal is only read.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime | None = None) -> None:
         self._connection = connection
+        self._given_time = time
+
+    @property
+    def _time(self) -> CampaignTime:
+        if self._given_time is None:
+            raise AssertionError("unreachable: this journal is only read")
+        return self._given_time
+
+    # Reading ----------------------------------------------------------------------------------------------------
 
     def _ask(self, sql: str, *of: object) -> list[sqlite3.Row]:
         """Return all rows, with columns by name."""
@@ -40,18 +54,16 @@ class Questions:
         order = "" if "ORDER BY" in which else f"ORDER BY {', '.join(table.key)}"
         return self._fetch(kind, f"SELECT * FROM {table.name} {which} {order}", *of)  # noqa: S608 - our own words
 
+    def _row(self, kind: type[T], which: str, *of: object) -> T | None:
+        """Return the first of these rows; None: there is none."""
+        return next(iter(self._rows(kind, which, *of)), None)
+
     def _of_trial(self, kind: type[T], trial: int | None, order: str = "id") -> tuple[T, ...]:
         """Return the rows of one trial, by its index, or of all."""
         which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
         return self._rows(kind, f"{which} ORDER BY {order}", *of)
 
-
-class Book(Questions):
-    """Writes into one open journal, inside a transaction."""
-
-    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
-        super().__init__(connection)
-        self._time = time
+    # Writing, inside a transaction --------------------------------------------------------------------------------
 
     def _insert(self, kind: type, values: Mapping[str, object], on_conflict: str = "") -> int:
         """Insert a row of values by field, and return its number.

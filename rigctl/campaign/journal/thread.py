@@ -140,9 +140,7 @@ class JournalDoseLog:
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Return the volume of all doses since this rig time, open intents in full; for the caps."""
-        volume_ml = self._day_ml[actuator] = await self._thread.call(
-            lambda j: j.doses.volume_since_ml(actuator, since_s)
-        )
+        volume_ml = self._day_ml[actuator] = await self._thread.call(lambda j: j.doses.given_ml([actuator], since_s))
         return volume_ml
 
     async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
@@ -151,8 +149,8 @@ class JournalDoseLog:
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
-        await self._thread.call(lambda j: j.answers.keep(actuator, probe, moved, expected, answered=answered))
+        await self._thread.call(lambda j: j.doses.answered(actuator, probe, moved, expected, answered=answered))
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:
         """Return the doses since the last that this probe answered, over all trials, the forgiven ones left out."""
-        return await self._thread.call(lambda j: j.answers.unanswered(actuator, probe))
+        return await self._thread.call(lambda j: j.doses.unanswered(actuator, probe))

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision, Looked
-from rigctl.campaign.journal.beside import AwaitedBook, AwaitedOutcome, IdleBook
+from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
-from rigctl.campaign.journal.doses import AnswerBook, DoseBook
-from rigctl.campaign.journal.instruments import PinBook, TripBook, UpkeepBook
 from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
-from rigctl.campaign.journal.people import PeopleBook, Source
+from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import (
-    AlarmRow,
     ByHand,
     CampaignPhase,
     CampaignRow,
@@ -47,7 +43,7 @@ from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading
-from rigctl.rig.values import Alarm, Measurement
+from rigctl.rig.values import Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +114,6 @@ class TrialBook(Book):
             self._insert(LedgerRow, {"trial": trial, **fields_of(line)})
 
 
-class LookBook(TrialBook):
-    """Trials that begin with a look. Each call returns only after the record is on disk."""
-
-    def begin(self, undecided: Decision, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
-        """Commit that a trial begins with a look, and the meters' readings; the rig may be prepared from here on.
-
-        Raises:
-            JournalError: another trial is under way, or the number is not the next one.
-        """
-        with transaction(self._connection):
-            self._nobody_under_way()
-            self._add_trial(undecided, Event.LOOK)
-            self._add_readings(undecided.trial, "before", before)
-            IdleBook(self._connection, self._time).add(undecided.trial, idle)
-
-    def keep(self, trial: int, found: Mapping[str, Measurement]) -> None:
-        """Commit what the variables read, all of them at once.
-
-        Raises:
-            JournalError: the trial is not looking.
-        """
-        with transaction(self._connection):
-            if not self._ask("SELECT 1 FROM trials WHERE trial = ? AND state = ?", trial, State.LOOKING):
-                raise JournalError(f"trial {trial}: is not looking, so nothing can be kept of it")
-            self._add_looks(trial, found)
-
-
 class Journal(TrialBook):
     """One campaign's journal, open for writing. Synchronous, and to be used from one thread at a time.
 
@@ -167,17 +136,11 @@ class Journal(TrialBook):
             close_in_good_order(connection, self.path)
             raise
         super().__init__(connection, self.time)
-        self.read = Reader(self._connection)
-        self.past = Past(self._connection, self.time)
-        self.doses = DoseBook(self._connection, self.time)
-        self.trips = TripBook(self._connection, self.time)
-        self.pins = PinBook(self._connection, self.time)
-        self.answers = AnswerBook(self._connection, self.time)
-        self.idle = IdleBook(self._connection, self.time)
-        self.awaited = AwaitedBook(self._connection, self.time)
-        self.looks = LookBook(self._connection, self.time)
-        self.people = PeopleBook(self._connection, self.time)
-        self.upkeep = UpkeepBook(self._connection, self.time)
+        self.read = Reader(connection, self.time)
+        self.past = Past(connection, self.time)
+        self.alarms, self.awaited, self.doses = self.read.alarms, self.read.awaited, self.read.doses
+        self.idle, self.people, self.pins = self.read.idle, self.read.people, self.read.pins
+        self.trips, self.upkeep = self.read.trips, self.read.upkeep
         self._costs = SummedCosts()
         self._begun: int | None = None
         self._closed = False
@@ -186,11 +149,6 @@ class Journal(TrialBook):
         if not self._closed:
             self._closed = True
             close_in_good_order(self._connection, self.path)
-
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        with guarded(self.path), transaction(self._connection):
-            yield
 
     # Campaign ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +184,7 @@ class Journal(TrialBook):
             "seen_utc": now,
             "seen_s": self.time.now_s(),
         }
-        with self._change():
+        with transaction(self._connection):
             raised = "(id) DO UPDATE SET budget_micros = excluded.budget_micros"
             self._insert(CampaignRow, campaign, on_conflict=raised)
             self._begun = self._insert(StartRow, start)
@@ -236,16 +194,11 @@ class Journal(TrialBook):
 
     def beat(self, ended: str | None = None, *, safe: bool | None = None) -> None:
         """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled."""
-        with self._change():
+        with transaction(self._connection):
             self._connection.execute(
                 "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ?, safe = ? WHERE id = ?",
                 (self.time.utc(), self.time.now_s(), ended, safe, self._begun),
             )
-
-    def alarm(self, alarm: Alarm) -> None:
-        trial = self.read.open_trial()
-        with self._change():
-            self._insert(AlarmRow, {"trial": None if trial is None else trial.trial, **fields_of(alarm)})
 
     def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None) -> None:
         """Keep a change of the campaign's own state.
@@ -258,15 +211,33 @@ class Journal(TrialBook):
         """
         until = None if until_s is None else until_s + self.time.offset_s
         since = {} if since_s is None else {"at_s": since_s}
-        with self._change():
+        with transaction(self._connection):
             self._insert(PhaseRow, {"phase": phase, "why": why, "until_s": until, **since})
 
-    def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
-        """Record in the audit what a person did, or tried to do, and what came of it; return the act's number."""
-        with guarded(self.path):
-            return self.people.act(verb, who, argument, why, outcome)
-
     # Trials -----------------------------------------------------------------------------------------------------
+
+    def look(self, undecided: Decision, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
+        """Commit that a trial begins with a look, and the meters' readings; the rig may be prepared from here on.
+
+        Raises:
+            JournalError: another trial is under way, or the number is not the next one.
+        """
+        with transaction(self._connection):
+            self._nobody_under_way()
+            self._add_trial(undecided, Event.LOOK)
+            self._add_readings(undecided.trial, "before", before)
+            self.idle.add(undecided.trial, idle)
+
+    def keep_look(self, trial: int, found: Mapping[str, Measurement]) -> None:
+        """Commit what the variables read, all of them at once.
+
+        Raises:
+            JournalError: the trial is not looking.
+        """
+        with transaction(self._connection):
+            if not self._ask("SELECT 1 FROM trials WHERE trial = ? AND state = ?", trial, State.LOOKING):
+                raise JournalError(f"trial {trial}: is not looking, so nothing can be kept of it")
+            self._add_looks(trial, found)
 
     def propose(self, decision: Decision) -> None:
         """Commit a decision before anything moves; of the trial that looks, if one does.
@@ -274,7 +245,7 @@ class Journal(TrialBook):
         Raises:
             JournalError: another trial is under way, or the number is not the next one.
         """
-        with self._change():
+        with transaction(self._connection):
             looking = self.read.open_trial()
             if looking is not None and (looking.trial, looking.state) == (decision.trial, State.LOOKING):
                 self._decide(decision)
@@ -288,14 +259,14 @@ class Journal(TrialBook):
 
         A trial that has looked has had its readings taken before that: then there are none.
         """
-        with self._change():
+        with transaction(self._connection):
             self._step(trial, State.PROPOSED, Event.ARM)
             self._add_readings(trial, "before", before)
             self.idle.add(trial, idle)
 
     def run(self, trial: int, states: Mapping[str, ActuatorState]) -> None:
         """Commit what the actuators read back; the wait begins."""
-        with self._change():
+        with transaction(self._connection):
             self._step(trial, State.ARMED, Event.RUN)
             for variable, state in states.items():
                 self._insert(StateRow, {"trial": trial, "variable": variable, **fields_of(state)})
@@ -304,7 +275,7 @@ class Journal(TrialBook):
         self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str], after: Mapping[str, Reading]
     ) -> None:
         """Commit everything the trial's record and cost are made from; `outcomes` are the outcomes' names, in order."""
-        with self._change():
+        with transaction(self._connection):
             self._step(trial, State.RUNNING, Event.MEASURE)
             self._add_measurements(trial, measurements, outcomes)
             self._add_readings(trial, "after", after)
@@ -333,7 +304,7 @@ class Journal(TrialBook):
             idle: what was used between its readings while nobody was in charge of it.
             awaiting: with AWAIT, what it waits for.
         """
-        with self._change():
+        with transaction(self._connection):
             self._step(trial, expected, event, detail)
             self._add_readings(trial, "after", after or {})
             self._add_lines(trial, lines)
@@ -346,7 +317,7 @@ class Journal(TrialBook):
 
         Those of a `source` are from before the campaign: their cost is evidence, and nobody is charged.
         """
-        with self._change():
+        with transaction(self._connection):
             imported = None if source is None else self.people.add_import(source, len(manuals))
             for manual in manuals:
                 decision = manual.decision

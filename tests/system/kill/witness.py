@@ -43,7 +43,7 @@ def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: in
 def doses_and_energy(journal: Reader, seen: Mapping[str, Any]) -> Iterator[str]:
     """Yield where the pumps, or the meter of energy, and the journal disagree."""
     for meter, pump in (("calcium", "ca_doser"), ("acid", "ph_doser")):
-        intents = [d for d in journal.doses() if d.actuator == pump]
+        intents = [d for d in journal.doses.rows() if d.actuator == pump]
         sent = [d for d in seen["doses"] if d["pump"] == pump]
         yield from _doses(pump, intents, sent)
         charged = sum(line.quantity or 0.0 for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)
