@@ -1,1 +1,1 @@
-"""What policies choose by: acquisitions, and the search for their best settings."""
+"""What policies choose by."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.improvement import Acquired
-from rigctl.core.acquisition.search import Screening, Search, Visited
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
+from rigctl.core.bounds.search import Screening, Search, Visited
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import CostField
 from rigctl.core.experiment.space import Space
@@ -131,7 +131,9 @@ def best_settings(
     expectations = Expectations.of(posterior, space)
     surface = _Scored(expectations, ValueSpread(expectations), space, field, score)
     every = range(len(space.control_sets))
-    search = Search(expectations, space, SCREENING, max(CLIMBERS // len(every), FEWEST_CLIMBERS), TOLERANCE)
+    lengthscales = np.array(posterior.hyperparameters.lengthscales)
+    climbers = max(CLIMBERS // len(every), FEWEST_CLIMBERS)
+    search = Search(expectations, space, lengthscales, SCREENING, (climbers,), TOLERANCE)
     found = search.maxima(surface, every, warm_starts or {}, rng)
     return tuple(_pick(surface, i, found, fits, margin) for i in every)
 

@@ -11,9 +11,9 @@ from rigctl.core.acquisition.candidates import Neighbourhood, by_members, join, 
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.acquisition.readings import after_readings_to_come
-from rigctl.core.acquisition.search import Peak
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.bounds.search import Peak
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.space import Settings
 

@@ -1,27 +1,53 @@
-"""Maximises any smooth function of control sets' settings, all sets together.
+"""The one search: maximises smooth functions of settings, those of all control sets together.
 
-For every control set: screen points of the whole cube and around the best trials, climb from the best of them that are
-apart, with the analytic gradient.
+Settings of the whole cube and around the best trials are screened, with cheap batched algebra; from the best of them
+that are apart the functions are climbed, with analytic gradients. Several functions of the same settings, f of them,
+may be maximised at once: group g is function g % f of control set g // f. Rows (d,) are points of the unit cube, of
+which only the controlled columns count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.bounds.best import APART, best_apart
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.grid import sobol
-from rigctl.core.bounds.levels import climb_on_grid, snapped
-from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.levels import FEW, climb_on_grid, snapped
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
 from rigctl.core.experiment.space import Space
 
-Rank = Callable[[FloatArray, IntArray], FloatArray]
-"""Points (b, d) of the unit cube and their control sets (b,) -> (b,); the highest is the best."""
+APART = 0.5
+"""Starts of one climb are at least this far apart in some variable, lengthscales."""
+LONGEST = 0.5
+"""Around a trial lengthscales count as no longer than this."""
+DATA_RANKED = 128
+"""With more trials than twice this only as many of the best, and as many others spread over time, are ranked."""
+DATA_STARTS = 32
+"""How many trials count as the best."""
+Value = Callable[[FloatArray, IntArray], FloatArray]
+"""Rows (b, d) and their control sets (b,) -> (b,), or (f, b); larger is better."""
+Warm = Mapping[int, FloatArray | Sequence[Sequence[float]]]
+"""By control set, settings (k,) or (r, k) on the unit cube to climb from in any case."""
+
+
+class Surface(Protocol):
+    """One or several functions to maximise."""
+
+    def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
+        """Return values (b,), or (f, b), of rows (b, d) of these control sets (b,).
+
+        They only rank starts, so they may be a little less exact than `value_and_gradient`. -inf: not worth a climb.
+        """
+        ...
+
+    def value_and_gradient(self, points: FloatArray, groups: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return values (b,), each of its group's function, and the gradient (b, d), 0 for uncontrolled variables."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,82 +55,13 @@ class Screening:
     """Say how many settings are looked at, and where; triples are for a set of one, two, and more variables."""
 
     cube: tuple[int, int, int]
-    """Sobol points of the whole cube."""
+    """Settings of the whole cube."""
     around: tuple[int, int, int]
-    """Settings around the best trials."""
+    """Settings around the best trials, whose own settings are looked at as well."""
     reaches: tuple[float, ...]
     """How far from them, lengthscales, in turn."""
-    trials: int = 32
-    """How many trials count as the best."""
-    trials_too: bool = False
-    """Whether the trials' own settings are looked at as well."""
     most_moved: float = inf
     """Settings around a trial differ from it in about this many variables at most."""
-
-    def settings(
-        self,
-        e: Expectations,
-        among: Sequence[int],
-        scale: FloatArray,
-        rng: np.random.Generator,
-        rank: Rank | None = None,
-    ) -> tuple[FloatArray, IntArray]:
-        """Return rows (c, d) of the unit cube and their control sets (c,), each of `among` in turn.
-
-        Args:
-            e: of all control sets of the space; for their masks, data and means.
-            among: control sets to look at.
-            scale: (d,), lengthscales.
-            rng: the same generator state gives the same settings bit for bit.
-            rank: by what trials count as the best; None: the mean.
-        """
-        d = e.mask.shape[1]
-        x = np.clip(e.posterior.x, 0.0, 1.0)
-        kept = min(self.trials, len(x))
-        common = sobol(d, self.cube[-1], rng)
-        count = self.around[-1] if kept else 0
-        moved = rng.random((count, d)) if self.most_moved < inf else np.zeros((count, d))
-        steps = rng.standard_normal((count, d)) * np.resize(np.array(self.reaches), count)[:, None] * scale
-        points, sets = [], []
-        for i in among:
-            controlled = int(e.mask[i].sum())
-            size = min(controlled, len(self.cube)) - 1
-            here = np.full(len(x), i)
-            worth = (e.means if rank is None else rank)(x, here)
-            best = x[np.argsort(-worth, kind="stable")[:kept]]
-            near = np.resize(best, (count, d)) + steps * (moved < self.most_moved / controlled)
-            near = np.clip(near[: self.around[size]], 0.0, 1.0)
-            mine = [common[: self.cube[size]], *([best] if self.trials_too else []), near]
-            points += mine
-            sets.append(np.full(sum(map(len, mine)), i))
-        return np.concatenate(points), np.concatenate(sets)
-
-
-def starts(
-    e: Expectations, points: FloatArray, sets: IntArray, values: FloatArray, scale: FloatArray, *, count: int
-) -> tuple[FloatArray, IntArray]:
-    """Return up to `count` of the best settings of every control set that are apart: rows (b, d) and sets (b,).
-
-    Without this all climbs would start on the same hill.
-    """
-    chosen: list[int] = []
-    for i in np.unique(sets):
-        mine = np.flatnonzero(sets == i)
-        place = np.ascontiguousarray((points[mine] / (APART * scale) * e.mask[i]).T)
-        chosen += [int(mine[pick[0]]) for pick in best_apart(place[:, None], values[None, mine], count)]
-    return points[chosen], sets[chosen]
-
-
-class Surface(Protocol):
-    """Is maximised. Points are rows (b, d) of the unit cube, each with the index of its control set (b,)."""
-
-    def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Return values (b,); may be a little less exact than `value_and_gradient`: it only ranks starts."""
-        ...
-
-    def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return values (b,), and the gradient (b, d), 0 for uncontrolled variables."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +81,15 @@ class Visited:
 
     points: FloatArray
     """(p, d)."""
-    sets: IntArray
-    """(p,)."""
+    groups: IntArray
+    """(p,); control sets, of settings that were screened."""
     values: FloatArray
-    """(p,)."""
+    """(p,); of settings that were screened for several functions, (f, p)."""
 
-    def of(self, control_set: int) -> tuple[FloatArray, FloatArray]:
-        """Return points and values of one control set."""
-        mine = self.sets == control_set
-        return self.points[mine], self.values[mine]
+    def of(self, group: int) -> tuple[FloatArray, FloatArray]:
+        """Return points and values of one group."""
+        mine = self.groups == group
+        return self.points[mine], self.values[..., mine]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,59 +97,20 @@ class Search:
     """Say where to look, and how long to climb."""
 
     expectations: Expectations
-    """Of all control sets of the space, in their order; for their masks, data and lengthscales."""
+    """Of all control sets of the space, in their order; for their masks and data."""
     space: Space
+    lengthscales: FloatArray
+    """(d,), over which the functions change."""
     screening: Screening
-    climbers: int
-    """Settings of every control set that are climbed from, besides the warm starts."""
+    climbers: tuple[int, ...]
+    """(f,), settings of every control set from which each function is climbed, besides the warm starts."""
     tolerance: float
     """A climb ends when it promises less."""
+    along: tuple[int, int] | None = None
+    """The starts of the first function climb the second too, unless one of that function's own is near."""
 
-    def maxima(
-        self,
-        surface: Surface,
-        among: Sequence[int],
-        warm: Mapping[int, FloatArray | Sequence[Sequence[float]]],
-        rng: np.random.Generator,
-    ) -> tuple[Visited, Visited]:
-        """Return the local maxima that were climbed to, and all settings that were screened before.
-
-        Args:
-            surface: values and gradients.
-            among: control sets to look at.
-            warm: settings (k,) or (r, k) on the unit cube to climb from in any case, by control set.
-            rng: points to screen; the same generator state gives the same maxima bit for bit.
-        """
-        e = self.expectations
-        scale = np.minimum(np.array(e.posterior.hyperparameters.lengthscales), 1.0)
-        steps = self.space.steps
-        points, sets = self.screening.settings(e, among, scale, rng)
-        points = snapped(points, steps)
-        values = surface.value(points, sets)
-        begin, groups = starts(e, points, sets, values, scale, count=self.climbers)
-        for i in among:
-            if i in warm:
-                known = self.space.rows(i, np.clip(np.atleast_2d(warm[i]), 0.0, 1.0))
-                begin, groups = np.concatenate([begin, known]), np.concatenate([groups, np.full(len(known), i)])
-        found = climb_on_grid(
-            lambda x, index: surface.value_and_gradient(x, groups[index]),
-            begin,
-            e.mask[groups],
-            groups,
-            scale,
-            steps=steps,
-            tolerance=self.tolerance,
-        )
-        return Visited(found.points, groups, found.values), Visited(points, sets, values)
-
-    def peaks(
-        self,
-        surface: Surface,
-        among: Sequence[int],
-        warm: Mapping[int, FloatArray | Sequence[Sequence[float]]],
-        rng: np.random.Generator,
-    ) -> dict[int, Peak]:
-        """Return the highest of the `maxima` of every control set."""
+    def peaks(self, surface: Surface, among: Sequence[int], warm: Warm, rng: np.random.Generator) -> dict[int, Peak]:
+        """Return the highest maximum of every one of these control sets; see `maxima`."""
         found, _ = self.maxima(surface, among, warm, rng)
         out = {}
         for i in among:
@@ -200,3 +118,163 @@ class Search:
             best = int(values.argmax())
             out[i] = Peak(i, self.space.setting(i, points[best]), float(values[best]))
         return out
+
+    def maxima(
+        self, surface: Surface, among: Sequence[int], warm: Warm, rng: np.random.Generator
+    ) -> tuple[Visited, Visited]:
+        """Return the local maxima that were climbed to, and all settings that were screened before.
+
+        Args:
+            surface: what to maximise.
+            among: control sets to look at, rising.
+            warm: settings to climb from as well.
+            rng: settings to screen; the same generator state gives the same maxima bit for bit.
+        """
+        screened = self.screen(surface.value, among, rng)
+        begin, groups = self.starts(screened)
+        known, theirs = self._known(among, warm)
+        begin, groups = np.concatenate([begin, known]), np.concatenate([groups, theirs])
+        return self.climb(surface.value_and_gradient, begin, groups), screened
+
+    def screen(
+        self, value: Value, among: Sequence[int], rng: np.random.Generator, rank: Value | None = None
+    ) -> Visited:
+        """Look at settings of the whole cube, at the best trials', and around those; each of `among` in turn.
+
+        Args:
+            value: what to look for.
+            among: control sets to look at.
+            rng: the same generator state gives the same settings bit for bit.
+            rank: by what trials count as the best; None: the mean.
+        """
+        e, here = self.expectations, self.screening
+        d = e.mask.shape[1]
+        x = np.clip(_worth_ranking(e), 0.0, 1.0)
+        kept = min(DATA_STARTS, len(x))
+        common = lattice(d, here.cube[-1], rng)
+        count = here.around[-1] if kept else 0
+        moved = rng.random((count, d)) if here.most_moved < inf else np.zeros((count, d))
+        reaches = np.resize(np.array(here.reaches), count)[:, None]
+        steps = rng.standard_normal((count, d)) * reaches * np.minimum(self.lengthscales, LONGEST)
+        points, sets = [], []
+        for i in among:
+            controlled = int(e.mask[i].sum())
+            size = min(controlled, len(here.cube)) - 1
+            worth = (rank or e.means)(x, np.full(len(x), i))
+            best = x[np.argsort(-worth, kind="stable")[:kept]]
+            near = np.resize(best, (count, d)) + steps * (moved < here.most_moved / controlled)
+            mine = [common[: here.cube[size]], best, np.clip(near[: here.around[size]], 0.0, 1.0)]
+            points += mine
+            sets.append(np.full(sum(map(len, mine)), i))
+        rows, of = snapped(np.concatenate(points), self.space.steps), np.concatenate(sets)
+        return Visited(rows, of, value(rows, of))
+
+    def starts(self, screened: Visited) -> tuple[FloatArray, IntArray]:
+        """Return of every group the best settings that are apart, (b, d), and their groups, (b,).
+
+        Without this all climbs of a group would start on the same hill.
+        """
+        values = np.atleast_2d(screened.values)
+        rows = _by_set(screened.groups, np.asarray(np.isfinite(values).any(axis=0)))
+        candidates, scores = screened.points[rows], values[:, rows]
+        # a row that is there twice fills up a control set with few candidates
+        scores[:, :, 1:][:, rows[:, 1:] == rows[:, :-1]] = -np.inf
+        sets = screened.groups[rows[:, 0]]
+        reach = APART * np.minimum(self.lengthscales, 1.0)
+        places = candidates / reach * self.expectations.mask[sets][:, None, :]
+        # variables first: a maximum over the last, short axis would be an order of magnitude slower
+        places = np.ascontiguousarray(np.moveaxis(places, 2, 0))
+        each = np.arange(len(sets))
+        first, second = self.along or (None, None)
+        points, groups = [candidates[:0, 0]], [sets[:0]]
+        taken: list[IntArray] = []
+        for function, count in enumerate(self.climbers):
+            for picks in best_apart(places, scores[function], count):
+                there = picks >= 0
+                points.append(candidates[each[there], picks[there]])
+                groups.append(len(self.climbers) * sets[there] + function)
+                if function == second:
+                    taken.append(np.where(there, picks, taken[0] if taken else picks))
+                elif function == first and second is not None:
+                    away = np.abs(places[:, None, each, picks] - places[:, each, np.stack(taken)])
+                    new = there & (away.max(axis=0) >= 1.0).all(axis=0)
+                    points.append(candidates[each[new], picks[new]])
+                    groups.append(len(self.climbers) * sets[new] + second)
+        return np.concatenate(points), np.concatenate(groups)
+
+    def climb(
+        self,
+        objective: Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]],
+        begin: FloatArray,
+        groups: IntArray,
+        *,
+        few: int = FEW,
+    ) -> Visited:
+        """Climb from rows (b, d) to local maxima, each of the function of its group (b,).
+
+        Args:
+            objective: `Surface.value_and_gradient`.
+            begin: rows.
+            groups: of each.
+            few: of a control set with no more settings than this all are looked at.
+        """
+        found = climb_on_grid(
+            lambda x, index: objective(x, groups[index]),
+            begin,
+            self.expectations.mask[groups // len(self.climbers)],
+            groups,
+            self.lengthscales,
+            steps=self.space.steps,
+            tolerance=self.tolerance,
+            few=few,
+        )
+        return Visited(found.points, groups, found.values)
+
+    def _known(self, among: Sequence[int], warm: Warm) -> tuple[FloatArray, IntArray]:
+        """Return the warm starts, (r, d), of every function, and their groups, (r,)."""
+        points, groups = [np.empty((0, self.space.dimension))], [np.empty(0, dtype=np.int64)]
+        for i in among:
+            if i not in warm:
+                continue
+            rows = self.space.rows(i, np.clip(np.atleast_2d(np.asarray(warm[i], dtype=float)), 0.0, 1.0))
+            for function in range(len(self.climbers)):
+                points.append(rows)
+                groups.append(np.full(len(rows), len(self.climbers) * i + function))
+        return np.concatenate(points), np.concatenate(groups)
+
+
+def best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[IntArray]:
+    """Take greedily the best of places (d, g, c) that are 1 or more from all better ones in some coordinate.
+
+    Scores are (g, c). Yields up to `count` times the pick of every row, (g,), -1 where nothing is left.
+    """
+    left = scores.copy()
+    rows = np.arange(len(left))
+    for _ in range(count):
+        best = left.argmax(axis=1)
+        there = left[rows, best] > -np.inf
+        if not there.any():
+            return
+        yield np.where(there, best, -1)
+        away = np.abs(places - places[:, rows, best][:, :, None])
+        left[away.max(axis=0) < 1.0] = -np.inf
+
+
+def _worth_ranking(e: Expectations) -> FloatArray:
+    """Return the data points worth a look as settings, (r, d): all, unless they are many."""
+    x, alpha = e.posterior.x, e.posterior.alpha
+    if len(x) <= 2 * DATA_RANKED:
+        return x
+    fitted = e.posterior.covariance(x) @ alpha
+    best = np.argsort(-fitted, kind="stable")[:DATA_RANKED]
+    spread = np.linspace(0, len(x) - 1, DATA_RANKED).round().astype(int)
+    return np.asarray(x[np.union1d(best, spread)])
+
+
+def _by_set(sets: IntArray, kept: BoolArray) -> IntArray:
+    """Return the rows that are kept, those of each control set in a row, (m, c), the last repeated."""
+    chosen = [np.flatnonzero((sets == i) & kept) for i in np.unique(sets[kept])]
+    if not chosen:
+        return np.empty((0, 1), dtype=np.int64)
+    width = max(len(rows) for rows in chosen)
+    return np.stack([np.pad(rows, (0, width - len(rows)), mode="edge") for rows in chosen])

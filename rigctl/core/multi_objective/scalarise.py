@@ -8,18 +8,19 @@ mu_k and s_k are mean and standard deviation of the setting's value F_i under th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from rigctl.core.acquisition.search import Screening
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
-from rigctl.core.bounds.levels import climb_on_grid, settled, snapped
+from rigctl.core.bounds.levels import best_of_each, settled
+from rigctl.core.bounds.search import Screening, Search
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.space import Space
 from rigctl.core.multi_objective.preference import CostPreference
 
-SCREENING = Screening(cube=(64, 256, 512), around=(64, 64, 64), reaches=(0.5,), trials_too=True)
+SCREENING = Screening(cube=(64, 256, 512), around=(64, 64, 64), reaches=(0.5,))
 CLIMBERS = 8
 """Starts refined per control set."""
 SHARPNESS = (8.0, 64.0, 512.0)
@@ -128,37 +129,23 @@ class Scalarised:
 
 
 def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[TradeOff, ...]:
-    """Return the best setting of every set: a few hundred are screened, the best climb together."""
+    """Return the best setting of every control set, in their order."""
     lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
-    every, scale = range(len(acquisition.mask)), np.minimum(lengthscales, 0.5)
-    steps = acquisition.space.steps
-    points, sets = SCREENING.settings(acquisition.expectations[0], every, scale, rng, acquisition.score)
-    points = snapped(points, steps)
-    scores = acquisition.score(points, sets)
-    starts = np.concatenate([_best(scores, sets, i) for i in every])
-    at, groups = points[starts], sets[starts]
+    e, space = acquisition.expectations[0], acquisition.space
+    every = range(len(e.mask))
+    search = Search(e, space, lengthscales, SCREENING, (CLIMBERS,), tolerance=0.0)
+    screened = search.screen(acquisition.score, every, rng, acquisition.score)
+    search = replace(search, tolerance=TOLERANCE * max(float(screened.values.max()), np.finfo(float).tiny))
+    begin, sets = search.starts(screened)
+    at = begin
     for sharpness in SHARPNESS:
-
-        def objective(x: FloatArray, index: IntArray, p: float = sharpness) -> tuple[FloatArray, FloatArray]:
-            return acquisition.smooth(x, groups[index], p)
-
-        tolerance = TOLERANCE * max(float(scores.max()), np.finfo(float).tiny)
-        at = climb_on_grid(
-            objective, at, acquisition.mask[groups], groups, lengthscales, steps=steps, tolerance=tolerance
-        ).points
-    if steps.any():  # by the acquisition itself, not by its stand-in
-        at, _ = settled(lambda x, i: acquisition.score(x, groups[i]), at, acquisition.mask[groups], groups, steps=steps)
+        at = search.climb(partial(acquisition.smooth, sharpness=sharpness), at, sets).points
+    if space.steps.any():  # by the acquisition itself, not by its stand-in
+        at, _ = settled(lambda x, i: acquisition.score(x, sets[i]), at, e.mask[sets], sets, steps=space.steps)
     # a climb of the stand-in may end lower than it began
-    points, sets = np.concatenate([points[starts], at]), np.concatenate([groups, groups])
-    scores = acquisition.score(points, sets)
-    winners = [_best(scores, sets, i)[0] for i in every]
-    return tuple(acquisition.found(i, points[row]) for i, row in enumerate(winners))
-
-
-def _best(scores: FloatArray, sets: IntArray, control_set: int) -> IntArray:
-    """Return the rows of a control set with the best scores, best first."""
-    mine = np.flatnonzero(sets == control_set)
-    return np.asarray(mine[np.argsort(-scores[mine], kind="stable")[:CLIMBERS]])
+    points, sets = np.concatenate([begin, at]), np.concatenate([sets, sets])
+    winners, _ = best_of_each(points, sets, acquisition.score(points, sets), len(every))
+    return tuple(acquisition.found(i, winners[i]) for i in every)
 
 
 def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, FloatArray]:

@@ -19,10 +19,10 @@ import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.readings import told
-from rigctl.core.acquisition.search import Peak
 from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried
 from rigctl.core.advice.doubts import promising
 from rigctl.core.advice.recommend import cheapest, good_enough, supported
+from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.core.experiment.problem import JsonState, Problem

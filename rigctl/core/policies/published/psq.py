@@ -21,12 +21,12 @@ import numpy as np
 from rigctl.core.acquisition.fantasies import FantasyImprovement
 from rigctl.core.acquisition.fourier import SampledFunction
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
-from rigctl.core.acquisition.search import Peak, Screening, Search, Surface
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.search import Peak, Screening, Search, Surface
 from rigctl.core.experiment.problem import JsonState, sign
 from rigctl.core.experiment.space import Space
 
-SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2), trials_too=True)
+SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2))
 CLIMBERS = 16
 """Settings of every control set that are climbed from, besides the peaks of bounds and means."""
 ARRIVED = 1e-5
@@ -183,7 +183,8 @@ def _peaks(
     tolerance: float,
 ) -> Mapping[int, Peak]:
     known = {b.control_set: (b.upper_at, b.best_mean_at) for b in outlook.bounds}
-    search = Search(e, outlook.problem.space, SCREENING, CLIMBERS, tolerance)
+    lengthscales = np.array(e.posterior.hyperparameters.lengthscales)
+    search = Search(e, outlook.problem.space, lengthscales, SCREENING, (CLIMBERS,), tolerance)
     return search.peaks(surface, among, known, rng)
 
 
