@@ -2,28 +2,38 @@
 
 An act is asked for over the control socket or on the page while a campaign runs, and applied to the journal directly
 while none does; either way it is in the audit. Its fields are the arguments of the request and of the command, their
-docstrings the help. `requests` says what a running campaign does besides.
+docstrings the help. `requests` says what a running campaign does besides. A refusal does not name the verb: whoever
+asks adds it.
+
+A trial that is over is left out, taken in again, or amended where it was recorded wrongly. Nothing is erased: the
+correction stands beside the record, says who made it and why, and holds from the next decision on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
 from rigctl.campaign.control import LARGEST, Request
-from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, restore, void
 from rigctl.campaign.instruments import astray, out_of_service
-from rigctl.campaign.journal.rows import Amendment, UpkeepKind
+from rigctl.campaign.journal.beside import CAMPAIGN
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.rows import Amendment, CampaignRow, Kind, TrialRow, UpkeepKind
 from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.trial import State
 from rigctl.codec import typed
-from rigctl.errors import UsageError
+from rigctl.core.experiment.money import to_units
+from rigctl.errors import UsageError, counted
 from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
-from rigctl.text import lasting
+from rigctl.text import in_full, lasting
 
 TUBING: Final = "tubing"
+MOST: Final = 1e300
+"""No quantity is larger; what is not finite is not below it either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +132,19 @@ class Void(TrialAct):
     """Take a void trial in again."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        work = restore if self.undo else void
-        return work(journal, self.trial, self.who, self.why)
+        row = over(journal, self)
+        if self.undo and not row.voided:
+            raise UsageError(f"trial {self.trial}: is not void; `rigctl export` lists trials and what they are")
+        if not self.undo and row.voided:
+            last = [c for c in row.corrected if c.kind == "void"][-1]
+            raise UsageError(f"trial {self.trial}: {last.who} has voided it already, {last.utc}: {last.why}")
+        kind: Kind = "restore" if self.undo else "void"
+        journal.people.correct(self.trial, kind, Amendment(), Amendment(), who=self.who, why=self.why)
+        if self.undo:
+            return f"trial {self.trial} counts again from the next decision on"
+        cost = f"{in_full(to_units(row.cost), 6)} {journal.read.campaign().currency}"
+        spent = "" if row.imported else f"; its cost of {cost} stays spent"
+        return f"trial {self.trial} is left out from the next decision on{spent}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +153,18 @@ class Amend(TrialAct):
 
     verb = "amend"
     becomes: Amendment
+    """All outcomes None: it failed."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
-        return amend(journal, self.trial, self.becomes, self.who, self.why)
+        campaign, row, becomes = journal.read.campaign(), over(journal, self), self.becomes
+        if (becomes.values or becomes.outcomes) and row.state not in (State.RECORDED, State.FAILED):
+            raise UsageError(f"trial {self.trial}: is {row.state}, not measured; only cost and note can change")
+        was = _as_it_is(row, becomes, names_of(campaign)[1])
+        if was == becomes:
+            raise UsageError(f"trial {self.trial}: is so already; nothing to amend")
+        _check(row, becomes, names_of(campaign))
+        journal.people.correct(self.trial, "amend", was, becomes, who=self.who, why=self.why)
+        return f"trial {self.trial}: {'; '.join(changes(was, becomes, campaign.currency))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +178,172 @@ class Outcome(TrialAct):
     """Although it was given up."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
+        row, outcomes = journal.read.trial(self.trial), self.outcomes
         if self.lost:
-            return give_up(journal, self.trial, self.who, self.why)
-        if self.outcomes is None:
-            raise UsageError(f"outcome: trial {self.trial}: outcomes: got nothing, must be numbers by name")
-        work = give_all_the_same if self.force else give
-        return work(journal, self.trial, self.outcomes, self.who, self.why)
+            missing = _awaited_names(journal.read, row)
+            if not self.why.strip():
+                raise UsageError(f"trial {self.trial}: say why none comes, with --why: it is read by others later")
+            journal.awaited.come(self.trial, dict.fromkeys(missing), self.who, self.why, act=self.verb)
+            return f"trial {self.trial}: ends without an outcome; its cost stays spent"
+        if outcomes is None:
+            raise UsageError(f"trial {self.trial}: outcomes: got nothing, must be numbers by name")
+        if self.force and given_up(row):
+            why = self.why or "its outcome came after it was given up"
+            return Amend(trial=self.trial, becomes=Amendment(outcomes=outcomes), who=self.who, why=why).apply(
+                journal, rig
+            )
+        awaits(journal.read, row, outcomes)
+        for name, value in outcomes.items():
+            _check_finite(f"trial {self.trial}: {name}", value)
+        came = {name: float(value) for name, value in outcomes.items()}
+        journal.awaited.come(self.trial, came, self.who, self.why, act=self.verb)
+        said = ", ".join(f"{name} {value:g}" for name, value in outcomes.items())
+        left = len(journal.awaited.waiting())
+        return f"trial {self.trial}: {said}; {counted(left, 'outcome') if left else 'no outcome'} still awaited"
+
+
+def over(journal: Journal, act: TrialAct) -> TrialRow:
+    """Return the trial that an act corrects.
+
+    Raises:
+        UsageError: there is none, it is not over, or the act gives no reason.
+    """
+    row = journal.read.trial(act.trial)
+    if row.state is State.AWAITING:
+        raise UsageError(
+            f"trial {act.trial}: awaits its outcome; `rigctl outcome {act.trial} VALUE` records it, "
+            "with --lost that none comes; then it can be corrected"
+        )
+    if not row.state.final:
+        raise UsageError(f"trial {act.trial}: is under way ({row.state}); it can be corrected when it is over")
+    if not act.why.strip():
+        raise UsageError(f"trial {act.trial}: say why, with --why: a correction is read by others later")
+    return row
+
+
+def names_of(campaign: CampaignRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a campaign's variables, and of its outcomes in order."""
+    further = json.loads(campaign.identity.get("further_outcomes", "[]"))
+    return tuple(json.loads(campaign.identity["variables.names"])), (campaign.outcome, *(f["name"] for f in further))
+
+
+def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...]:
+    """Say what is amended, one phrase each."""
+
+    def said(value: float | None) -> str:
+        return "nothing" if value is None else f"{value:g}"
+
+    before = {**was.values, **was.outcomes}
+    parts = [f"{n} {said(before.get(n))} -> {said(v)}" for n, v in {**becomes.values, **becomes.outcomes}.items()]
+    if becomes.amount is not None:
+        old = None if was.amount is None else to_units(was.amount)
+        parts.append(f"cost {said(old)} -> {in_full(to_units(becomes.amount), 6)} {currency}")
+    if becomes.note is not None:
+        parts.append(f'note "{was.note or ""}" -> "{becomes.note}"')
+    return tuple(parts)
+
+
+def _as_it_is(row: TrialRow, becomes: Amendment, outcomes: Sequence[str]) -> Amendment:
+    """Return what stands now where something is amended."""
+    measured = {outcomes[0]: row.outcome, **row.further}
+    amount = row.by_hand.amount if row.imported and row.by_hand is not None else row.cost
+    return Amendment(
+        values={name: row.measured.get(name) for name in becomes.values},
+        outcomes={name: measured.get(name) for name in becomes.outcomes},
+        amount=None if becomes.amount is None else amount,
+        note=None if becomes.note is None else row.remark,
+    )
+
+
+def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequence[str]]) -> None:
+    variables, outcomes = names
+    for kind, known, given in (("variable", variables, becomes.values), ("outcome", outcomes, becomes.outcomes)):
+        for name in given:
+            if name not in known:
+                raise UsageError(f"{name}: is no {kind} of this campaign; known: {', '.join(known)}")
+    for name, value in {**becomes.values, **becomes.outcomes}.items():
+        if value is not None:
+            _check_finite(name, value)
+    if becomes.amount is not None and not isinstance(becomes.amount, int):
+        raise UsageError(f"cost: got {becomes.amount!r}, must be whole micro-units of money")
+    if becomes.amount is not None and becomes.amount < 0:
+        raise UsageError(f"cost: got {in_full(to_units(becomes.amount), 6)}, must not be negative")
+    _check_whole(row, becomes, names)
+
+
+def _check_finite(where: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+        raise UsageError(f"{where}: got {value!r:.40}, must be a finite number")
+
+
+def _check_whole(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Refuse an amendment that leaves a trial with an outcome, but without something that it needs."""
+    variables, outcomes = names
+    first = {outcomes[0]: row.outcome, **row.further, **becomes.outcomes}
+    measured = {**row.measured, **becomes.values}
+    if all(first.get(name) is None for name in outcomes):
+        return
+    missing = [n for n in variables if measured.get(n) is None] + [n for n in outcomes if first.get(n) is None]
+    if missing and (becomes.values or becomes.outcomes):
+        raise UsageError(
+            f"trial {row.trial}: {', '.join(missing)}: is missing, but the trial has an outcome; give it with "
+            "--values, or take the outcome away with --failed"
+        )
+
+
+def given_up(row: TrialRow) -> bool:
+    """Tell whether a trial ended without the outcome it awaited."""
+    return row.awaited is not None and row.state is State.FAILED
+
+
+def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
+    """Raise `UsageError` unless these are the outcomes that a trial awaits, all of them."""
+    said, missing = tuple(outcomes), _awaited_names(reader, row)
+    if set(said) != set(missing):
+        got = ", ".join(said) or "nothing"
+        raise UsageError(f"trial {row.trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+
+
+def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
+    """Return the outcomes that a trial awaits.
+
+    Raises:
+        UsageError: it awaits none.
+    """
+    number = row.trial
+    if row.state is State.AWAITING:
+        first, *further = names_of(reader.campaign())[1]
+        known = {first: row.outcome, **{name: row.further.get(name) for name in further}}
+        return tuple(name for name, value in known.items() if value is None)
+    if row.awaited is not None and row.came is not None and row.state is State.FAILED:
+        raise UsageError(
+            f"trial {number}: was given up on {row.came.utc}: {row.came.why}; "
+            "--force records its outcome all the same, as an amendment"
+        )
+    if row.state.final and row.outcome is not None:
+        amended = [c for c in row.corrected if c.becomes.outcomes]
+        said = amended[-1] if amended else row.came
+        by = "" if said is None else f" by {said.who} on {said.utc}"
+        raise UsageError(
+            f"trial {number}: has its outcome already, {row.outcome:g}{by}; "
+            f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
+        )
+    raise UsageError(f"trial {number}: is {row.state} and awaits none; `rigctl outcome` lists those that do")
+
+
+def void_misses(journal: Journal, rig: RigSpec) -> bool:
+    """Void the trials that show a variable astray, each once; return whether there were any.
+
+    A trial that awaits its outcome is voided when that has come; one that a person has taken in again stays.
+    """
+    found = [(trial, one.missed(trial)) for one in astray(journal.read, rig).values() for trial in one.misses]
+    rows = {trial: journal.read.trial(trial) for trial, _ in found}
+    fresh = [n for n, row in rows.items() if row.state.final and not any(c.kind != "amend" for c in row.corrected)]
+    for trial in fresh:
+        Void(trial=trial, who=CAMPAIGN, why="; ".join(why for number, why in found if number == trial)).apply(
+            journal, rig
+        )
+    return bool(fresh)
 
 
 # To instruments -------------------------------------------------------------------------------------------------------
@@ -172,14 +362,14 @@ class Care(Act):
         """Raise UsageError where this cannot be said of this device."""
         if self.device not in rig.devices:
             known = ", ".join(rig.devices)
-            raise UsageError(f"{self.verb}: got {self.device!r}, must be a device of this rig: {known}")
+            raise UsageError(f"got {self.device!r}, must be a device of this rig: {known}")
 
     def outcome(self, rig: RigSpec) -> str:
         raise NotImplementedError
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         if rig is None:
-            raise UsageError(f"{self.verb}: {self.device}: got no configuration, must be one that has the device")
+            raise UsageError(f"{self.device}: got no configuration, must be one that has the device")
         self.check(rig)
         out = out_of_service(journal.read).get(self.device, "")
         if self.kind == "out" and out:
@@ -224,10 +414,10 @@ class Refilled(Care):
         if rig.care.get(self.device, CareSpec()).bottle_ml is None:
             bottled = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None)
             which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
-            raise UsageError(f"refilled: {self.device}: got a device without `inventory`, must be one with it{which}")
+            raise UsageError(f"{self.device}: got a device without `inventory`, must be one with it{which}")
         if self.volume_ml is not None and not 0 < self.volume_ml < float("inf"):
             got = f"got a volume of {self.volume_ml:g} mL, must be more than nothing"
-            raise UsageError(f"refilled: {self.device}: {got}")
+            raise UsageError(f"{self.device}: {got}")
 
     def outcome(self, rig: RigSpec) -> str:
         volume_ml = rig.care[self.device].bottle_ml if self.volume_ml is None else self.volume_ml
@@ -245,7 +435,7 @@ class Replaced(Care):
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
         if not self.part:
-            raise UsageError(f"replaced: {self.device}: got no part, must say what was replaced, e.g. {TUBING}")
+            raise UsageError(f"{self.device}: got no part, must say what was replaced, e.g. {TUBING}")
 
     def outcome(self, rig: RigSpec) -> str:
         counted = "; its mL are counted from now on" if self.part == TUBING else ""
@@ -263,7 +453,7 @@ class Calibrated(Care):
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
         if self.age_s < 0:
-            raise UsageError(f"calibrated: {self.device}: got a date to come, must be in the past")
+            raise UsageError(f"{self.device}: got a date to come, must be in the past")
 
     def outcome(self, rig: RigSpec) -> str:
         every_s = rig.care.get(self.device, CareSpec()).calibrate_every_s
@@ -304,29 +494,28 @@ def act_of(request: Request) -> Act:
 def _number(request: Request, name: str) -> float | None:
     value = request.arguments[name]
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
+        raise UsageError(f"{name}: got {value!r}, must be a number")
     return None if value is None else float(value)
 
 
 def _by_name(request: Request, name: str) -> Mapping[str, float] | None:
     value = request.arguments[name]
     if not isinstance(value, Mapping | None):
-        raise UsageError(f"{request.verb}: {name}: got {value!r:.40}, must be numbers by name")
+        raise UsageError(f"{name}: got {value!r:.40}, must be numbers by name")
     return value
 
 
 def _amendment(request: Request, name: str) -> Amendment:
-    where = f"{request.verb}: {name}"
     try:
         becomes = typed(Amendment, request.arguments.get(name))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{where}: must be what is amended, by field ({error})") from error
+        raise UsageError(f"{name}: must be what is amended, by field ({error})") from error
     named = (becomes.values, becomes.outcomes)
     amount = 0 if becomes.amount is None else becomes.amount
     if not (all(isinstance(values, Mapping) for values in named) and isinstance(becomes.note, str | None)):
-        raise UsageError(f"{where}: values and outcomes must be by name, and note text")
+        raise UsageError(f"{name}: values and outcomes must be by name, and note text")
     if not isinstance(amount, int) or isinstance(amount, bool) or abs(amount) > LARGEST:
-        raise UsageError(f"{where}: cost: got {amount!r:.40}, must be whole micro-units of money")
+        raise UsageError(f"{name}: cost: got {amount!r:.40}, must be whole micro-units of money")
     note = None if becomes.note is None else one_line(becomes.note)
     return Amendment(becomes.values, becomes.outcomes, becomes.amount, note)
 

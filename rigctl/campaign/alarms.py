@@ -219,7 +219,7 @@ def shelved_words(alarm: int, seconds: float) -> str:
     """
     if not 0 < seconds <= LONGEST_SHELF_S:
         raise UsageError(
-            f"shelve: alarm {alarm}: got {seconds:g} s, must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h); "
+            f"alarm {alarm}: got {seconds:g} s, must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h); "
             "shelve it again when it is back"
         )
     return f"alarm {alarm} for {seconds:g} s"

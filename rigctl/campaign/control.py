@@ -132,9 +132,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         ) from error
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):
-        why = str(answer.get("error", "the daemon ended before it answered"))
         refused = UsageError if answer.get("usage") else RigctlError
-        raise refused(why if why.startswith(f"{verb}: ") else f"{verb}: {why}")
+        raise refused(f"{verb}: {answer.get('error', 'the daemon ended before it answered')}")
     return answer
 
 

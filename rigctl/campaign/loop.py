@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from rigctl.campaign.acts import void_misses
 from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
-from rigctl.campaign.corrections import void_misses
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation

@@ -269,7 +269,7 @@ class Requests:
 
     async def _pause(self, request: Request) -> Answer:
         if self.stop.pause:
-            raise UsageError(f"pause: {self.stop.pause}; `rigctl resume` lets it go on")
+            raise UsageError(f"{self.stop.pause}; `rigctl resume` lets it go on")
         now = request.arguments.get("now") is True
         self.stop.pause = paused_words(request.who, request.why)
         if now:
@@ -278,12 +278,12 @@ class Requests:
         try:
             await self.journal.call(_keep_act, request, "now" if now else "", outcome)
         except JournalError as error:
-            raise RigctlError(f"pause: {NOT_KEPT}, so a restart would not know of it: {error}") from error
+            raise RigctlError(f"{NOT_KEPT}, so a restart would not know of it: {error}") from error
         return {"paused": self.stop.pause}
 
     async def _resume(self, request: Request) -> Answer:
         if not self.stop.pause:
-            raise UsageError("resume: nobody has paused this campaign; `rigctl status` says what it does")
+            raise UsageError("nobody has paused this campaign; `rigctl status` says what it does")
         await self.manual.end("resumed")
         was = self.stop.pause
         await self.journal.call(_keep_act, request, "", f"goes on; was {was}")
@@ -318,7 +318,7 @@ class Requests:
     def _note(self, request: Request) -> Answer:
         verb = request.text("act")
         if verb not in NOTED:
-            raise UsageError(f"note: act: got {verb!r}, must be one of {', '.join(NOTED)}")
+            raise UsageError(f"act: got {verb!r}, must be one of {', '.join(NOTED)}")
         self._keep(replace(request, verb=verb), request.text("argument"), request.text("outcome"))
         return {}
 

@@ -128,7 +128,10 @@ def perform(act: Act, directory: Path, config: Path | None = None) -> Mapping[st
         reader.campaign()
     rig = loaded_here(config, directory, {}).rig if isinstance(act, Care) else None
     with own_journal(directory, 1.0 if rig is None else rig.speedup) as journal:
-        return {**about, "outcome": act.apply(journal, rig)}
+        try:
+            return {**about, "outcome": act.apply(journal, rig)}
+        except UsageError as error:
+            raise UsageError(f"{act.verb}: {error}") from error
 
 
 def begin_by_hand(loaded: LoadedConfig, journal: Journal) -> None:

@@ -10,8 +10,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
-from rigctl.campaign.acts import Outcome
-from rigctl.campaign.corrections import awaits, given_up
+from rigctl.campaign.acts import Outcome, awaits, given_up
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment, TrialRow
@@ -239,7 +238,7 @@ def _all_awaited(
                 awaits(reader, row, outcomes)
             new.append(one)
         except UsageError as error:
-            what = str(error).removeprefix(f"{one.where}: ").removeprefix("outcome: ")
+            what = str(error).removeprefix(f"{one.where}: ")
             mistakes.append(Mistake(one.where, what, line=one.line))
     if mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: mistake.line))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control
+from rigctl.campaign.acts import changes
 from rigctl.campaign.alarms import Alarms, worst
-from rigctl.campaign.corrections import changes
 from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.glance import BY_HAND

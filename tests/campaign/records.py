@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.campaign.acts import Amend, Outcome, Void
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
@@ -66,3 +67,26 @@ def record_trial(journal, trial=1):
     """An ordinary trial, from proposal to record."""
     for step in STEPS.values():
         step(journal, trial)
+
+
+# Acts upon trials, as one line each
+
+
+def void(journal, trial, who, why):
+    return Void(trial=trial, who=who, why=why).apply(journal, None)
+
+
+def restore(journal, trial, who, why):
+    return Void(trial=trial, who=who, why=why, undo=True).apply(journal, None)
+
+
+def amend(journal, trial, becomes, who, why):
+    return Amend(trial=trial, becomes=becomes, who=who, why=why).apply(journal, None)
+
+
+def give(journal, trial, outcomes, who, why="", **how):
+    return Outcome(trial=trial, outcomes=outcomes, who=who, why=why, **how).apply(journal, None)
+
+
+def give_up(journal, trial, who, why):
+    return Outcome(trial=trial, lost=True, who=who, why=why).apply(journal, None)

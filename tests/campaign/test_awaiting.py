@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.corrections import amend, give, give_all_the_same, give_up, void
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.beside import AwaitedOutcome
@@ -33,7 +32,7 @@ from tests.campaign.fakes import (
     make_spec,
     metered,
 )
-from tests.campaign.records import LINES, STEPS, SetClock
+from tests.campaign.records import LINES, STEPS, SetClock, amend, give, give_up, void
 from tests.golden import Golden
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
@@ -131,7 +130,7 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golde
         with pytest.raises(UsageError) as refused_3:
             give(journal, 2, {"y": 3.0}, "Bob")
         golden(refused_3.value)
-        give_all_the_same(journal, 2, {"y": 4.0}, "Bob", "")
+        give(journal, 2, {"y": 4.0}, "Bob", "", force=True)
         for trial, y in ((1, 3), (2, 4)):  # whoever said what it is now, not who said or gave it up before
             with pytest.raises(UsageError, match=f"has its outcome already, {y} by Bob"):
                 give(journal, trial, {"y": 5.0}, "Ada")

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from rigctl.campaign import awaiting
-from rigctl.campaign.corrections import amend, give, give_all_the_same, void
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.production import production
@@ -19,6 +18,7 @@ from rigctl.errors import UsageError
 from rigctl.rig.protocols import Identity
 from tests.campaign.fakes import make_rig_spec
 from tests.campaign.looking import looking_spec
+from tests.campaign.records import amend, give, void
 from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, opened, sound, spec_with
 from tests.campaign.test_awaiting_apart import Boots
 from tests.campaign.test_looking import left_behind
@@ -167,7 +167,7 @@ async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when
     await patient.run(spec)
     assert "measure late" not in patient.rig.calls
     with closing(opened(patient.state)) as journal:
-        give_all_the_same(journal, 1, {"y": 2.0}, "Ada", "the book of the laboratory")
+        give(journal, 1, {"y": 2.0}, "Ada", "the book of the laboratory", force=True)
     rows, _, _ = sound(patient, spec)
     assert [(row.state, row.outcome) for row in rows] == [(State.RECORDED, 2.0), (State.AWAITING, None)]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.rows import Amendment, ByHand
@@ -17,7 +16,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError, UsageError
 from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
-from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+from tests.campaign.records import STEPS, SetClock, amend, make_decision, record_trial, restore, void
 from tests.golden import Golden
 from tests.profiles import slow_beyond
 

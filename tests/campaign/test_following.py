@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.campaign.acts import InService
-from rigctl.campaign.corrections import give, restore, void_misses
+from rigctl.campaign.acts import InService, void_misses
 from rigctl.campaign.instruments import (
     BEFORE,
     ENOUGH,
@@ -30,7 +29,7 @@ from rigctl.rig.protocols import DeviceOptions, Severity
 from rigctl.rig.spec import DeviceSpec, FollowSpec, LateSpec, VariableWiring
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_rig_spec, make_space, make_spec, open_journal
-from tests.campaign.records import SetClock
+from tests.campaign.records import SetClock, give, restore
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_hands import WATCH
 

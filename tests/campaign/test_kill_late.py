@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.trial import State
 from rigctl.rig.spec import LateSpec
 from tests.campaign.fakes import Stage, make_rig_spec, make_spec, open_journal, unsynced
 from tests.campaign.reaper import one_life
+from tests.campaign.records import give
 from tests.campaign.test_awaiting import Learning, Patient
 from tests.campaign.test_kill import TRIALS, check_world
 

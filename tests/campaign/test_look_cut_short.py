@@ -12,7 +12,6 @@ import pytest
 
 from rigctl.campaign import obstacles
 from rigctl.campaign.closing import DIED
-from rigctl.campaign.corrections import give
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.invariants import violations
@@ -23,6 +22,7 @@ from rigctl.errors import CapReached, DeviceTimeout, Tripped
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from tests.campaign.fakes import SETTLE_S, FakeClock, Stage, ThreadDecider, charged, metered, open_journal
 from tests.campaign.looking import looking_spec
+from tests.campaign.records import give
 from tests.campaign.test_acts import ask
 from tests.campaign.test_awaiting import BY_HAND
 from tests.campaign.test_holding import ACID, reads, soon

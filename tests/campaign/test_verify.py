@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
 from rigctl.campaign.journal.people import Source
@@ -26,7 +25,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import ActuatorLimits, CapSpec
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import FakeClock, Stage, make_rig_spec, make_spec
-from tests.campaign.records import make_decision
+from tests.campaign.records import amend, make_decision, void
 
 PUMP = ActuatorLimits(0.0, 10.0, "off", per_dose_ml=25.0, per_day_ml=100.0)
 TANK = CapSpec(name="tank", pumps=("pump", "other"), per_hour_ml=90.0, per_trial_ml=50.0, per_campaign_ml=200.0)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rigctl.campaign import acts
-from rigctl.campaign.corrections import give
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.trial import Event, State
@@ -191,13 +190,14 @@ def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden:
 
 def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch, golden: Golden):
     """Not with a traceback: what SQLite finds is told as the journal's own trouble is."""
+    apply = acts.Outcome.apply
 
-    def filled(journal, *said):
+    def filled(outcome, journal, rig):
         (pages,) = journal.past.connection.execute("PRAGMA page_count").fetchone()
         journal.past.connection.execute(f"PRAGMA max_page_count = {pages}")
-        return give(journal, *said)
+        return apply(outcome, journal, rig)
 
-    monkeypatch.setattr(acts, "give", filled)
+    monkeypatch.setattr(acts.Outcome, "apply", filled)
     before = trials()
     told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", code=1).err
     golden(told)

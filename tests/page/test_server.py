@@ -190,7 +190,7 @@ def test_trials_and_alarms_are_named_by_number(state, campaign):
 
 def test_what_the_campaign_refuses_is_told_in_its_words(state, campaign, golden: Golden):
     """As a page for people, as JSON for programs."""
-    campaign.refuse = "resume: nobody has paused this campaign"
+    campaign.refuse = "nobody has paused this campaign"
     with asking(state) as client:
         csrf = log_in(client, token_for(state))
         page = client.post("/act/resume", data={"csrf": csrf})
