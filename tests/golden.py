@@ -31,7 +31,7 @@ VARIES = {
     r"(?<=\bpid )\d+": "PID",
     r"\b0x[0-9a-f]{6,}\b": "ADDRESS",
     r"\b[\w-]+ \(uid \d+\)": "WHO",
-    r"\bpython3\.\d+": "python",
+    r"(?<=\()\S+(?=, this very process)": "python",
 }
 
 Told = dict[str, list[Any]]

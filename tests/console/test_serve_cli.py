@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from rigctl.console import cli, serving
 from rigctl.page.access import TokenFile
+from tests.fixtures import FINISHED, unpacked
 from tests.golden import Golden
 
 
@@ -73,6 +74,4 @@ def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state)
 @pytest.fixture
 def finished_state(tmp_path):
     """A campaign of the greenhouse that has ended."""
-    from tests.page.conftest import unpacked
-
-    return unpacked("finished", tmp_path)
+    return unpacked(FINISHED, tmp_path)
