@@ -22,7 +22,7 @@ from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.obstacles import StopRequest
-from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, RigctlError, counted, in_words
 from rigctl.rig.protocols import Clock, Severity

@@ -31,8 +31,7 @@ from rigctl.campaign.instruments import (
 )
 from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.protocols import CampaignRig, InstrumentAccess
-from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.spec import CampaignRig, CampaignSpec, InstrumentAccess
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.calendar import told

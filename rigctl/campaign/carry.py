@@ -41,9 +41,8 @@ from rigctl.campaign.obstacles import ROUNDING_S, StopRequest
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import Drifts, said
-from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_file import standing
-from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding
 from rigctl.core.costs.beliefs import left_for_a_trial

@@ -14,8 +14,7 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
-from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem

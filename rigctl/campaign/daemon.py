@@ -39,11 +39,10 @@ from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
 from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.production import begin, started
-from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.requests import Manual, Requests
-from rigctl.campaign.safe_file import STAYS, Word, standing, until_confirmed
-from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.starts import Starts
+from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
+from rigctl.campaign.spec import CampaignRig, CampaignSpec, RigFactory
+from rigctl.campaign.starts import Starts, Word
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding, hours_rule, rules_of

@@ -20,9 +20,8 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.obstacles import Scene, StopRequest, obstacles
 from rigctl.campaign.production import over
-from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_file import standing, until_confirmed
-from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding

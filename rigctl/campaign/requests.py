@@ -28,7 +28,7 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.people import paused_words
-from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.spec import CampaignRig
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity

@@ -15,14 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import structlog
 
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
-from rigctl.errors import JournalError, JournalUnwritable, RigctlError, in_words, reason
+from rigctl.errors import JournalUnwritable, RigctlError, in_words, reason
 from rigctl.files import own, whole
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import DoseLog, Severity, Unanswered
@@ -31,10 +31,6 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
 from rigctl.rig.values import Alarm, SafeReport
 from rigctl.signals import NO_SECOND, Signals
-
-if TYPE_CHECKING:
-    from rigctl.campaign.journal.thread import JournalThread
-
 
 # The file -------------------------------------------------------------------------------------------------------------
 
@@ -77,10 +73,10 @@ class SafeFile:
     writer: Writer
 
 
-_NOBODY: Final[Mapping[str, Seen]] = MappingProxyType({})
+NOBODY: Final[Mapping[str, Seen]] = MappingProxyType({})
 
 
-def driven_by(spec: RigSpec, seen: Mapping[str, Seen] = _NOBODY) -> tuple[Driven, ...]:
+def driven_by(spec: RigSpec, seen: Mapping[str, Seen] = NOBODY) -> tuple[Driven, ...]:
     """Return all that a rig may drive, with who is known to stand where, by device."""
     return tuple(
         Driven(
@@ -126,39 +122,6 @@ def put(path: Path, content: Mapping[str, Any]) -> None:
             f"{path}: cannot be written ({reason(error)}), so nothing may move; free space or make the directory "
             "writable, then run again"
         ) from error
-
-
-class Word:
-    """A running campaign's word of what it may drive; mutable."""
-
-    def __init__(self, spec: RigSpec, journal: JournalThread) -> None:
-        self._spec = spec
-        self._journal = journal
-        self._left = False
-        self._seen = _NOBODY
-
-    async def leave(self, seen: Mapping[str, Seen]) -> None:
-        """Leave word, with who stands where, before the first command; when this returns, it is on disk.
-
-        Raises:
-            JournalUnwritable: it cannot be, so nothing may move.
-        """
-        self._seen = seen
-        await self._write(driven=True)
-        self._left = True
-
-    async def take_back(self) -> None:
-        """Take it back once everything is confirmed safe; harmless if there is nothing to take back."""
-        if not self._left:
-            return
-        try:
-            await self._write(driven=False)
-        except JournalError as error:  # the next start goes safe once more, which does no harm
-            structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
-
-    async def _write(self, *, driven: bool) -> None:
-        content = of_rig(self._spec, self._seen, driven=driven)
-        await self._journal.call(lambda j: write(j.path.parent, content))
 
 
 def read(directory: Path) -> SafeFile | None:

@@ -1,24 +1,27 @@
-"""Starts that end badly, one after the other: counted in a file beside the journal, then held (fault 31).
+"""What a process leaves beside the journal: that it drives the rig, and that it began.
 
-No clock is asked what time it is: on a board without one it may be any. A start counts from before its first command
-until its process has run for long enough, or has ended in order; one that does either takes back what was counted. The
-file outlives a journal that is damaged.
+Starts that end badly, one after the other, are counted, then held (fault 31). No clock is asked what time it is: on a
+board without one it may be any. A start counts from before its first command until its process has run for long enough,
+or has ended in order; one that does either takes back what was counted. The file outlives a journal that is damaged.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.safe_file import put
-from rigctl.errors import counted
+from rigctl.campaign.safe_file import NOBODY, of_rig, put, write
+from rigctl.errors import JournalError, counted
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import StartsSpec
+from rigctl.rig.spec import RigSpec, StartsSpec
 from rigctl.rig.values import Alarm
 
 FILE_NAME: Final = "starts.json"
@@ -103,3 +106,36 @@ def bad(directory: Path, unknown: int) -> int:
 
 def _write(directory: Path, number: int) -> None:
     put(directory / FILE_NAME, {"version": VERSION, "bad": number})
+
+
+class Word:
+    """A running campaign's word of what it may drive; mutable."""
+
+    def __init__(self, spec: RigSpec, journal: JournalThread) -> None:
+        self._spec = spec
+        self._journal = journal
+        self._left = False
+        self._seen = NOBODY
+
+    async def leave(self, seen: Mapping[str, Seen]) -> None:
+        """Leave word, with who stands where, before the first command; when this returns, it is on disk.
+
+        Raises:
+            JournalUnwritable: it cannot be, so nothing may move.
+        """
+        self._seen = seen
+        await self._write(driven=True)
+        self._left = True
+
+    async def take_back(self) -> None:
+        """Take it back once everything is confirmed safe; harmless if there is nothing to take back."""
+        if not self._left:
+            return
+        try:
+            await self._write(driven=False)
+        except JournalError as error:  # the next start goes safe once more, which does no harm
+            structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
+
+    async def _write(self, *, driven: bool) -> None:
+        content = of_rig(self._spec, self._seen, driven=driven)
+        await self._journal.call(lambda j: write(j.path.parent, content))

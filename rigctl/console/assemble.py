@@ -17,8 +17,7 @@ from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.people import this_person
-from rigctl.campaign.protocols import RigFactory
-from rigctl.campaign.spec import check_readable
+from rigctl.campaign.spec import RigFactory, check_readable
 from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
