@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 """What an editor takes for a number with its unit."""
-_UNITS: Final = re.compile(r"_(s|ml)$|_$")
+_UNITS: Final = re.compile(r"(_per)?_(s|ml)$|_$")
 """What the name of a field has beside its key: its unit, or a stroke that keeps it apart from a word of Python's."""
 
 
@@ -69,12 +69,9 @@ VOLUME: Final = Kind("a volume", "20 mL", "mL")
 ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
 POWER: Final = Kind("a power", "3 kW", "kW")
 FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
-EFFECT: Final = Kind("a change per volume", "-0.04 pH/mL", "")
-RATE: Final = Kind("a change per time", "0.5 pH/min", "")
 USED: Final = Kind("an energy or a volume", "5 kWh", "")
 RATED: Final = Kind("a power or a flow", "3 kW", "")
 TRIALS: Final = Kind("a number of trials", "25 trials", "")
-STILL: Final = Kind("off, a number of trials, or a duration", "30 min", "")
 PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
 PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
@@ -84,6 +81,59 @@ Duration = Annotated[float, DURATION]
 Volume = Annotated[float, VOLUME]
 PositiveDuration = Annotated[float, Kind(DURATION.what, DURATION.example, DURATION.unit, positive=True)]
 PositiveVolume = Annotated[float, Kind(VOLUME.what, VOLUME.example, VOLUME.unit, positive=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Late:
+    """Says by which reader a value is read once all names and units of the file are known (`rigctl.config.reading`)."""
+
+    reader: str
+    form: dict[str, Any]
+    """What an editor takes, as JSON schema."""
+    instead: Any = None
+    """Stands in for a value that does not hold, until that is told."""
+    in_unit: bool = True
+    """Whether it is in the unit of a variable or an outcome."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema  # noqa: PLC0415  # as above
+
+        return core_schema.any_schema()
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.form)
+
+
+QUANTITY: Final = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": AMOUNT}]}
+_TEXT: Final = {"type": "string"}
+_TWO: Final = {"type": "array", "items": QUANTITY, "minItems": 2, "maxItems": 2}
+
+Amount = Annotated[float, Late("amount", QUANTITY, 0.0)]
+Span = Annotated[float, Late("span", QUANTITY, 1.0)]
+"""A difference, such as a tolerance: 1 degC is 1 K."""
+PositiveSpan = Annotated[float, Late("positive_span", QUANTITY, 1.0)]
+Range = Annotated[tuple[float, float], Late("rising", _TWO, (0.0, 1.0))]
+Rate = Annotated[float, Late("rate_per_s", {**_TEXT, "pattern": AMOUNT, "examples": ["0.5 pH/min"]}, 1.0)]
+"""A change per second."""
+Effect = Annotated[float, Late("effect_per_ml", {**_TEXT, "pattern": AMOUNT, "examples": ["-0.04 pH/mL"]}, 1.0)]
+
+
+NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
+"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
+LONGEST_NAME: Final = 60
+"""Characters: file systems take 255 bytes, and people read them in tables."""
+
+
+class Named:
+    """Takes a name that a person gives."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema  # noqa: PLC0415  # as above
+
+        return core_schema.str_schema(pattern=NAME, max_length=LONGEST_NAME, strict=True)
+
+
+Name = Annotated[str, Named()]
 
 
 class Exactly:

@@ -177,7 +177,7 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
     used = {rig.outcome_sensor, *(o.sensor for o in rig.further), *(v.sensor for v in rig.variables)}
     used |= {m.device for m in rig.meters if m.device is not None and m.device not in rig.pumps}
     used |= {step.actuator for step in rig.timing.prepare}
-    used |= {pump for name in given for pump in (name, *rig.volumes[name].partners)}
+    used |= {pump for name in given for pump in (name, *rig.volumes[name].with_)}
     judged: set[str] = set()
     chosen = [variable for variable in rig.variables if variable.name in controlled]
     controls = {variable.actuator for variable in chosen}

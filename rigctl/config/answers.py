@@ -12,11 +12,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal
 
 from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
-from rigctl.config.fields import NAME
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import SCALES, Units
 from rigctl.config.wording import name_meant
-from rigctl.kinds import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
+from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
 _SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")

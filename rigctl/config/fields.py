@@ -10,17 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import PlainValidator, WithJsonSchema
 
-from rigctl.kinds import AMOUNT, EFFECT, FLOW, PER_TRIAL, RATE, RATED, STILL, TRIALS, USED, VOLUME, Kind
-
-NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
-"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
-LONGEST_NAME: Final = 60
-"""Characters: file systems take 255 bytes, and people read them in tables."""
+from rigctl.kinds import AMOUNT, FLOW, PER_TRIAL, QUANTITY, RATED, TRIALS, USED, VOLUME, Kind, Late
+from rigctl.rig.calendar import Hours
 
 _NUMBER: Final = {"type": "number"}
-_QUANTITY: Final = {"anyOf": [_NUMBER, {"type": "string", "pattern": AMOUNT}]}
 
 
 def _text_of(kind: Kind) -> Callable[[Any], str]:
@@ -35,39 +30,6 @@ def _text_of(kind: Kind) -> Callable[[Any], str]:
 
 def _form(kind: Kind, *more: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": AMOUNT, "examples": [kind.example, *more]})
-
-
-def _number_or_text(value: Any) -> float | str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError('must be a number, or a quantity such as "2.6 mM"')  # noqa: TRY004  # as above
-    if not math.isfinite(value):
-        raise ValueError("must be finite")
-    return float(value)
-
-
-def _pair(value: Any) -> list[float | str]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"must be two values, [low, high]{_pair_meant(value)}")
-    return [_number_or_text(v) for v in value]
-
-
-def _pair_meant(value: Any) -> str:
-    """Return the remedy for `5.2 - 6.8` and for [5,2, 6,8]."""
-    if isinstance(value, str):
-        found = re.fullmatch(r"\s*(-?[\d.]+)\s*(?:-|to|\.\.\.?)\s*(-?[\d.]+)\s*", value)
-        return f"; write [{found[1]}, {found[2]}]" if found is not None else ""
-    if isinstance(value, list) and len(value) == 4 and all(isinstance(v, int) for v in value):
-        return f"; with points for commas: [{value[0]}.{value[1]}, {value[2]}.{value[3]}]"
-    return ""
-
-
-def _safe_state(value: Any) -> float | str:
-    word = str(value).casefold()
-    if isinstance(value, bool) or (word in ("off", "no") and value != "off"):
-        raise ValueError(f"must be off, or a value to hold{'' if value is True else '; write off'}")
-    return _number_or_text(value)
 
 
 def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
@@ -90,14 +52,6 @@ def _lengthscales(value: Any) -> float | dict[str, float]:
     if not numbers or len(numbers) != len(values) or not all(math.isfinite(v) and v > 0 for v in numbers):
         raise ValueError("must be a positive number, or one per variable such as {ph: 0.2}")
     return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else float(value)
-
-
-def _samples(value: Any) -> list[float | str] | dict[str, str]:
-    if isinstance(value, list) and value:
-        return [_number_or_text(v) for v in value]
-    if isinstance(value, dict) and set(value) == {"file", "column"} and all(isinstance(v, str) for v in value.values()):
-        return value
-    raise ValueError("must be a list of measured values, or {file: water.csv, column: ph}")
 
 
 def _budget(value: Any) -> dict[str, str]:
@@ -150,13 +104,6 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
-def _hours(value: Any) -> list[str]:
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
-        raise ValueError('must be hours of the day such as "08:00-18:00", or a list of them')
-    return texts
-
-
 def _doses(value: Any) -> int:
     found = re.fullmatch(r"\s*(\d{1,9})\s*(doses?)?\s*", value) if isinstance(value, str) else None
     if found is not None:
@@ -173,10 +120,9 @@ def _price(value: Any) -> str | list[dict[str, Any]]:
     shaped = [isinstance(v, dict) and isinstance(v.get("price"), str) and set(v) <= known for v in value]
     if not value or not all(shaped):
         raise ValueError('must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}')
-    return [{**v, "during": _hours(v["during"])} if "during" in v else v for v in value]
+    return value
 
 
-Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Time = Annotated[
     str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})
 ]
@@ -186,11 +132,8 @@ _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Lim
 _AMOUNTS: Final = {name: {**_MONEY, "description": meaning} for name, meaning in _LIMITS.items()}
 _BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}
 Budget = Annotated[dict[str, str], PlainValidator(_budget), WithJsonSchema({"anyOf": [_MONEY, _BUDGET]})]
-Effect = Annotated[str, PlainValidator(_text_of(EFFECT)), _form(EFFECT)]
-Rate = Annotated[str, PlainValidator(_text_of(RATE)), _form(RATE)]
 Used = Annotated[str, PlainValidator(_text_of(USED)), _form(USED, VOLUME.example)]
 Rated = Annotated[str, PlainValidator(_text_of(RATED)), _form(RATED, FLOW.example)]
-Still = Annotated[str, PlainValidator(_text_of(STILL)), WithJsonSchema({"type": "string"})]
 Trials = Annotated[str, PlainValidator(_text_of(TRIALS)), _form(TRIALS)]
 Doses = Annotated[
     int,
@@ -201,7 +144,7 @@ Doses = Annotated[
 ]
 _HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
 _HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
-HoursOfWeek = Annotated[list[str], PlainValidator(_hours), WithJsonSchema(_HOURS_FORM)]
+HoursOfWeek = Annotated[Hours, Late("hours", _HOURS_FORM, in_unit=False)]
 _PRICE: Final = {
     "type": "string",
     "pattern": AMOUNT,
@@ -223,13 +166,6 @@ Price = Annotated[
     PlainValidator(_price),
     WithJsonSchema({"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}),
 ]
-Worth = Annotated[str, PlainValidator(_text_of(Kind("a price", "0.3 EUR/g", ""))), WithJsonSchema(_PRICE)]
-Quantity = Annotated[float | str, PlainValidator(_number_or_text), WithJsonSchema(_QUANTITY)]
-Pair = Annotated[
-    list[float | str],
-    PlainValidator(_pair),
-    WithJsonSchema({"type": "array", "items": _QUANTITY, "minItems": 2, "maxItems": 2}),
-]
 Actuators = Annotated[
     str | list[str],
     PlainValidator(_actuators),
@@ -237,7 +173,8 @@ Actuators = Annotated[
         {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}]}
     ),
 ]
-SafeState = Annotated[float | str, PlainValidator(_safe_state), WithJsonSchema({"anyOf": [{"const": "off"}, _NUMBER]})]
+_SAFE: Final = {"anyOf": [{"const": "off"}, _NUMBER]}
+SafeState = Annotated[Literal["off"] | float, Late("safe_state", _SAFE, "off", in_unit=False)]
 Currency = Annotated[str, PlainValidator(_currency), WithJsonSchema({"type": "string", "pattern": "^[A-Z]{3}$"})]
 Lengthscales = Annotated[
     float | dict[str, float],
@@ -254,11 +191,11 @@ _COLUMN: Final = {
     "required": ["file", "column"],
     "additionalProperties": False,
 }
-Samples = Annotated[
-    list[float | str] | dict[str, str],
-    PlainValidator(_samples),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": _QUANTITY, "minItems": 1}, _COLUMN]}),
-]
+_SAMPLE: Final = {"anyOf": [{"type": "array", "items": QUANTITY, "minItems": 1}, _COLUMN]}
+Samples = Annotated[tuple[float, ...], Late("sample", _SAMPLE, ())]
+FrozenAfter = Annotated[tuple[float | None, int | None], Late("frozen_after", {"type": "string"}, in_unit=False)]
+"""Rig seconds, or trials; None: not by this."""
+Worth = Annotated[float, Late("worth", _PRICE)]
 _SETS: Final = {
     "type": "array",
     "minItems": 1,

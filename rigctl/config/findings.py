@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,8 @@ from rigctl.core.experiment.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import DeviceSpec
 
 T = TypeVar("T")
 
@@ -114,6 +115,16 @@ def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """Names a variable or an outcome, with its unit."""
+
+    path: KeyPath
+    name: str
+    unit: str | None
+    """None: it is none, which is told."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckContext:
     """Holds what every builder needs."""
 
@@ -123,14 +134,35 @@ class CheckContext:
     declared: Mapping[str, frozenset[str]]
     """Names in each section of the file, also those whose entries do not hold."""
     folder: Path
+    registry: Registry
     to_run: bool = False
     """Whether it is asked for a rig that is to be run: what follows is stricter then."""
+    devices: Mapping[str, DeviceSpec | None] = field(default_factory=dict)
+    """None: it does not hold, which is told."""
+    measures: Mapping[KeyPath, Measure] = field(default_factory=dict)
+    """Variables and outcomes by the places of their sections."""
 
     @property
     def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSection]]:
         """Return all outcomes and where they stand, the first one first."""
         further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
         return [(("outcome",), self.config.outcome), *further]
+
+    def measure_at(self, path: KeyPath) -> Measure | None:
+        """Return the variable or outcome in whose unit quantities at a place are; None: there is none."""
+        match path:
+            case ("today" | "reference", "at", name, *_):
+                return self.measures.get(("variables", name))
+            case ("dosing", name, *_):
+                return self._driven_by(name)
+            case ("safety", _, name, *_):
+                return None if name in self.pumps else self._driven_by(name)
+        return self.measures.get(path[:1]) or self.measures.get(path[:2])
+
+    def _driven_by(self, actuator: str | int) -> Measure | None:
+        """Return the variable that an actuator brings to a setpoint."""
+        served = (n for n, v in self.config.variables.items() if v.doses is None and actuator in v.actuators)
+        return self.measures.get(("variables", next(served, "")))
 
     @property
     def pumps(self) -> frozenset[str]:
@@ -163,15 +195,3 @@ class CheckContext:
         if amount <= 0:
             self.findings.add(path, f'got "{text}", must be more than nothing')
         return amount
-
-    def pair(self, path: KeyPath, given: Sequence[float | str], unit: str) -> tuple[float, float] | None:
-        """Return [low, high] in `unit`; None (and a finding) unless it rises."""
-        what = f"in {unit}, like the {'variable' if path[0] == 'variables' else 'outcome'}"
-        low, high = (self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given))
-        if low is None or high is None:
-            return None
-        if not (isfinite(low) and isfinite(high) and low < high):
-            remedy = f"; write [{shown(given[1])}, {shown(given[0])}]".replace('"', "") if low > high else ""
-            self.findings.add(path, f"got [{low:g}, {high:g}], must rise from low to high{remedy}")
-            return None
-        return low, high

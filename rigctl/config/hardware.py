@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
-from pydantic import ValidationError
-
-from rigctl.config.findings import CheckContext, unknown
+from rigctl.config.findings import CheckContext
 from rigctl.config.inspect_rig import check_roles
-from rigctl.config.pumps import build_caps, build_care, build_dosing, build_volumes, check_pair
+from rigctl.config.pumps import build_caps, build_care, build_volumes, check_dosing, check_pair
 from rigctl.config.safety import (
     build_begins,
-    build_hours,
     build_limits,
     build_tariff,
     build_watch,
-    natural_range_of,
-    range_of,
 )
-from rigctl.config.schema import DeviceSection, LateSection, MeterSection, OutcomeSection, VariableSection
-from rigctl.config.shape import problems_of
-from rigctl.errors import BrokenPlugin, KeyPath
+from rigctl.config.schema import LateSection, MeterSection, OutcomeSection, VariableSection
+from rigctl.errors import KeyPath
 from rigctl.kinds import ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
-from rigctl.plugins import did_you_mean
-from rigctl.rig.protocols import DeviceOptions, Driver
-from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
-    DeviceSpec,
-    DosingSpec,
     FollowSpec,
     LateSpec,
     MeasureSpec,
@@ -57,23 +45,23 @@ BY_HAND: Final = TrialTiming(0.0, MeasureSpec(0.0, 1.0))
 """Timing of a trial that a person does."""
 
 
-def build_rig(context: CheckContext, registry: Registry) -> RigSpec:
+def build_rig(context: CheckContext) -> RigSpec:
     """Return the rig; only to be used if nothing was found."""
     config = context.config
-    devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
     wired = bool(context.declared["devices"])
     if context.to_run:
-        check_roles(context, devices, registry)
+        check_roles(context)
     _references(context, wired)
-    dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
-    variables = tuple(_wiring(context, n, v, dosing) for n, v in config.variables.items())
+    for pump, section in config.dosing.items():
+        check_dosing(context, pump, section)
+    variables = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     volumes = build_volumes(context)
     for name, variable in config.variables.items():
         if len(variable.actuators) > 1:
-            check_pair(context, name, variable, dosing)
+            check_pair(context, name, variable)
     return RigSpec(
         name=config.rig,
-        devices={n: d for n, d in devices.items() if d is not None},
+        devices={n: d for n, d in context.devices.items() if d is not None},
         variables=variables,
         outcome_sensor=config.outcome.sensor or "",
         outcome_name=config.outcome.name,
@@ -81,86 +69,23 @@ def build_rig(context: CheckContext, registry: Registry) -> RigSpec:
         timing=_timing(context, config.trial, wired),
         meters=_meters(context),
         limits=build_limits(context, wired),
-        dosing=dosing,
+        dosing=config.dosing,
         volumes=volumes,
         care=build_care(context),
         plausible=_plausible(context),
         speedup=config.clock.speedup,
-        watch=build_watch(context, devices, registry),
+        watch=build_watch(context),
         safe_within_s=config.safety.safe_within,
         unanswered_doses=config.safety.unanswered_doses,
         caps=build_caps(context),
         starts=config.safety.starts,
-        allowed=build_hours(context, ("allowed",), config.allowed),
+        allowed=config.allowed,
         begins_s=build_begins(context),
         late=build_late(context) if wired else None,
     )
 
 
-# instruments ------------------------------------------------------------------------------------------------------
-
-
-def _device(context: CheckContext, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
-    path: KeyPath = ("devices", name)
-    findings = context.findings
-    if section.driver not in registry.drivers:
-        findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
-        return None
-    try:
-        driver = registry.driver(section.driver)
-    except BrokenPlugin as error:
-        findings.add((*path, "driver"), str(error))
-        return None
-    url = _url(context, (*path, "bus"), section.bus, driver, registry.lines)
-    try:
-        options = _options(driver.options, section.model_extra or {}, strict=context.to_run)
-    except ValidationError as error:
-        beside = list(DeviceSection.model_fields)
-        for below, what in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
-            findings.add((*path, *below), what)
-        return None
-    return DeviceSpec(name, section.driver, url, options, section.timeout)
-
-
-def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:
-    """Return a driver's options; to be run, text is no number and `yes` is no truth.
-
-    By way of JSON, where strictness still takes a list for a tuple. Campaigns of the past were taken less strictly.
-    """
-    if not strict:
-        return model.model_validate(given)
-    return model.model_validate_json(json.dumps(given), strict=True)
-
-
-def _port_meant(url: str) -> str:
-    """Return the remedy for a port or host that was written without a scheme."""
-    if url.startswith("/dev/"):
-        return f"; write serial://{url}"
-    return f"; write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
-
-
-def _url(context: CheckContext, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
-    findings, buses = context.findings, context.config.buses
-    url, where = bus, path
-    if "://" not in bus:
-        if not context.known(path, bus, ["buses"], "URL or a bus from buses, ") or bus not in buses:
-            return bus
-        url, where = buses[bus], ("buses", bus)
-    found = _URL.fullmatch(url)
-    if found is None:
-        must = "must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0"
-        if not findings.told(where):
-            findings.add(where, f'got "{url}", {must}{_port_meant(url)}')
-    elif found[1] not in lines:
-        if not findings.told(where):
-            must = f"must begin with one of {', '.join(sorted(lines))}, then ://"
-            findings.add(where, f'got "{url}", {must}{did_you_mean(found[1], lines)}')
-    elif found[1] not in driver.schemes:
-        named = f'got "{bus}", a {found[1]} bus' if where != path else f'got "{bus}"'
-        fit = sorted(n for n, u in buses.items() if u.partition("://")[0] in driver.schemes)
-        remedy = f"; such are {', '.join(fit)}" if fit else ""
-        findings.add(path, f"{named}, must be one of {', '.join(driver.schemes)} for driver {driver.name}{remedy}")
-    return url
+# instruments and what they serve --------------------------------------------------------------------------------------
 
 
 def _references(context: CheckContext, wired: bool) -> None:
@@ -187,36 +112,26 @@ def _references(context: CheckContext, wired: bool) -> None:
 
 def build_plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
     """Return what each variable and outcome may be, by name, whoever says it."""
-    return {
-        name: bounds
-        for path, name, section in context.measured
-        if section.plausible is not None
-        and (bounds := context.pair((*path, "plausible"), section.plausible, section.unit)) is not None
-    }
+    return {name: section.plausible for _, name, section in context.measured if section.plausible is not None}
 
 
 def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
     """Return what each sensor may read; a variable's must hold its whole range, or its setpoints would be INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
-    known = build_plausible(context)
-    for path, name, section in context.measured:
-        bounds = known.get(name)
+    for path, _, section in context.measured:
+        bounds = section.plausible
         if bounds is None:
             continue
         if section.sensor is not None:
             plausible[section.sensor] = bounds
-        if isinstance(section, VariableSection):
-            for key, (low, high) in _ranges(context, section).items():
-                if not context.findings.told_below((*path, key)) and not bounds[0] <= low <= high <= bounds[1]:
-                    got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
-                    context.findings.add((*path, "plausible"), f"{got}, must hold the {key} [{low:g}, {high:g}]")
-                    break
+        for key in ("range", "natural_range") if isinstance(section, VariableSection) else ():
+            held = getattr(section, key) or bounds
+            told = any(context.findings.told_below((*path, k)) for k in ("unit", "plausible", key))
+            if not told and not bounds[0] <= held[0] <= held[1] <= bounds[1]:
+                must = f"must hold the {key} [{held[0]:g}, {held[1]:g}]"
+                context.findings.add((*path, "plausible"), f"got [{bounds[0]:g}, {bounds[1]:g}], {must}")
+                break
     return plausible
-
-
-def _ranges(context: CheckContext, section: VariableSection) -> Mapping[str, tuple[float, float]]:
-    ranges = {"range": range_of(context, section)}
-    return ranges if section.natural_range is None else ranges | {"natural_range": natural_range_of(context, section)}
 
 
 def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None) -> None:
@@ -235,23 +150,15 @@ def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None)
         context.findings.add(path, f'got "{device}", {what}{its_unit}')
 
 
-def _wiring(
-    context: CheckContext, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]
-) -> VariableWiring:
-    path: KeyPath = ("variables", name, "read_back_tolerance")
-    units, findings = context.units, context.findings
-    low, high = range_of(context, section)
-    tolerance = READ_BACK_SHARE * (high - low)
-    if section.read_back_tolerance is not None:
-        given = section.read_back_tolerance
-        tolerance = findings.attempt(
-            path, 1.0, units.span, given, section.unit, f"in {section.unit}, like the variable"
-        )
-    if tolerance < 0 and section.read_back_tolerance is not None:
-        findings.add(path, f"got {tolerance:g}, must not be negative")
-    first, second = [*section.actuators, None, None][:2]
+def _wiring(context: CheckContext, name: str, section: VariableSection) -> VariableWiring:
+    low, high = section.range
+    tolerance = READ_BACK_SHARE * (high - low) if section.read_back_tolerance is None else section.read_back_tolerance
+    if tolerance < 0:
+        context.findings.add(("variables", name, "read_back_tolerance"), f"got {tolerance:g}, must not be negative")
+    dosing = context.config.dosing
     allowed = max([tolerance, *(dosing[n].tolerance for n in section.actuators if n in dosing)])
     follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * (high - low))
+    first, second = [*section.actuators, None, None][:2]
     return VariableWiring(name, section.sensor or "", first, tolerance, second, follows)
 
 
@@ -259,12 +166,10 @@ def _follows(
     context: CheckContext, name: str, section: VariableSection, least: float, most: float
 ) -> FollowSpec | None:
     """Return how far a variable may be from its setpoint: as declared, else between these."""
-    path, given, must = ("variables", name, "follows"), section.follows, f"in {section.unit}, like the variable"
+    path, given = ("variables", name, "follows"), section.follows
     if given is not None:
-        least = most = context.findings.attempt(path, 1.0, context.units.span, given, section.unit, must)
-        if most <= 0:
-            context.findings.add(path, f"got {most:g}, must be more than nothing")
-        elif not section.actuators:
+        least = most = given
+        if not section.actuators and not context.findings.told(path):
             context.findings.add(path, f"must be left out: no actuator could bring {name} to a setpoint")
     if not section.actuators or section.doses is not None or (given is None and section.sensor in section.actuators):
         return None

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import combinations
 from typing import Final
 
+from rigctl.config.devices import built, devices_of
 from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.pumps import check_caps
-from rigctl.config.safety import built
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
@@ -44,11 +44,12 @@ _REAL: Final = re.compile(r"/dev/(?!pts/)")
 _WHOLE_LINE: Final = ClaimedPlace("the line", "keeps")
 
 
-def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
+def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -> None:
     """Find all that speaks against running this rig, and what a person should know before."""
+    registry = context.registry
     if not context.findings:
         _roles(context, spec, registry)
-    devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
+    devices = devices_of(context)
     _lines(context, spec.devices, registry)
     _units(context, devices)
     if not spec.meters and context.findings.whole("meters"):
@@ -81,7 +82,7 @@ def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
                 context.findings.add(found.path, found.what)
 
 
-def _units(context: CheckContext, devices: dict[str, Device]) -> None:
+def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:
     """Check that what is measured or imposed directly speaks the unit of its device."""
     for path, _, section in context.measured:
         used = {"sensor": section.sensor}
@@ -218,7 +219,7 @@ def _coarse(context: CheckContext, spec: RigSpec, variable: Variable, registry: 
     context.findings.warn(("variables", variable.name, "read_back_tolerance"), f"{what}, but {astray}: {remedy}")
 
 
-def _doses(context: CheckContext, spec: RigSpec, devices: dict[str, Device]) -> None:
+def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) -> None:
     """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
     for pump in spec.pumps:
         limits, least_ml = spec.limits.get(pump), _least_ml(devices, pump)
@@ -251,7 +252,7 @@ def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]
         return
     path: KeyPath = ("variables", variable.name)
     most, least = [], []
-    for name, share in {pump: 1.0, **volume.partners}.items():
+    for name, share in {pump: 1.0, **volume.with_}.items():
         limits, least_ml = spec.limits.get(name), _least_ml(devices, name)
         whose = "" if name == pump else f"{name} gives {share:g} mL per mL of {pump}, and "
         least.append((least_ml / share, f"{whose}{name} gives no less than {least_ml:g} mL"))
@@ -300,7 +301,7 @@ def _treatments(context: CheckContext) -> None:
     if context.config.trial is None or context.config.trial.look is None:
         return
     for pump, dosing in context.config.dosing.items():
-        if dosing.treatment is not None and dosing.treat is None:
+        if dosing.treatment is not None and dosing.treat_s is None:
             what = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
             remedy = f'say how long it is on before {pump} doses, such as "2 min", or "0 s" if it takes none'
             context.findings.add(("dosing", pump, "treat"), f"{what}; {remedy}")
@@ -400,9 +401,9 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
 _KINDS: Final[Mapping[str, type]] = {"sensor": Sensor, "actuator": Actuator, "pump": Doser, "meter": Meter}
 
 
-def check_roles(context: CheckContext, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
+def check_roles(context: CheckContext) -> None:
     """Find every device that is named for what it cannot do; of one that does not hold itself nothing is said."""
-    made = {name: both[1] for name, spec in devices.items() if spec is not None and (both := built(spec, registry))}
+    made = devices_of(context)
     for path, name, kind in _named(context):
         device = made.get(name)
         if device is not None and not isinstance(device, _KINDS[kind]) and not context.findings.told(path):

@@ -10,15 +10,17 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
+from rigctl.config.devices import build_devices
 from rigctl.config.document import Document, parse, read
 from rigctl.config.findings import CheckContext, Findings, unknown
 from rigctl.config.forecast import by_control_set
 from rigctl.config.hardware import build_plausible, build_rig
 from rigctl.config.inspect_rig import check_budget, inspect_rig
-from rigctl.config.problem import build_problem, build_today, build_worth
+from rigctl.config.problem import build_problem, build_today
+from rigctl.config.reading import measures_of, read_late
 from rigctl.config.safety import with_windows
 from rigctl.config.schema import SecretSection
-from rigctl.config.shape import check_shape, check_together, make_policy
+from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.policy import Particular, Policy
 from rigctl.core.experiment.problem import Problem
@@ -114,16 +116,13 @@ def load_text(
     document, mistakes = parse(text, str(path))
     document, refused = _overridden(document, overrides or Overrides())
     findings = Findings(document, [*mistakes, *refused])
-    config = check_shape(document, findings, Units(None))
-    currency = None if findings.muted(("currency",)) else config.currency
-    check_together(config, (), findings)
-    context = CheckContext(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
+    context = _context(document, findings, path.parent, registry or Registry.installed(), to_run=to_run)
+    config = context.config
     problem, today = build_problem(context), build_today(context)
-    worth, telling = build_worth(context), build_telling(context)
-    registry = registry or Registry.installed()
-    rig = with_windows(context, build_rig(context, registry), problem)
+    telling = build_telling(context)
+    rig = with_windows(context, build_rig(context), problem)
     if to_run and rig.devices:
-        inspect_rig(context, rig, problem, registry)
+        inspect_rig(context, rig, problem)
     if problem is not None and not context.findings:
         problem = dataclasses.replace(problem, forecast_costs=by_control_set(rig, problem))
     if to_run and problem is not None:
@@ -152,9 +151,18 @@ def load_text(
         telling=telling,
         today=today,
         plausible=build_plausible(context),
-        worth=worth,
+        worth=config.outcome.worth,
         warnings=findings.warnings,
     )
+
+
+def _context(document: Document, findings: Findings, folder: Path, registry: Registry, *, to_run: bool) -> CheckContext:
+    """Return the sections with all their values read, as far as they hold."""
+    config = check_shape(document, findings, Units(None))
+    units = Units(None if findings.muted(("currency",)) else config.currency)
+    context = CheckContext(config, units, findings, _declared(document, findings), folder, registry, to_run)
+    context = dataclasses.replace(context, devices=build_devices(context), measures=measures_of(context))
+    return dataclasses.replace(context, config=read_late(context, config))
 
 
 def _declared(document: Document, findings: Findings) -> Mapping[str, frozenset[str]]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.config.findings import CheckContext, unknown
@@ -24,11 +20,10 @@ from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, ReferenceTrials, usual_kernel
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.errors import KeyPath
-from rigctl.kinds import Kind
-from rigctl.text import set_label, set_members, shown_unit
+from rigctl.text import set_label, set_members
 
 if TYPE_CHECKING:
-    from rigctl.config.schema import ReferenceSection
+    from rigctl.config.schema import ReferenceSection, SettingSection
 
 
 MAX_CONTROL_SETS = 127
@@ -44,8 +39,6 @@ COLUMNS = frozenset(
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 
 
-MOST_SAMPLE = 10_000_000
-"""Characters of a file with a sample of what varies naturally."""
 _NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "costs")
 """Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
@@ -91,76 +84,44 @@ def build_today(context: CheckContext) -> Mapping[str, float] | None:
     for i, name in enumerate(section.control):
         if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
             findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
-    found = {}
-    for name, value in section.at.items():
-        path: KeyPath = ("today", "at", name)
+    _check_controlled(context, "today", section)
+    return section.at
+
+
+def _check_controlled(context: CheckContext, key: str, section: SettingSection) -> None:
+    for name in section.at:
         if name not in section.control:
-            findings.add(path, f'got "{name}", must be among those in today.control')
-        elif name in context.config.variables:
-            unit = context.config.variables[name].unit
-            found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
-    return found
-
-
-def build_worth(context: CheckContext) -> float | None:
-    """Return what one unit of the outcome is worth, currency units; None where it is not said."""
-    findings, found = context.findings, None
-    for path, section in context.outcomes:
-        if section.worth is None:
-            continue
-        at, unit = (*path, "worth"), section.unit
-        if section is not context.config.outcome:
-            findings.add(at, f'got "{section.worth}", but only what the first outcome is worth is counted; remove it')
-            continue
-        per = f"/({unit})" if "/" in unit else f"/{unit}" if shown_unit(unit) else ""
-        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(unit))
-        price = findings.attempt(at, None, context.units.price, section.worth, kind)
-        if price == 0:
-            findings.add(at, f'got "{section.worth}", must be more than nothing; leave it out where nobody knows')
-        found = None if price is None else float(price)
-    return found
+            context.findings.add((key, "at", name), f'got "{name}", must be among those in {key}.control')
 
 
 def _variable(context: CheckContext, name: str, section: VariableSection) -> Variable | None:
     path: KeyPath = ("variables", name)
-    natural, unit = section.natural, section.unit
-    if context.findings.attempt((*path, "unit"), None, context.units.unit, unit) is None:
+    findings, natural, bounds = context.findings, section.natural, section.range
+    if any(findings.told_below((*path, key)) for key in ("unit", "range", "natural_range")):
         return None
-    bounds = context.pair((*path, "range"), section.range, unit)
-    if bounds is None:
-        return None
-    alone = None
-    if section.natural_range is not None:
-        alone = context.pair((*path, "natural_range"), section.natural_range, unit)
-        if alone is None:
-            return None
-    ranges = _Ranges(unit, bounds, alone)
     marginal: Marginal | None
     if section.doses is not None:
-        marginal = Empirical((share_of(section.doses.otherwise, bounds),))
+        marginal = Empirical((share_of(section.doses.otherwise_ml, bounds),))
     elif natural is None:
-        context.findings.add((*path, "natural"), missing((*path, "natural")))
+        findings.add((*path, "natural"), missing((*path, "natural")))
         return None
     elif "learned" in natural.model_fields_set:
         learned = natural.learned or LearnedNatural()
-        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, ranges)
-        low, high = (share_of(v, bounds) for v in alone or bounds)
+        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, section)
+        low, high = (share_of(v, bounds) for v in section.natural_range or bounds)
         marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
-        marginal = _declared(context, (*path, "natural"), natural, ranges)
-    step = _step(context, path, section, bounds)
-    return None if marginal is None else Variable(name, unit, *bounds, marginal, step)
+        marginal = _declared(context, (*path, "natural"), natural, section)
+    step = _step(context, path, section)
+    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step)
 
 
-def _step(context: CheckContext, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
+def _step(context: CheckContext, path: KeyPath, section: VariableSection) -> float | None:
     """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
-    if section.step is None:
+    findings, unit, step, path = context.findings, section.unit, section.step, (*path, "step")
+    if step is None or findings.told(path):
         return None
-    findings, unit, path = context.findings, section.unit, (*path, "step")
-    step = findings.attempt(path, None, context.units.span, section.step, unit, f"in {unit}, like the variable")
-    if step is None:
-        return None
-    low, high = bounds
+    low, high = section.range
     least, most = (high - low) / MOST_STEPS, high - low
     if not least <= step <= most:
         findings.add(path, f"got {step:g}, must be at most the range, {most:g} {unit}, and at least {least:g} {unit}")
@@ -237,23 +198,17 @@ def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
 
 
 def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSection) -> float | None:
-    findings, units = context.findings, context.units
-    if findings.attempt((*path, "unit"), None, units.unit, outcome.unit) is None:
-        return None
-    floor = None
-    if outcome.floor is not None:
-        what = f"in {outcome.unit}, like the outcome"
-        floor = findings.attempt((*path, "floor"), None, units.to, outcome.floor, outcome.unit, what)
-    if outcome.plausible is None or floor is None:
+    floor, bounds = outcome.floor, outcome.plausible
+    if floor is None or bounds is None or context.findings.told((*path, "floor")):
         return floor
-    bounds = context.pair((*path, "plausible"), outcome.plausible, outcome.unit)
     maximise = outcome.direction == "maximise"
-    if bounds is not None and (floor >= bounds[1] if maximise else floor <= bounds[0]):
-        worst = "below" if maximise else "above"
-        findings.add(
+    if not context.findings.told_below((*path, "plausible")) and (
+        floor >= bounds[1] if maximise else floor <= bounds[0]
+    ):
+        context.findings.add(
             (*path, "floor"),
-            f"got {floor:g}, must be {worst} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: "
-            f"it is the worst value there can be",
+            f"got {floor:g}, must be {'below' if maximise else 'above'} the plausible outcomes {bounds[0]:g} to "
+            f"{bounds[1]:g}: it is the worst value there can be",
         )
     return floor
 
@@ -306,83 +261,28 @@ def _lengthscales(context: CheckContext) -> tuple[float, ...] | None:
     return tuple(given[n] for n in names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
-    """Hold where a variable can be."""
-
-    unit: str
-    """Of both."""
-    setpoints: tuple[float, float]
-    natural: tuple[float, float] | None
-    """None: that of the setpoints."""
-
-
-def _declared(context: CheckContext, path: KeyPath, section: DeclaredNatural, ranges: _Ranges) -> Marginal | None:
-    """Return how a variable with these ranges varies; None when it does not hold."""
-    unit = ranges.unit
-    kind = next(iter(section.model_fields_set))
+def _declared(
+    context: CheckContext, path: KeyPath, section: DeclaredNatural, variable: VariableSection
+) -> Marginal | None:
+    """Return how a variable varies; None when it does not hold."""
+    kind, unit = next(iter(section.model_fields_set)), variable.unit
     path = (*path, kind)
-    given = _parameters(context, path, section)
+    if context.findings.told_below(path):
+        return None
+    parameters = section.truncated_normal or section.uniform
+    given = {} if parameters is None else parameters.model_dump(exclude_none=True)
     if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-        what = f"got {' and '.join(map(str, given)) or 'nothing'}, must be mean and sd, or loc and scale"
+        what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
         context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
         return None
-    attempt, units = context.findings.attempt, context.units
-    values = {
-        k: attempt((*path, k), None, units.span if k in ("sd", "scale") else units.to, v, unit, f"in {unit}")
-        for k, v in given.items()
-    }
-    whole = {k: v for k, v in values.items() if v is not None}
-    if len(whole) < len(values) or (kind == "empirical" and not whole):
-        return None
-    wrong = misplaced(kind, whole, unit, ranges.setpoints, ranges.natural)
+    wrong = misplaced(kind, given, unit, variable.range, variable.natural_range)
     for key, what in wrong.items():
         context.findings.add((*path, key) if key else path, what)
     if wrong:
         return None
-    described = {"sample": list(whole.values())} if kind == "empirical" else whole
-    return attempt(path, None, natural_marginal, kind, described, ranges.setpoints, ranges.natural)
-
-
-def _parameters(context: CheckContext, path: KeyPath, section: DeclaredNatural) -> Mapping[Any, float | str]:
-    """Return what is declared of a distribution, by parameter; of a sample, by place."""
-    sample = section.empirical
-    if sample is not None:
-        return dict(enumerate(_column(context, sample, path) if isinstance(sample, dict) else sample))
-    parameters = section.truncated_normal or section.uniform
-    return {} if parameters is None else parameters.model_dump(exclude_none=True)
-
-
-def _sample(file: Path) -> str:
-    if file.exists() and not file.is_file():  # a pipe or a device may have no end, or never begin
-        raise ValueError("it is no file")
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        text = stream.read(MOST_SAMPLE + 1)
-    if len(text) > MOST_SAMPLE:
-        raise ValueError(f"it is larger than {MOST_SAMPLE // 1_000_000} MB")
-    return text
-
-
-def _column(context: CheckContext, source: Mapping[str, str], path: KeyPath) -> list[float]:
-    file, findings = context.folder / source["file"], context.findings
-    try:
-        rows = list(csv.DictReader(io.StringIO(_sample(file), newline="")))
-    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-        what = f'got "{source["file"]}", must be a CSV file that can be read: {why}'
-        findings.add((*path, "file"), f"{what}; its path is from the configuration's folder")
-        return []
-    headers = list(rows[0]) if rows else []
-    if source["column"] not in headers:
-        findings.add((*path, "column"), unknown(source["column"], [h for h in headers if h], "a column: "))
-        return []
-    numbers = []
-    for i, row in enumerate(rows, start=2):
-        try:
-            numbers.append(float(row[source["column"]] or ""))
-        except ValueError:
-            findings.add(path, f"{file}:{i}: got {row[source['column']]!r}, must be a number")
-    return numbers
+    described = {"sample": list(section.empirical or ())} if kind == "empirical" else given
+    make = (natural_marginal, kind, described, variable.range, variable.natural_range)
+    return context.findings.attempt(path, None, *make)
 
 
 # a setting that is played again and again -------------------------------------------------------------------------
@@ -433,9 +333,7 @@ def _setting(
     section, findings = context.config.reference, context.findings
     if section is None:
         return None
-    for name in section.at:
-        if name not in section.control:
-            findings.add(("reference", "at", name), f'got "{name}", must be among those in reference.control')
+    _check_controlled(context, "reference", section)
     if not section.control:
         return None
     labels = [set_label(s) for s in sets]
@@ -460,8 +358,8 @@ def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> flo
     if v.name not in section.at:
         findings.add(path[:2], f"has no value for {v.name}, which is controlled in it; give it")
         return None
-    value = findings.attempt(path, None, context.units.to, section.at[v.name], v.unit, f"in {v.unit}, like {v.name}")
-    if value is None:
+    value = section.at[v.name]
+    if findings.told(path):
         return None
     u = (value - v.low) / (v.high - v.low)
     if not v.low <= value <= v.high:

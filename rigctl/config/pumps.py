@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rigctl.config.findings import CheckContext
-from rigctl.config.schema import DeviceSection, DosingSection, VariableSection
+from rigctl.config.schema import DeviceSection, VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
@@ -17,56 +17,39 @@ _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible
 _EXPECTED: Final = ("max_rate", "frozen_after", "stale_after", "watch_every")
 
 
-def build_dosing(context: CheckContext, pump: str, section: DosingSection) -> DosingSpec:
+def check_dosing(context: CheckContext, pump: str, section: DosingSpec) -> None:
+    """Find what is wrong with a pump that doses beside what else the file says."""
     path: KeyPath = ("dosing", pump)
-    findings, units = context.findings, context.units
+    findings = context.findings
     context.known(path, pump, ["devices"], "device: ")
     if section.treatment is not None:
         context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
-    partners = _partners(context, path, pump, section.with_)
+    _partners(context, path, pump, section.with_)
     variable = next(((n, v) for n, v in context.config.variables.items() if pump in v.actuators), None)
     if variable is None:
         if context.findings.whole("variables") and not unserved(context) and not findings.told(path):
             what = f"must be the actuator of a variable; write actuator: {pump} under the variable that it brings about"
             findings.add(path, what)
-        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
+        return
     name, served = variable
     if served.doses is not None:
         must = f"must be one or the other: remove it here, or write actuator: {pump} there"
         findings.add(path, f"is the pump whose volume is {name}, which no sensor judges; {must}")
-        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
+        return
     if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
         findings.add(
             (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
         )
-    unit = served.unit
-    what = f"a change of {name} per volume such as 0.05 {unit}/mL"
-    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", what)
-    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.span, section.tolerance, unit, f"in {unit}")
-    if effect == 0:
-        findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
-    if tolerance <= 0:
-        findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    if section.treat and section.treatment is None:
-        got = findings.given((*path, "treat"))
-        findings.add((*path, "treat"), f'got "{got}", but no treatment is named that it could be')
-    mix_s, treat_s, most = section.mix, section.treat or 0.0, section.max_doses
-    return DosingSpec(section.sensor, effect, tolerance, mix_s, most, section.treatment, partners, treat_s)
 
 
 def build_volumes(context: CheckContext) -> Mapping[str, VolumeSpec]:
     """Return, by pump, the volumes that are variables."""
     volumes = {}
     for name, section in context.config.variables.items():
-        if section.doses is None:
-            continue
-        path: KeyPath = ("variables", name, "doses")
-        _reads_nothing(context, name, section)
-        volumes[section.doses.pump] = VolumeSpec(
-            section.doses.otherwise,
-            section.doses.mix,
-            _partners(context, path, section.doses.pump, section.doses.with_),
-        )
+        if section.doses is not None:
+            _reads_nothing(context, name, section)
+            _partners(context, ("variables", name, "doses"), section.doses.pump, section.doses.with_)
+            volumes[section.doses.pump] = section.doses
     return volumes
 
 
@@ -74,7 +57,7 @@ def _reads_nothing(context: CheckContext, name: str, section: VariableSection) -
     """Check that nothing is said of a volume that only a sensor's reading could have."""
     doses = section.doses
     for key in (*_MEASURED, *_EXPECTED):
-        if getattr(section, key) is not None and doses is not None:
+        if doses is not None and context.findings.given(("variables", name, key)) is not None:
             what = f"must be left out: {name} is what {doses.pump} gives, and no sensor reads it"
             remedy = "; see doses.otherwise" if key.startswith("natural") else ""
             context.findings.add(("variables", name, key), what + remedy)
@@ -83,10 +66,10 @@ def _reads_nothing(context: CheckContext, name: str, section: VariableSection) -
         context.findings.add(("variables", name, "unit"), what)
 
 
-def check_pair(context: CheckContext, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> None:
+def check_pair(context: CheckContext, name: str, section: VariableSection) -> None:
     """Check that two pumps of one variable dose toward its setpoint from both sides."""
     path: KeyPath = ("variables", name, "actuator")
-    first, second = section.actuators
+    (first, second), dosing = section.actuators, context.config.dosing
     if first == second:
         context.findings.add(path, f'got "{first}" twice, must be two pumps: one down and one up')
         return
@@ -94,7 +77,9 @@ def check_pair(context: CheckContext, name: str, section: VariableSection, dosin
     if strangers:
         must = "must be pumps that dose toward a setpoint; describe each under dosing"
         context.findings.add(path, f"got {', '.join(strangers)} of two, {must}")
-    elif first in dosing and second in dosing and dosing[first].effect_per_ml * dosing[second].effect_per_ml > 0:
+        return
+    holds = (p in dosing and not context.findings.told(("dosing", p, "effect")) for p in (first, second))
+    if all(holds) and dosing[first].effect_per_ml * dosing[second].effect_per_ml > 0:
         way = "raise" if dosing[first].effect_per_ml > 0 else "lower"
         must = f"which both {way} {name}; must be one down and one up: one of the effects has the wrong sign"
         context.findings.add(path, f"got {first} and {second}, {must}")
@@ -123,8 +108,8 @@ def astray(context: CheckContext) -> frozenset[str]:
     return frozenset(name for path, name in named if told(path))
 
 
-def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the pumps that dose along, of which each goes with one pump only."""
+def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[str, float]) -> None:
+    """Find pumps that cannot dose along: each goes with one pump only."""
     config, findings = context.config, context.findings
     for name, ratio in given.items():
         at: KeyPath = (*path, "with", name)
@@ -139,7 +124,6 @@ def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[st
             findings.add(at, f'got "{name}", {what}; must be a pump that does nothing but dose along with {pump}')
         elif leads:
             findings.add(at, f'got "{name}", which doses along with {leads[0]}; must be a pump of its own')
-    return dict(given)
 
 
 def _along(context: CheckContext) -> list[tuple[str, Mapping[str, float]]]:
@@ -190,7 +174,7 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
         takes_ml = sum(
             ml * share
             for pump, ml in most.items()
-            for name, share in {pump or "": 1.0, **spec.volumes[pump or ""].partners}.items()
+            for name, share in {pump or "": 1.0, **spec.volumes[pump or ""].with_}.items()
             if name in cap.pumps
         )
         section = "limits" if cap.pumps == (cap.name,) else "tanks"

@@ -19,19 +19,14 @@ from rigctl.config.fields import (
     ControlSets,
     Currency,
     Doses,
-    Effect,
+    FrozenAfter,
     HoursOfWeek,
     Lengthscales,
     Money,
-    Name,
-    Pair,
     Price,
-    Quantity,
-    Rate,
     Rated,
     SafeState,
     Samples,
-    Still,
     Time,
     Trials,
     Used,
@@ -40,15 +35,33 @@ from rigctl.config.fields import (
     or_words,
 )
 from rigctl.core.policies.registry import USUAL_POLICY
-from rigctl.kinds import Clash, Duration, PositiveDuration, PositiveVolume, Volume
-from rigctl.rig.spec import Action, Caps, StartsSpec, TankSpec, TrialTiming, WatchPace
+from rigctl.kinds import (
+    Amount,
+    Clash,
+    Duration,
+    Name,
+    PositiveDuration,
+    PositiveSpan,
+    PositiveVolume,
+    Range,
+    Rate,
+    Span,
+    Volume,
+    key_of,
+)
+from rigctl.rig.spec import Caps, DosingSpec, InterlockSpec, StartsSpec, TankSpec, TrialTiming, VolumeSpec, WatchPace
 
 
 class FileSection(BaseModel):
     """A mapping of the file: unknown keys are errors, numbers are no text and text is no number."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        alias_generator=key_of,
     )
 
 
@@ -78,22 +91,22 @@ class LateSection(FileSection):
 class TruncatedNormalNatural(FileSection):
     """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
 
-    mean: Quantity | None = None
+    mean: Amount | None = None
     """Mean of the variable itself, as measured."""
-    sd: Quantity | None = None
+    sd: Span | None = None
     """Standard deviation of the variable itself, as measured."""
-    loc: Quantity | None = None
+    loc: Amount | None = None
     """Mean of the normal distribution before it is cut."""
-    scale: Quantity | None = None
+    scale: Span | None = None
     """Standard deviation of the normal distribution before it is cut."""
 
 
 class UniformNatural(FileSection):
     """All values between two alike."""
 
-    low: Quantity | None = None
+    low: Amount | None = None
     """Default: the lowest of the natural range."""
-    high: Quantity | None = None
+    high: Amount | None = None
     """Default: the highest of the natural range."""
 
 
@@ -226,24 +239,26 @@ class CalibrationSection(FileSection):
     """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""
 
 
-class TodaySection(FileSection):
-    """How the rig is run today, for recommendations to be compared with."""
+class SettingSection(FileSection):
+    """Setpoints of variables that are controlled together."""
 
     control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Variables that are controlled; none: everything is left alone."""
+    at: dict[str, Amount] = Field(default_factory=dict)
     """Setpoint of each."""
 
 
-class ReferenceSection(FileSection):
+class TodaySection(SettingSection):
+    """How the rig is run today, for recommendations to be compared with."""
+
+
+class ReferenceSection(SettingSection):
     """A setting that is played again every so many trials, for what changes in between to show."""
 
     every: Trials
     """How many trials lie between two of them: 25 trials."""
     control: list[str] = Field(default_factory=list)
     """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
     second_sensor: str | None = None
     """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""
 
@@ -295,9 +310,9 @@ class ModelSection(FileSection):
 class SensedSection(FileSection):
     """What the watch expects of a sensor."""
 
-    max_rate: Rate | None = None
+    max_rate_per_s: Rate | None = None
     """Fastest change there can be, e.g. 0.5 pH/min; a faster step is not believed before it is confirmed."""
-    frozen_after: Still | None = None
+    frozen_after: FrozenAfter | None = None
     """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
     the default); `off`: never."""
     stale_after: PositiveDuration | None = None
@@ -306,29 +321,16 @@ class SensedSection(FileSection):
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
-class DosesSection(FileSection):
-    """The pump whose volume is the variable."""
-
-    pump: str
-    """The pump; it needs caps in safety.limits."""
-    otherwise: Volume = 0.0
-    """What it gives while the variable is not controlled."""
-    mix: Duration = 0.0
-    """Time after it, before other pumps dose by what their probes read."""
-    with_: dict[str, float] = Field(default_factory=dict, alias="with")
-    """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
-
-
 class VariableSection(SensedSection):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
     unit: str
     """Unit of range, setpoints and readings; "1" for none."""
-    range: Pair
+    range: Range
     """Lowest and highest setpoint."""
-    step: Quantity | None = None
+    step: Span | None = None
     """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
-    natural_range: Pair | None = None
+    natural_range: Range | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
     natural: Annotated[
         NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
@@ -338,13 +340,13 @@ class VariableSection(SensedSection):
     """Device that measures it; needed as soon as there are devices."""
     actuator: Actuators | None = None
     """Device that imposes it, or two pumps, one down and one up; without one it can only be measured."""
-    doses: DosesSection | None = None
+    doses: VolumeSpec | None = None
     """It is the volume that a pump gives once in a trial: instead of sensor, actuator and natural."""
-    plausible: Pair | None = None
+    plausible: Range | None = None
     """Readings outside are INVALID and never used."""
-    read_back_tolerance: Quantity | None = None
+    read_back_tolerance: Span | None = None
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
-    follows: Quantity | None = None
+    follows: PositiveSpan | None = None
     """How far from its setpoint it may be measured while it is controlled; after 4 misses in 5 trials its control sets
     are held. Default: twice what past trials kept to, between 3 tolerances of the actuator and a tenth of the range."""
 
@@ -367,9 +369,9 @@ class OutcomeSection(SensedSection, LateSection):
     """Device that measures it; needed as soon as there are devices, unless a person says it."""
     direction: Literal["maximise", "minimise"] = "maximise"
     """Which way is better."""
-    floor: Quantity | None = None
+    floor: Amount | None = None
     """The worst value it can take; without it a bound from the data is used."""
-    plausible: Pair | None = None
+    plausible: Range | None = None
     """Readings outside are INVALID: the trial fails, its cost is charged."""
     worth: Worth | None = None
     """What one unit of it in a trial is worth, the first outcome only: 0.3 EUR/g, 0.02 EUR/(cm2/day); 3 EUR without a
@@ -410,28 +412,6 @@ class DeviceSection(OpenSection):
     """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
-class DosingSection(FileSection):
-    """How a pump brings a sensor to a setpoint, dose by dose. The key is the pump."""
-
-    sensor: str
-    """Device that judges the dose."""
-    effect: Effect
-    """Change of the reading per volume, e.g. -0.04 pH/mL for an acid."""
-    tolerance: Quantity
-    """Near enough, sensor's unit."""
-    mix: Duration
-    """Time between a dose and the reading that judges it."""
-    max_doses: int = Field(ge=1)
-    """After as many without success the trial fails."""
-    treatment: str | None = None
-    """Actuator that is on while this variable is controlled."""
-    treat: Duration | None = None
-    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count. Default: no
-    time; with a look, which prepares before it, it must be given."""
-    with_: dict[str, float] = Field(default_factory=dict, alias="with")
-    """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
-
-
 @dataclass(frozen=True, slots=True)
 class LimitSection(Caps):
     """Caps of one pump; hours of any actuator."""
@@ -440,9 +420,9 @@ class LimitSection(Caps):
     """Largest single dose."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
-    max_step: Quantity | None = None
+    max_step: PositiveSpan | None = None
     """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
-    max_rate: Rate | None = None
+    max_rate_per_s: Rate | None = None
     """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
 
     def clashes(self) -> Iterator[Clash]:
@@ -450,21 +430,6 @@ class LimitSection(Caps):
         if self.per_dose_ml is not None and self.per_day_ml is not None and self.per_dose_ml > self.per_day_ml:
             yield Clash("per_dose", "must be at most per_day: {per_day}", ("per_day",))
         yield from Caps.clashes(self)
-
-
-class InterlockSection(FileSection):
-    """A condition that must not hold."""
-
-    name: Name
-    """As alarms call it."""
-    when: str
-    """Comparisons of variables, outcomes or sensors with quantities, joined by and, or, not: ph < 4.5 pH."""
-    for_: Duration = Field(default=0.0, alias="for")
-    """How long it must have held, rig time."""
-    until: str | None = None
-    """What ends it (hysteresis), of the same readings; default: that `when` holds no longer."""
-    then: Action
-    """`warn`: an alarm; `fail`: this trial does; `hold`: safe until it is clear; `safe`: the end; `trip`: latched."""
 
 
 class SafetySection(FileSection):
@@ -480,7 +445,7 @@ class SafetySection(FileSection):
     """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
-    interlocks: list[InterlockSection] = Field(default_factory=list)
+    interlocks: list[InterlockSpec] = Field(default_factory=list)
     """What must not hold."""
     watch: WatchPace = WatchPace()
     """The watch."""
@@ -535,7 +500,7 @@ class RigConfig(FileSection):
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)
     """The instruments. Without any, rigctl suggests and a person does."""
-    dosing: dict[str, DosingSection] = Field(default_factory=dict)
+    dosing: dict[str, DosingSpec] = Field(default_factory=dict)
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""

@@ -13,7 +13,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -21,13 +21,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from rigctl.config.document import Document
-from rigctl.config.fields import NAME
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import flag_meant, name_meant, number_meant, shown, write
 from rigctl.errors import KeyPath
-from rigctl.kinds import Section, key_of
+from rigctl.kinds import NAME, Section, key_of
 from rigctl.plugins import nearest
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
@@ -316,24 +315,6 @@ def _leave_out(raw: dict[str, Any], path: KeyPath, details: ErrorDetails) -> Non
         owner = _model_at(RigConfig, path[:-1]) if details["type"] == "quantity" else None
         if owner is not None and keys_of(owner)[str(last)].required:
             holder[last] = details["ctx"]["example"]
-
-
-def check_together(value: Any, path: KeyPath, findings: Findings) -> None:
-    """Find keys that hold by themselves, but not beside the others of their section."""
-    parts: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, Section):
-        for clash in value.clashes():
-            if not any(findings.told((*path, key)) for key in clash.beside):
-                findings.add((*path, clash.key) if clash.key else path, findings.worded(path, clash))
-        parts = ((key_of(f.name), getattr(value, f.name)) for f in dataclasses.fields(value))  # type: ignore[arg-type]
-    elif isinstance(value, BaseModel):
-        parts = ((f.alias or name, getattr(value, name)) for name, f in type(value).model_fields.items())
-    elif isinstance(value, Mapping):
-        parts = value.items()
-    elif isinstance(value, list | tuple):
-        parts = enumerate(value)
-    for key, part in parts:
-        check_together(part, (*path, key), findings)
 
 
 @cache  # reading a class and building its model takes longer than all else in a configuration

@@ -86,7 +86,7 @@ class Imposer:
         treated_s = self.clock.now_s()
         for step in () if prepared else self.spec.timing.prepare:
             await _carry_out(self, step)
-        needs_s = max((self.spec.dosing[n].treat_s for n in plan.dosed), default=0.0)
+        needs_s = max((self.spec.dosing[n].treat_s or 0.0 for n in plan.dosed), default=0.0)
         if (left_s := treated_s + needs_s - self.clock.now_s()) > 0:
             await self.rest(left_s)
         await self._give(plan.volumes)
@@ -219,7 +219,7 @@ class Imposer:
         self.given.clear()
         self.given.update(dict.fromkeys(self.spec.volumes, 0.0))
         for name, volume_ml in volumes.items():
-            partners = self.spec.volumes[name].partners
+            partners = self.spec.volumes[name].with_
             act = [(self.wiring.dosers[p], share * volume_ml) for p, share in {name: 1.0, **partners}.items()]
             self.given[name] = (await self.dispenser.dispense_together(act))[0]
         if volumes:
@@ -245,7 +245,7 @@ class Imposer:
 
     def _side(self, name: str) -> Side:
         limits, spec = self.spec.limits, self.spec.dosing[name]
-        along = [Partner(self.wiring.dosers[n], ratio, limits[n].per_dose_ml) for n, ratio in spec.partners.items()]
+        along = [Partner(self.wiring.dosers[n], ratio, limits[n].per_dose_ml) for n, ratio in spec.with_.items()]
         return Side(spec, self.wiring.dosers[name], limits[name].per_dose_ml, tuple(along))
 
     def _serves(self, actuator: str) -> str:
@@ -317,7 +317,7 @@ def given_volumes(spec: RigSpec, setpoints: Mapping[str, float]) -> Mapping[str,
             continue
         volume_ml = setpoints.get(variable.name, spec.volumes[pump].otherwise_ml)
         if volume_ml > 0:
-            out |= {name: share * volume_ml for name, share in {pump: 1.0, **spec.volumes[pump].partners}.items()}
+            out |= {name: share * volume_ml for name, share in {pump: 1.0, **spec.volumes[pump].with_}.items()}
     return out
 
 

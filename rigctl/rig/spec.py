@@ -13,7 +13,20 @@ from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, MinLen
 
-from rigctl.kinds import Clash, Duration, Number, PositiveDuration, PositiveVolume, Section, Whole
+from rigctl.kinds import (
+    Clash,
+    Duration,
+    Effect,
+    Late,
+    Name,
+    Number,
+    PositiveDuration,
+    PositiveSpan,
+    PositiveVolume,
+    Section,
+    Volume,
+    Whole,
+)
 from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
@@ -39,35 +52,45 @@ class DeviceSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class DosingSpec:
-    """How a pump brings a sensor's reading to a setpoint, dose by dose."""
+class DosingSpec(Section):
+    """How a pump brings a sensor to a setpoint, dose by dose. The key is the pump."""
 
     sensor: str
-    effect_per_ml: float
-    """Change of the sensor's reading per mL, sensor units; negative for an acid on a pH probe."""
-    tolerance: float
-    """Sensor units."""
-    mix_s: float
-    """Rig seconds between a dose and the reading that judges it."""
-    max_doses: int
+    """Device that judges the dose."""
+    effect_per_ml: Effect
+    """Change of the reading per volume, e.g. -0.04 pH/mL for an acid."""
+    tolerance: PositiveSpan
+    """Near enough, sensor's unit."""
+    mix_s: Duration
+    """Time between a dose and the reading that judges it."""
+    max_doses: Annotated[Whole, Ge(1)]
+    """After as many without success the trial fails."""
     treatment: str | None = None
-    """Actuator switched to 1 while the variable is controlled, so that dosing starts from treated water."""
-    partners: Mapping[str, float] = field(default_factory=dict)
-    """Pumps that dose along with this one, by name: mL of each per mL of this one. The effect is that of all."""
-    treat_s: float = 0.0
-    """Rig seconds for which the treatment is on before the first dose; steps of preparation meanwhile count."""
+    """Actuator that is on while this variable is controlled."""
+    treat_s: Duration | None = None
+    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count. Default: no
+    time; with a look, which prepares before it, it must be given."""
+    with_: Mapping[str, Number] = field(default_factory=dict)
+    """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """A time is that of a treatment."""
+        if self.treat_s and self.treatment is None:
+            yield Clash("treat", "but no treatment is named that it could be")
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeSpec:
-    """How a pump gives a volume once in a trial: the volume is the variable."""
+class VolumeSpec(Section):
+    """The pump whose volume, given once in a trial, is the variable."""
 
-    otherwise_ml: float = 0.0
-    """Given while the variable is not controlled."""
-    mix_s: float = 0.0
-    """Rig seconds after it, before anything else is dosed by what a probe reads."""
-    partners: Mapping[str, float] = field(default_factory=dict)
-    """As of `DosingSpec`."""
+    pump: str
+    """The pump; it needs caps in safety.limits."""
+    otherwise_ml: Volume = 0.0
+    """What it gives while the variable is not controlled."""
+    mix_s: Duration = 0.0
+    """Time after it, before other pumps dose by what their probes read."""
+    with_: Mapping[str, Number] = field(default_factory=dict)
+    """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +206,23 @@ Action = Literal["warn", "fail", "hold", "safe", "trip"]
 ends; the trip is latched."""
 
 
+_When = Annotated[Condition, Late("condition", {"type": "string"}, in_unit=False)]
+
+
 @dataclass(frozen=True, slots=True)
-class InterlockSpec:
+class InterlockSpec(Section):
     """A condition that must not hold."""
 
-    name: str
-    when: Condition
+    name: Name
+    """As alarms call it."""
+    when: _When
+    """Comparisons of variables, outcomes or sensors with quantities, joined by and, or, not: ph < 4.5 pH."""
     then: Action
-    for_s: float = 0.0
-    """Rig seconds it must have held."""
-    until: Condition | None = None
-    """What ends it once it has fired (hysteresis); None: that `when` holds no longer."""
+    """`warn`: an alarm; `fail`: this trial does; `hold`: safe until it is clear; `safe`: the end; `trip`: latched."""
+    for_s: Duration = 0.0
+    """How long it must have held, rig time."""
+    until: _When | None = None
+    """What ends it (hysteresis), of the same readings; default: that `when` holds no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,8 +480,8 @@ class RigSpec:
     @property
     def partners(self) -> Mapping[str, Mapping[str, float]]:
         """Return, by pump, the pumps that dose along with it: mL of each per mL of this one."""
-        judged = {name: d.partners for name, d in self.dosing.items()}
-        return judged | {name: v.partners for name, v in self.volumes.items()}
+        judged = {name: d.with_ for name, d in self.dosing.items()}
+        return judged | {name: v.with_ for name, v in self.volumes.items()}
 
     @property
     def pumps(self) -> tuple[str, ...]:

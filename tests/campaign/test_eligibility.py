@@ -72,10 +72,10 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
             VariableWiring("b", "", "feed", 0.1),
         ),
         dosing={
-            "acid": DosingSpec("a_probe", -1.0, 0.1, 0.0, 1, treatment="osmosis", partners={"nutrient": 1.0}),
+            "acid": DosingSpec("a_probe", -1.0, 0.1, 0.0, 1, treatment="osmosis", with_={"nutrient": 1.0}),
             "base": DosingSpec("a_probe", 1.0, 0.1, 0.0, 1),
         },
-        volumes={"feed": VolumeSpec(otherwise_ml=1.0, partners={"salt": 2.0})},
+        volumes={"feed": VolumeSpec("feed", otherwise_ml=1.0, with_={"salt": 2.0})},
         timing=replace(rig.timing, prepare=(PrepareStep("drain", 1.0, 1.0),)),
         meters=(MeterSpec("power", "energy", "mains", rig.meters[0].price), rig.meters[2]),
     )

@@ -171,7 +171,7 @@ def test_a_raised_budget_is_taken_over_and_a_lowered_one_refused(journal, clock)
 
 ALONE = make_spec()
 ALONG = make_spec(
-    rig=make_rig_spec(dosing={"pump": replace(ALONE.rig.dosing["pump"], partners={"valve": 0.5})}),
+    rig=make_rig_spec(dosing={"pump": replace(ALONE.rig.dosing["pump"], with_={"valve": 0.5})}),
 )
 
 

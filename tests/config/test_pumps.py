@@ -36,7 +36,7 @@ def test_with_both_ways_every_setpoint_can_be_reached():
 def test_pumps_in_a_ratio():
     """The partner needs caps, goes safe as a pump, and needs no entry of its own."""
     rig = loaded_to_run(RATIO).rig
-    assert rig.dosing["doser"].partners == {"feed_b": 1.5}
+    assert rig.dosing["doser"].with_ == {"feed_b": 1.5}
     assert rig.pumps == ("doser", "feed_b")
     assert (rig.limits["feed_b"].safe_state, rig.limits["feed_b"].per_day_ml) == ("off", 200.0)
 
@@ -47,7 +47,7 @@ def test_a_volume_is_a_variable():
     feed, wired = config.problem.space.variables[-1], config.rig.variables[-1]
     assert (feed.name, feed.steps, feed.marginal) == ("feed", 4, Empirical((0.0,)))
     assert (wired.sensor, wired.actuators) == ("", ("feed_a",))
-    assert (config.rig.volumes["feed_a"].mix_s, config.rig.volumes["feed_a"].partners) == (60.0, {"feed_b": 2.0})
+    assert (config.rig.volumes["feed_a"].mix_s, config.rig.volumes["feed_a"].with_) == (60.0, {"feed_b": 2.0})
     assert config.rig.pumps == ("doser", "feed_a", "feed_b")
     assert "feed" not in config.rig.watch.rules
 

@@ -29,7 +29,7 @@ def volumes(bench, make_rig):
             replace(
                 spec,
                 variables=(*spec.variables, VariableWiring("feed", "", "feed_pump", 0.1)),
-                volumes={"feed_pump": VolumeSpec(otherwise_ml, 60.0, partners or {})},
+                volumes={"feed_pump": VolumeSpec("feed_pump", otherwise_ml, 60.0, partners or {})},
                 limits={**spec.limits, **dict.fromkeys(["feed_pump", *(partners or {})], CAP)},
             )
         )

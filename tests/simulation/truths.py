@@ -253,7 +253,7 @@ class Truths:
     def partners(self, pump: str, volume_ml: float, sent: Mapping[str, Sequence[tuple[float, float]]]) -> None:
         """What goes along with a pump gives its share of what that has just given."""
         for main, dosing in self._rig.dosing.items():
-            share = dosing.partners.get(pump)
+            share = dosing.with_.get(pump)
             if share is not None:
                 self.met["partner held against its share"] += 1
                 last_ml = sent[main][-1][1] if sent.get(main) else 0.0

@@ -1,0 +1,135 @@
+"""The instruments of a file, as their drivers take them, and the units that they read in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from rigctl.config.conditions import ToldElsewhere
+from rigctl.config.findings import CheckContext, unknown
+from rigctl.config.schema import DeviceSection
+from rigctl.config.shape import problems_of
+from rigctl.errors import BrokenPlugin, KeyPath, PluginError
+from rigctl.plugins import did_you_mean
+from rigctl.rig.protocols import Device, DeviceOptions, Driver, Line, Sensor
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import DeviceSpec
+from rigctl.rig.testing import ManualClock
+
+_URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
+
+
+def build_devices(context: CheckContext) -> Mapping[str, DeviceSpec | None]:
+    """Return each device; None of one that does not hold."""
+    return {name: _device(context, name, section) for name, section in context.config.devices.items()}
+
+
+def _device(context: CheckContext, name: str, section: DeviceSection) -> DeviceSpec | None:
+    path: KeyPath = ("devices", name)
+    findings, registry = context.findings, context.registry
+    if section.driver not in registry.drivers:
+        findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
+        return None
+    try:
+        driver = registry.driver(section.driver)
+    except BrokenPlugin as error:
+        findings.add((*path, "driver"), str(error))
+        return None
+    url = _url(context, (*path, "bus"), section.bus, driver, registry.lines)
+    try:
+        options = _options(driver.options, section.model_extra or {}, strict=context.to_run)
+    except ValidationError as error:
+        beside = list(DeviceSection.model_fields)
+        for below, what in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
+            findings.add((*path, *below), what)
+        return None
+    return DeviceSpec(name, section.driver, url, options, section.timeout)
+
+
+def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:
+    """Return a driver's options; to be run, text is no number and `yes` is no truth.
+
+    By way of JSON, where strictness still takes a list for a tuple. Campaigns of the past were taken less strictly.
+    """
+    if not strict:
+        return model.model_validate(given)
+    return model.model_validate_json(json.dumps(given), strict=True)
+
+
+def _port_meant(url: str) -> str:
+    """Return the remedy for a port or host that was written without a scheme."""
+    if url.startswith("/dev/"):
+        return f"; write serial://{url}"
+    return f"; write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
+
+
+def _url(context: CheckContext, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
+    findings, buses = context.findings, context.config.buses
+    url, where = bus, path
+    if "://" not in bus:
+        if not context.known(path, bus, ["buses"], "URL or a bus from buses, ") or bus not in buses:
+            return bus
+        url, where = buses[bus], ("buses", bus)
+    found = _URL.fullmatch(url)
+    if found is None:
+        must = "must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0"
+        if not findings.told(where):
+            findings.add(where, f'got "{url}", {must}{_port_meant(url)}')
+    elif found[1] not in lines:
+        if not findings.told(where):
+            must = f"must begin with one of {', '.join(sorted(lines))}, then ://"
+            findings.add(where, f'got "{url}", {must}{did_you_mean(found[1], lines)}')
+    elif found[1] not in driver.schemes:
+        named = f'got "{bus}", a {found[1]} bus' if where != path else f'got "{bus}"'
+        fit = sorted(n for n, u in buses.items() if u.partition("://")[0] in driver.schemes)
+        remedy = f"; such are {', '.join(fit)}" if fit else ""
+        findings.add(path, f"{named}, must be one of {', '.join(driver.schemes)} for driver {driver.name}{remedy}")
+    return url
+
+
+def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
+    """Make a device and its line, both closed; None where URL or driver does not hold, which is told elsewhere."""
+    try:
+        line = registry.open_line(device.url, ManualClock())
+        driver = registry.driver(device.driver)
+        talks = device.url.partition("://")[0] in driver.schemes
+        return (line, driver.connect(device.name, device.options, line)) if talks else None
+    except (PluginError, ValueError):
+        return None
+
+
+def unit_of(context: CheckContext, name: str) -> str:
+    """Return the unit of a reading: of a variable, an outcome, or a device that is a sensor.
+
+    Raises:
+        ValueError: it is none of these.
+        ToldElsewhere: it does not hold itself.
+    """
+    units = {name: section.unit for _, name, section in context.measured}
+    if name in (section.name for _, section in context.outcomes if section.by == "hand"):
+        raise ValueError(f'got "{name}", which a person says; must be something that a sensor reads')
+    if name in units:
+        return units[name]
+    if name in context.declared["variables"] or any(context.findings.muted((s,)) for s in ("variables", "outcome")):
+        raise ToldElsewhere
+    devices = devices_of(context)
+    if name not in context.devices:
+        known = sorted({*units, *(n for n, device in devices.items() if isinstance(device, Sensor))})
+        raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
+    device = devices.get(name)
+    if device is None:
+        raise ToldElsewhere
+    if not isinstance(device, Sensor):
+        got = f'got "{name}", which is no sensor'
+        raise ValueError(f"{got}; must be a variable, an outcome or a sensor")  # noqa: TRY004 - of the file
+    return device.unit
+
+
+def devices_of(context: CheckContext) -> Mapping[str, Device]:
+    """Return every device that can be made, closed, by name."""
+    both = {name: built(spec, context.registry) for name, spec in context.devices.items() if spec is not None}
+    return {name: made[1] for name, made in both.items() if made is not None}

@@ -1,0 +1,320 @@
+"""Reads what depends on names and units elsewhere in the file, once its sections have their shape.
+
+A field says which reader it needs: `tolerance: Span` is `Annotated[float, Late("span")]`. Quantities are in the unit of
+the variable or outcome that their section is, or that it serves.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cache, partial
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+
+from rigctl.config.conditions import ToldElsewhere, parse
+from rigctl.config.devices import unit_of
+from rigctl.config.findings import CheckContext, Measure, unknown
+from rigctl.config.wording import shown, write
+from rigctl.errors import KeyPath
+from rigctl.kinds import DURATION, Kind, Late, Section, key_of
+from rigctl.plugins import did_you_mean
+from rigctl.rig.calendar import Hours, hours_of_week
+from rigctl.rig.conditions import Condition
+from rigctl.text import shown_unit
+
+_RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
+_TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
+MOST_SAMPLE: Final = 10_000_000
+"""Characters of a file with a sample of what varies naturally."""
+
+
+def measures_of(context: CheckContext) -> Mapping[KeyPath, Measure]:
+    """Return the variables and outcomes by the places of their sections; find units that are none."""
+    named: list[tuple[KeyPath, str, str]] = [
+        (("variables", name), name, v.unit) for name, v in context.config.variables.items()
+    ]
+    named += [(path, outcome.name, outcome.unit) for path, outcome in context.outcomes]
+    holds = {p: context.findings.attempt((*p, "unit"), None, context.units.unit, unit) for p, _, unit in named}
+    return {p: Measure(p, name, None if holds[p] is None else unit) for p, name, unit in named}
+
+
+# every section ----------------------------------------------------------------------------------------------------
+
+
+def read_late(context: CheckContext, value: Any, path: KeyPath = (), hint: Any = None) -> Any:
+    """Return a part of the configuration with its late values read; find keys that clash within a section."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        others = [arm for arm in args if arm is not NoneType]
+        return read_late(context, value, path, others[0]) if value is not None and len(others) == 1 else value
+    if origin is Annotated:
+        late = next((mark for mark in args[1:] if isinstance(mark, Late)), None)
+        return read_late(context, value, path, args[0]) if late is None else _read(context, value, path, late)
+    if isinstance(value, BaseModel | Section):
+        return _section(context, value, path)
+    if isinstance(value, Mapping) and args:
+        return {key: read_late(context, part, (*path, key), args[-1]) for key, part in value.items()}
+    if isinstance(value, list | tuple) and args:
+        return type(value)(read_late(context, part, (*path, i), args[0]) for i, part in enumerate(value))
+    return value
+
+
+def _read(context: CheckContext, value: Any, path: KeyPath, late: Late) -> Any:
+    of = context.measure_at(path)
+    if late.in_unit if of is None else of.unit is None:
+        return late.instead  # what it is in does not hold, which is told there
+    try:
+        return context.findings.attempt(path, late.instead, getattr(Readers(context, path, of), late.reader), value)
+    except ToldElsewhere:
+        return late.instead
+
+
+def _section(context: CheckContext, section: Any, path: KeyPath) -> Any:
+    hints: Mapping[str, Any] = _hints_of(type(section))  # type: ignore[arg-type]
+    given = section.model_fields_set if isinstance(section, BaseModel) else hints
+    values = {n: read_late(context, getattr(section, n), (*path, key_of(n)), hints[n]) for n in hints if n in given}
+    if isinstance(section, BaseModel):
+        return section.model_copy(update=values)
+    made: Section = replace(section, **values)
+    for clash in made.clashes():
+        if not any(context.findings.told((*path, key)) for key in (clash.key, *clash.beside)):
+            where = (*path, clash.key) if clash.key else path
+            context.findings.add(where, context.findings.worded(path, clash))
+    return made
+
+
+@cache
+def _hints_of(section: type) -> Mapping[str, Any]:
+    names = section.model_fields if issubclass(section, BaseModel) else [f.name for f in fields(section)]  # type: ignore[arg-type]
+    hints = get_type_hints(section, include_extras=True)
+    return {name: hints[name] for name in names}
+
+
+# the readers ------------------------------------------------------------------------------------------------------
+
+
+class Readers:
+    """Reads the value at one place of the file; raises ValueError, which says what was got and what is allowed."""
+
+    def __init__(self, context: CheckContext, path: KeyPath, of: Measure | None) -> None:
+        self._context, self._path, self._units = context, path, context.units
+        self._name, self._unit = ("", "1") if of is None else (of.name, of.unit or "1")
+        own = of is not None and path[: len(of.path)] == of.path
+        like = (
+            ""
+            if of is None
+            else f", like the {'variable' if path[0] == 'variables' else 'outcome'}"
+            if own
+            else f", like {of.name}"
+        )
+        self._like = f"in {self._unit}{like}"
+
+    # quantities
+
+    def amount(self, value: Any) -> float:
+        return self._units.to(_number_or_text(value), self._unit, self._like)
+
+    def span(self, value: Any) -> float:
+        return self._units.span(_number_or_text(value), self._unit, self._like)
+
+    def positive_span(self, value: Any) -> float:
+        span = self.span(value)
+        if span <= 0:
+            raise ValueError(f"got {span:g}, must be > 0")
+        return span
+
+    def rising(self, value: Any) -> tuple[float, float]:
+        """Read [low, high]."""
+        if not isinstance(value, list) or len(value) != 2:
+            raise ValueError(f"got {shown(value)}, must be two values, [low, high]{_pair_meant(value)}")
+        low, high = self._all(self.amount, value)
+        if not low < high:
+            remedy = f"; write [{shown(value[1])}, {shown(value[0])}]".replace('"', "") if low > high else ""
+            raise ValueError(f"got [{low:g}, {high:g}], must rise from low to high{remedy}")
+        return low, high
+
+    def rate_per_s(self, value: Any) -> float:
+        what = f'a change of {self._unit} per time such as "0.5 {self._unit}/min"'
+        text = _text(value, what)
+        found = _RATE.fullmatch(text)
+        if found is None:
+            raise ValueError(f'got "{text}", must be {what}')
+        try:
+            rate = self._units.span(found[1], self._unit, what) / self._units.factor(found[2], "s")
+        except ValueError as error:
+            raise ValueError(f'got "{text}", must be {what}') from error
+        if not rate > 0:
+            raise ValueError(f'got "{text}", must be more than nothing')
+        return rate
+
+    def effect_per_ml(self, value: Any) -> float:
+        what = f"a change of {self._name} per volume such as 0.05 {self._unit}/mL"
+        effect = self._units.to(_text(value, what), f"{self._unit}/mL", what)
+        if effect == 0:
+            raise ValueError(f'got "{value}", must be more or less than nothing')
+        return effect
+
+    def safe_state(self, value: Any) -> float | Literal["off"]:
+        """Read `off`, or what is held; a pump is off."""
+        word = str(value).casefold()
+        if isinstance(value, bool) or (word in ("off", "no") and value != "off"):
+            remedy = "" if value is True else "; write off"
+            raise ValueError(f"got {shown(value)}, must be off, or a value to hold{remedy}")
+        if value == "off":
+            return "off"
+        if self._path[-1] in self._context.pumps:
+            raise ValueError(f"got {shown(value)}, must be off: a pump has no other safe state")
+        return self._units.to(_number_or_text(value), self._unit, f"off, or a value in {self._unit}")
+
+    def sample(self, value: Any) -> tuple[float, ...]:
+        """Read measured values, as a list or as a column of a CSV file."""
+        if isinstance(value, list) and value:
+            return tuple(self._all(self.amount, value))
+        column = isinstance(value, dict) and set(value) == {"file", "column"}
+        if not column or not all(isinstance(v, str) for v in value.values()):
+            raise ValueError(
+                f"got {shown(value)}, must be a list of measured values, or {{file: water.csv, column: ph}}"
+            )
+        return tuple(self._column(value["file"], value["column"]))
+
+    def worth(self, value: Any) -> float:
+        """Read what one unit of the outcome is worth."""
+        per = f"/({self._unit})" if "/" in self._unit else f"/{self._unit}" if shown_unit(self._unit) else ""
+        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(self._unit))
+        text = _text(value, str(kind))
+        if self._path[0] != "outcome":
+            raise ValueError(f'got "{text}", but only what the first outcome is worth is counted; remove it')
+        price = self._units.price(text, kind)
+        if price == 0:
+            raise ValueError(f'got "{text}", must be more than nothing; leave it out where nobody knows')
+        return float(price)
+
+    def _column(self, name: str, column: str) -> Iterator[float]:
+        """Give the values in a column of a CSV file."""
+        findings, file = self._context.findings, self._context.folder / name
+        try:
+            rows = list(csv.DictReader(io.StringIO(_sample(file), newline="")))
+        except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+            why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+            what = f'got "{name}", must be a CSV file that can be read: {why}'
+            findings.add((*self._path, "file"), f"{what}; its path is from the configuration's folder")
+            raise ToldElsewhere from error
+        headers = list(rows[0]) if rows else []
+        if column not in headers:
+            findings.add((*self._path, "column"), unknown(column, [h for h in headers if h], "a column: "))
+            raise ToldElsewhere
+        for i, row in enumerate(rows, start=2):
+            try:
+                yield float(row[column] or "")
+            except ValueError:
+                findings.add(self._path, f"{file}:{i}: got {row[column]!r}, must be a number")
+
+    # times and conditions
+
+    def frozen_after(self, value: Any) -> tuple[float | None, int | None]:
+        """Read (rig seconds, trials); None: not by this."""
+        what = 'a duration such as "30 min", a number of trials, or off'
+        text = _text(value, what)
+        if text == "off":
+            return None, None
+        trials = _TRIALS.fullmatch(text)
+        if trials is not None:
+            if int(trials[1]) < 2:
+                raise ValueError(f'got "{text}", must be at least "2 trials": one reading is like no other')
+            return None, int(trials[1])
+        try:
+            seconds = self._units.quantity(text, DURATION)
+        except ValueError as error:
+            raise ValueError(f'got "{text}", must be {what}') from error
+        if seconds == 0:
+            raise ValueError(f'got "{text}", must be more than nothing, or off')
+        return seconds, None
+
+    def hours(self, value: Any) -> Hours:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+            raise ValueError(f'got {shown(value)}, must be hours of the day such as "08:00-18:00", or a list of them')
+        zone = zone_of(self._context, needed=True)
+        daily = self._all(hours_of_week, texts) if len(texts) > 1 else [hours_of_week(texts[0])]
+        if zone is None:
+            raise ToldElsewhere
+        return Hours(zone, tuple(daily), ", ".join(texts))
+
+    def condition(self, value: Any) -> Condition:
+        if not isinstance(value, str):
+            raise ValueError(f"got {shown(value)}, must be text{write(shown(value))}")  # noqa: TRY004 - of the file
+        return parse(value, partial(unit_of, self._context), self._units)
+
+    def _all(self, read: Callable[[Any], Any], values: Sequence[Any]) -> Sequence[Any]:
+        """Return all parts of a list, each told of by itself."""
+        found = [self._context.findings.attempt((*self._path, i), None, read, v) for i, v in enumerate(values)]
+        if None in found:
+            raise ToldElsewhere
+        return found
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        remedy = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise ValueError(f"got {shown(value)}, must be {what}{remedy}")  # noqa: TRY004  # of the file
+    return value
+
+
+def _number_or_text(value: Any) -> float | str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f'got {shown(value)}, must be a number, or a quantity such as "2.6 mM"')  # noqa: TRY004
+    if not math.isfinite(value):
+        raise ValueError(f"got {shown(value)}, must be finite")
+    return float(value)
+
+
+def _pair_meant(value: Any) -> str:
+    """Return the remedy for `5.2 - 6.8` and for [5,2, 6,8]."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(-?[\d.]+)\s*(?:-|to|\.\.\.?)\s*(-?[\d.]+)\s*", value)
+        return f"; write [{found[1]}, {found[2]}]" if found is not None else ""
+    if isinstance(value, list) and len(value) == 4 and all(isinstance(v, int) for v in value):
+        return f"; with points for commas: [{value[0]}.{value[1]}, {value[2]}.{value[3]}]"
+    return ""
+
+
+def _sample(file: Path) -> str:
+    if file.exists() and not file.is_file():  # a pipe or a device may have no end, or never begin
+        raise ValueError("it is no file")
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        text = stream.read(MOST_SAMPLE + 1)
+    if len(text) > MOST_SAMPLE:
+        raise ValueError(f"it is larger than {MOST_SAMPLE // 1_000_000} MB")
+    return text
+
+
+def zone_of(context: CheckContext, *, needed: bool = False) -> str | None:
+    """Return the zone if it is one; None (and a finding, where it is given or needed) if not."""
+    given, findings = context.config.zone, context.findings
+    if findings.told(("zone",)):
+        return None
+    if given is None:
+        if needed:
+            must = "must say where the rig stands, such as Europe/Berlin: hours of the day are those of its clocks"
+            findings.add(("zone",), f"is missing, {must}")
+        return None
+    try:
+        ZoneInfo(given)
+    except (ValueError, OSError, KeyError):
+        from zoneinfo import available_timezones  # noqa: PLC0415  # reads hundreds of files
+
+        near = did_you_mean(given, sorted(available_timezones()))
+        context.findings.add(("zone",), f'got "{given}", must be a time zone such as Europe/Berlin{near}')
+        return None
+    return given
