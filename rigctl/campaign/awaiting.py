@@ -14,19 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Part
 from rigctl.campaign.events import OutcomeCame
 from rigctl.campaign.instruments import SENSOR, judged_late
 from rigctl.campaign.journal.beside import CAMPAIGN
 from rigctl.campaign.journal.past import synchronised
-from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.obstacles import StopRequest
-from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, RigctlError, counted, in_words
-from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.spec import LateSpec, RigSpec
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import LateSpec
 from rigctl.rig.values import Alarm, Measurement
 from rigctl.text import lasting, told_utc
 
@@ -38,23 +35,10 @@ LATE: Final = 0.05
 """Of the time after which a sensor is read: if it is read so much later, that is noted, and it must be the last due."""
 
 
-# What a person says ---------------------------------------------------------------------------------------------------
-
-
-# What the campaign does -----------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
-class Awaiting:
+class Awaiting(Part):
     """Waits for outcomes beside the trials of one process; mutable, used in the event loop only."""
 
-    spec: RigSpec
-    rig: CampaignRig
-    journal: JournalThread
-    clock: Clock
-    desk: Desk
-    stop: StopRequest
-    """Is told when an outcome has come, or was given up: the next decision must know."""
     _again_s: dict[int, float] = field(default_factory=dict)
     """When sensors that gave nothing are read again, by trial, rig time."""
     _warned: set[int] = field(default_factory=set)
@@ -66,7 +50,7 @@ class Awaiting:
 
     @property
     def late(self) -> LateSpec | None:
-        return self.spec.late
+        return self.spec.rig.late
 
     async def look(self) -> None:
         """Read what is due, give up what is overdue, and tell people of what soon will be."""
@@ -151,7 +135,7 @@ class Awaiting:
             detail = "" if isinstance(error, RigctlError) else "".join(traceback.format_exception(error))
         else:
             detail = ""
-            measured = await self.journal.call(judged_late, self.spec, trial, measured)
+            measured = await self.journal.call(judged_late, self.spec.rig, trial, measured)
             wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
         self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s  # also if it cannot be recorded
         if wrong:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Part
 from rigctl.campaign.instruments import (
     HOURS,
     SPENT,
@@ -31,7 +31,7 @@ from rigctl.campaign.instruments import (
 )
 from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.spec import CampaignRig, CampaignSpec, InstrumentAccess
+from rigctl.campaign.spec import InstrumentAccess
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.calendar import told
@@ -113,14 +113,9 @@ AGAIN_S = 30.0
 
 
 @dataclass(slots=True)
-class Caretaker:
+class Caretaker(Part):
     """Knows which control sets can be played; mutable, used in the event loop only."""
 
-    spec: CampaignSpec
-    rig: CampaignRig
-    journal: JournalThread
-    clock: Clock
-    desk: Desk
     under_way: Callable[[], bool] = lambda: False
     """Whether a trial is: then nothing changes for the rig."""
     changed: bool = False

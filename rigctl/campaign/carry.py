@@ -30,19 +30,18 @@ from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, 
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Part
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.obstacles import ROUNDING_S, StopRequest
+from rigctl.campaign.obstacles import ROUNDING_S
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import Drifts, said
 from rigctl.campaign.safe_file import standing
-from rigctl.campaign.spec import CampaignRig, CampaignSpec
+from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding
 from rigctl.core.costs.beliefs import left_for_a_trial
@@ -87,40 +86,30 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """Carries out the look that a trial begins with."""
+async def look_first(campaign: Part, trial: Decision, before: Mapping[str, Reading]) -> None:
+    """Commit that a trial begins, with the meters' readings; prepare the rig; read its variables and commit that.
 
-    spec: RigSpec
-    rig: CampaignRig
-    journal: JournalThread
-    clock: Clock
-    desk: Desk
-
-    async def begin(self, trial: Decision, before: Mapping[str, Reading]) -> None:
-        """Commit that a trial begins, with the meters' readings; prepare the rig; read its variables and commit that.
-
-        Raises:
-            DeviceError, GuardRefused, Tripped: it cannot be prepared, or is not let go; whoever calls closes it.
-            JournalError: something cannot be recorded; the same holds.
-        """
-        number, timing = trial.trial, self.spec.timing
-        await self.journal.call(look, self.spec, trial, before)
-        now_s = self.clock.now_s()
-        until_s = {"prepare": now_s + timing.prepare_s} if timing.prepare_s else {}
-        until_s["look"] = now_s + timing.prepare_s + look_s(timing)
-        self.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
-        await self.rig.prepare()
-        await rest(self.clock, 0.0 if timing.look is None else timing.look.after_s)
-        read = await self.rig.measure(look=True)
-        await all_hold(self.rig)
-        found = await self.journal.call(judged_by_past, self.spec, number, read)
-        for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
-            found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
-            told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
-            self.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
-        await self.journal.call(lambda j: j.keep_look(number, found))
-        self.desk.tell(TrialLooked(number, found))
+    Raises:
+        DeviceError, GuardRefused, Tripped: it cannot be prepared, or is not let go; whoever calls closes it.
+        JournalError: something cannot be recorded; the same holds.
+    """
+    number, spec, rig, journal = trial.trial, campaign.spec.rig, campaign.rig, campaign.journal
+    await journal.call(look, spec, trial, before)
+    now_s, timing = campaign.clock.now_s(), spec.timing
+    until_s = {"prepare": now_s + timing.prepare_s} if timing.prepare_s else {}
+    until_s["look"] = now_s + timing.prepare_s + look_s(timing)
+    campaign.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
+    await rig.prepare()
+    await rest(campaign.clock, 0.0 if timing.look is None else timing.look.after_s)
+    read = await rig.measure(look=True)
+    await all_hold(rig)
+    found = await journal.call(judged_by_past, spec, number, read)
+    for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
+        found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
+        told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
+        campaign.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
+    await journal.call(lambda j: j.keep_look(number, found))
+    campaign.desk.tell(TrialLooked(number, found))
 
 
 async def all_hold(rig: CampaignRig) -> None:
@@ -149,16 +138,10 @@ class Overseer(Protocol):
 
 
 @dataclass(slots=True)
-class TrialRun:
+class TrialRun(Part):
     """Carries out trials; mutable, for what one trial leaves behind for the next."""
 
-    spec: CampaignSpec
-    rig: CampaignRig
-    journal: JournalThread
-    clock: Clock
-    desk: Desk
     decider: Decider
-    stop: StopRequest
     care: Caretaker
     awaiting: Awaiting
     overseer: Overseer = field(init=False)
@@ -228,7 +211,7 @@ class TrialRun:
             return None
         if trial.looks:
             await self.overseer.make_safe()
-        closed = await cancel(self.spec, self.rig, self.journal, trial, why)
+        closed = await cancel(self, trial, why)
         self.cancelled += not trial.looks
         self.needs_ml = {}
         return closed
@@ -329,7 +312,7 @@ class TrialRun:
             if self.stop.pause:
                 return None
             asleep_s = _asleep_s(self.clock)
-            await Looking(self.spec.rig, self.rig, self.journal, self.clock, self.desk).begin(begun, before)
+            await look_first(self, begun, before)
             await self.care.look()
             if why := self.care.nothing_left():
                 return await self._give_up(f"nothing can be controlled any more: {why}")
@@ -349,7 +332,7 @@ class TrialRun:
     async def _give_up(self, why: str) -> TrialRow | None:
         """Close the trial that has looked, charged, once everything is safe; return it."""
         await self.overseer.make_safe()
-        return await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
+        return await close_open_trial(self, Event.ABANDON, why)
 
     # from the first move to the record -------------------------------------------------------------------------------
 
@@ -491,41 +474,30 @@ async def _whole(history: History, trials: TrialRun) -> History:
 # What a dead process left ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What was found."""
-
-    closed: TrialRow | None
-    """The trial that was in flight: now LOST, RECORDED from what was measured, or cancelled."""
-
-    @property
-    def lost(self) -> int | None:
-        """Return the number of the trial that is lost."""
-        return self.closed.trial if self.closed is not None and self.closed.state is State.LOST else None
-
-
-async def recover(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Recovered:
-    """Make everything safe and settle what was in flight.
+async def recover(campaign: Part) -> int | None:
+    """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
 
     Raises:
         DeviceError: something cannot be confirmed safe, so no trial may start.
     """
-    report = await rig.safe()
+    report = await campaign.rig.safe()
     if not report.ok:
         raise DeviceError(f"no trial may start: {standing(report)}")
-    closed = await close_open_trial(spec, rig, journal, Event.LOSE, "the process died in mid-trial")
-    return Recovered(closed or await _decided_for_another(spec, rig, journal))
+    closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
+    if closed is None:
+        await _cancel_another(campaign)
+    return closed.trial if closed is not None and closed.state is State.LOST else None
 
 
-async def _decided_for_another(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> TrialRow | None:
+async def _cancel_another(campaign: Part) -> None:
     """Close a trial that waits to be run if it is none of those that this process was told to run.
 
     A trial of the campaign explores, which production may not; nor may what was told or allowed before.
     """
-    trial = await journal.call(lambda j: j.read.open_trial())
+    trial = await campaign.journal.call(lambda j: j.read.open_trial())
     if trial is None:
-        return None
-    told = "" if spec.operating is None else said(spec.operating)
-    was = await journal.call(lambda j: j.read.batches.operations().get(trial.trial, ""))
-    other = f"production, {was}" if was else "the campaign"
-    return None if was == told else await cancel(spec, rig, journal, trial, f"it was decided for {other}")
+        return
+    wish = campaign.spec.operating
+    was = await campaign.journal.call(lambda j: j.read.batches.operations().get(trial.trial, ""))
+    if was != ("" if wish is None else said(wish)):
+        await cancel(campaign, trial, f"it was decided for {f'production, {was}' if was else 'the campaign'}")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.desk import Part
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
-from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
-from rigctl.campaign.spec import CampaignRig, CampaignSpec
+from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem
@@ -30,24 +30,14 @@ UNKNOWN_OFF = "the machine was off, how long its clock cannot tell: no hours are
 REMEDY = "look at its unit and wiring, and at `rated` in the configuration; what was charged meanwhile is estimated"
 
 
-async def close_open_trial(
-    spec: CampaignSpec,
-    rig: CampaignRig,
-    journal: JournalThread,
-    event: Event,
-    why: str,
-    *,
-    ended_s: float | None = None,
-) -> TrialRow | None:
+async def close_open_trial(campaign: Part, event: Event, why: str, *, ended_s: float | None = None) -> TrialRow | None:
     """Settle open doses, then end the trial under way (if any) with this event, charged by the meters.
 
     What the journal says counts, not what the caller remembers: a commit may have gone through although its caller was
     cancelled. Everything must be safe already, so that the counters stand still.
 
     Args:
-        spec: the campaign.
-        rig: read, never commanded.
-        journal: where the trial is.
+        campaign: whose instruments are read, never commanded.
         event: FAIL, ABANDON or LOSE; what is LOST is charged up to the last sign of life of the process that ran it.
         why: for people.
         ended_s: campaign time at which the trial ended, if that was not just now.
@@ -55,6 +45,7 @@ async def close_open_trial(
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.
     """
+    rig, journal, spec = campaign.rig, campaign.journal, campaign.spec
     open_doses = await journal.call(lambda j: j.doses.open())
     if open_doses:
         await rig.settle_doses(open_doses)
@@ -67,16 +58,14 @@ async def close_open_trial(
     return await journal.call(_end_unmeasured, spec.rig, trial, event, why=why, after=after, ended_s=ended_s)
 
 
-async def cancel(
-    spec: CampaignSpec, rig: CampaignRig, journal: JournalThread, trial: TrialRow, why: str
-) -> TrialRow | None:
+async def cancel(campaign: Part, trial: TrialRow, why: str) -> TrialRow | None:
     """Close a trial that waits to be run, everything safe; it is charged if it has looked. Return it."""
     if not _moved_nothing(trial):
         because = f"cancelled before anything was controlled: {why}"
-        return await close_open_trial(spec, rig, journal, Event.ABANDON, because)
+        return await close_open_trial(campaign, Event.ABANDON, because)
     because = f"cancelled before anything moved: {why}"
-    await journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
-    return await journal.call(lambda j: j.read.trial(trial.trial))
+    await campaign.journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
+    return await campaign.journal.call(lambda j: j.read.trial(trial.trial))
 
 
 def _moved_nothing(trial: TrialRow) -> bool:
@@ -97,15 +86,16 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
         return {}
 
 
-async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Micros:
+async def book_idle(campaign: Part) -> Micros:
     """Book what was used since the last trial, if the next one does not go on where it ended: before it is decided.
 
     Returns:
         All that was used beside trials so far.
     """
+    journal = campaign.journal
     if await journal.call(lambda j: j.past.unread_meters()[0] > 0 and not j.past.meters()):
-        now = await read_meters(rig)
-        await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
+        now = await read_meters(campaign.rig)
+        await journal.call(lambda j: j.idle.book(_idle_since(j, campaign.spec.rig, now)))
     return await journal.call(lambda j: j.read.idle.spent())
 
 

@@ -23,7 +23,7 @@ from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
-from rigctl.campaign.desk import Desk, ServiceManager
+from rigctl.campaign.desk import Desk, Part, ServiceManager, StopRequest
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -37,11 +37,10 @@ from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
-from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
-from rigctl.campaign.spec import CampaignRig, CampaignSpec, RigFactory
+from rigctl.campaign.spec import CampaignSpec, RigFactory
 from rigctl.campaign.starts import Starts, Word
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
@@ -111,7 +110,8 @@ async def run_campaign(
         doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
-        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
+        shared = Part(spec, rig, journal, clock, desk, StopRequest())
+        session = Session(shared, decider=decider or ProcessDecider(), surroundings=around)
         session.describe = lambda: {**status.answer(), **session.acts.manual.status()}
         session.watchman.untold = untold
         if person is not None:
@@ -155,21 +155,11 @@ async def until_at_hand(session: Session) -> None:
 class Session:
     """Does one process's part of a campaign."""
 
-    def __init__(
-        self,
-        spec: CampaignSpec,
-        rig: CampaignRig,
-        journal: JournalThread,
-        clock: Clock,
-        desk: Desk,
-        *,
-        decider: Decider,
-        surroundings: Surroundings,
-    ) -> None:
-        self.spec = spec
-        self.rig = rig
-        self.journal, self.desk = journal, desk
-        self.stop = StopRequest()
+    def __init__(self, shared: Part, *, decider: Decider, surroundings: Surroundings) -> None:
+        self.shared = shared
+        self.spec, self.rig, self.stop = shared.spec, shared.rig, shared.stop
+        self.journal, self.desk = shared.journal, shared.desk
+        spec, journal, desk, clock = shared.spec, shared.journal, shared.desk, shared.clock
         self.watchman = Watchman(
             rules=(*rules_of(spec.rig.watch), hours_rule(spec.rig)),
             clock=clock,
@@ -186,14 +176,13 @@ class Session:
         self._word = Word(spec.rig, journal)
         self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
-        self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self.runner))
-        manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        awaiting = Awaiting(spec.rig, rig, journal, clock, desk, self.stop)
-        self.acts = Requests(
-            journal, desk, self.stop, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting
-        )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, self.stop, self.care, awaiting)
-        self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, trials)
+        own = (spec, shared.rig, journal, clock, desk, shared.stop)
+        self.care = Caretaker(*own, lambda: trial_under_way(self.runner))
+        manual = Manual(*own, self.care, lambda: _no_hands(self), lambda: _objections(self))
+        awaiting = Awaiting(*own)
+        self.acts = Requests(*own, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting)
+        trials = TrialRun(*own, decider, self.care, awaiting)
+        self.runner = Runner(*own, self.watchman, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -290,7 +279,7 @@ class Session:
             ending, reason = await self._until_safe()
             # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
             if self.past_is_settled:
-                row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
+                row = await close_open_trial(self.shared, Event.ABANDON, reason)
                 if row is not None:
                     await self.desk.tell_of_end(row)
             return ending, reason
@@ -378,9 +367,9 @@ class Session:
         await self._word.leave(seen)
         self.watchman.rig = self.rig.look
         self._untouched = False
-        recovered = await recover(self.spec, self.rig, self.journal)
+        lost = await recover(self.shared)
         self.past_is_settled = True
-        self.desk.tell(await started(self.journal, self.spec, recovered.lost))
+        self.desk.tell(await started(self.journal, self.spec, lost))
         self.desk.keep_phase("RUNNING", "started")
         self._manager.ready()
         return await self.runner.run()

@@ -1,4 +1,7 @@
-"""Where everything a person should know goes: the log, the journal, whoever watches, the service manager."""
+"""Where everything a person should know goes: the log, the journal, whoever watches, the service manager.
+
+And what all parts of a running campaign work with.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -15,7 +18,8 @@ from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.rig.protocols import Severity
+from rigctl.campaign.spec import CampaignRig, CampaignSpec
+from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm
 
 MORE_TIME_S: Final = 30.0
@@ -91,6 +95,32 @@ def _of_line(standing: dict[str, Alarm], alarm: Alarm) -> Alarm | None:
         standing |= {alarm.kind: alarm, **rest} if first else {**rest, alarm.kind: alarm}
         return replace(alarm, kind="line") if first else None
     return replace(next(iter(standing.values()), alarm), kind="line") if told.kind == alarm.kind else None
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Holds what somebody has asked for; mutable, shared by the loop and who asks."""
+
+    finish: str | None = None
+    """End after the trial under way; why."""
+    abandon: str | None = None
+    """End now, in mid-trial; why."""
+    pause: str = ""
+    """Begin no trial until this is empty again: who asked for it, and why."""
+    corrected: bool = False
+    """Whether a past trial is another than it was when the loop last read it."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of a running campaign: what all of them work with."""
+
+    spec: CampaignSpec
+    rig: CampaignRig
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+    stop: StopRequest
 
 
 class ServiceManager:

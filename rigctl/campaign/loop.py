@@ -13,15 +13,13 @@ from rigctl.campaign.acts import void_misses
 from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Part
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.obstacles import Scene, StopRequest, obstacles
+from rigctl.campaign.obstacles import Scene, obstacles
 from rigctl.campaign.production import over
 from rigctl.campaign.safe_file import standing, until_confirmed
-from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding
@@ -48,14 +46,9 @@ BY_A_PERSON = "pause"
 
 
 @dataclass(slots=True)
-class Runner:
+class Runner(Part):
     """Runs trials until the budget is spent, as many are done as were asked for, or somebody stops it."""
 
-    spec: CampaignSpec
-    rig: CampaignRig
-    journal: JournalThread
-    desk: Desk
-    stop: StopRequest
     watchman: Watchman
     trials: TrialRun
     waiting: Waiting = field(init=False)
@@ -83,8 +76,8 @@ class Runner:
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
 
     def __post_init__(self) -> None:
-        self.waiting = Waiting(self.trials.clock, self.desk, self.watchman)
-        self.failures = Failures(self.trials.clock, self.spec.rig.watch.clear_for_s)
+        self.waiting = Waiting(self.clock, self.desk, self.watchman)
+        self.failures = Failures(self.clock, self.spec.rig.watch.clear_for_s)
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; return how it ended, and why.
@@ -146,7 +139,7 @@ class Runner:
             self.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
             await self._read()
         if _all_done(self) is None:
-            self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
+            self.trials.idle = await book_idle(self)
         self._over = _all_done(self)
 
     async def _read(self) -> None:
@@ -209,7 +202,7 @@ class Runner:
             text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
             detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, text)
+        row = await close_open_trial(self, Event.FAIL, text)
         source = next(iter(self.let_down)) if len(self.let_down) == 1 else "trial"
         message = f"trial{'' if row is None else f' {row.trial}'} failed: {text}"
         self.desk.alarm(Alarm(Severity.MAJOR, source, message, detail, kind="trial failed"))
@@ -229,7 +222,7 @@ class Runner:
         # what has looked was prepared, and is as good as begun
         moving = trial is not None and (trial.state in MOVING or (trial.state is State.PROPOSED and bool(trial.looks)))
         event = Event.FAIL if moving and finding.rule not in (BY_A_PERSON, TOO_DEAR) else Event.ABANDON
-        row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
+        row = await close_open_trial(self, event, str(finding))
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
@@ -315,7 +308,7 @@ class Runner:
         if any(finding.then in ("hold", "fail") for finding in demanded) or (
             standing.unjudged and now_s < self._held_s
         ):
-            self._held_s = now_s + self.spec.rig.watch.clear_for_s / self.trials.clock.speedup
+            self._held_s = now_s + self.spec.rig.watch.clear_for_s / self.clock.speedup
         return Scene(
             finish=self.stop.finish,
             paused=self.stop.pause,
@@ -326,7 +319,7 @@ class Runner:
         )
 
     async def _scene(self) -> Scene:
-        trials, care, awaiting, clock = self.trials, self.trials.care, self.trials.awaiting, self.trials.clock
+        trials, care, awaiting, clock = self.trials, self.trials.care, self.trials.awaiting, self.clock
         opens_s, hours = opening(self.spec.rig, clock)
         civil = civil_of(clock)
         awaited = await (awaiting.in_the_way() if self._over is None else awaiting.outstanding())
@@ -351,7 +344,7 @@ class Runner:
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
+        row = await close_open_trial(self, Event.ABANDON, str(cap))
         await self._hold(report)
         if isinstance(cap, CapSpent):
             self.trials.care.exhausted.add(cap.actuator)
@@ -393,7 +386,7 @@ class Runner:
         why, safe_s = self._unwritable, self.waiting.safe_s
         try:
             await self.journal.call(lambda j: j.beat())
-            row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why, ended_s=safe_s)
+            row = await close_open_trial(self, Event.ABANDON, why, ended_s=safe_s)
             await self._read()
         except JournalUnwritable:
             return False
@@ -421,7 +414,7 @@ async def _undecided(runner: Runner, why: str) -> None:
     if trial is None or trial.state is not State.LOOKING:
         return
     await runner.make_safe()
-    row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
+    row = await close_open_trial(runner, Event.ABANDON, f"not decided: {why}")
     if row is not None:
         await runner.desk.tell_of_end(row)
 

@@ -35,20 +35,6 @@ RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
 
 
-@dataclass(slots=True)
-class StopRequest:
-    """Holds what somebody has asked for; mutable, shared by the loop and who asks."""
-
-    finish: str | None = None
-    """End after the trial under way; why."""
-    abandon: str | None = None
-    """End now, in mid-trial; why."""
-    pause: str = ""
-    """Begin no trial until this is empty again: who asked for it, and why."""
-    corrected: bool = False
-    """Whether a past trial is another than it was when the loop last read it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """Something that lets no trial begin, or ends the campaign."""

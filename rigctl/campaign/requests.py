@@ -19,16 +19,13 @@ from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Shelv
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Part
 from rigctl.campaign.events import AlarmMinded
 from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.people import MANUAL
 from rigctl.campaign.journal.rows import ActRow
-from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.people import paused_words
-from rigctl.campaign.spec import CampaignRig
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity
@@ -45,12 +42,9 @@ DRIVING = ("set", "dose", "jog")
 
 
 @dataclass(slots=True)
-class Manual:
+class Manual(Part):
     """Carries out single acts; mutable, used in the event loop only."""
 
-    rig: CampaignRig
-    journal: JournalThread
-    desk: Desk
     care: Caretaker
     why_not: Callable[[], str]
     """Why nothing can be done by hand now, with the remedy; empty if it can."""
@@ -107,7 +101,7 @@ class Manual:
     def status(self) -> Mapping[str, Any]:
         """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
         by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
-        upkeep = to_json(self.care.spec.rig, self.care.states)
+        upkeep = to_json(self.spec.rig, self.care.states)
         known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
         return {name: value for name, value in known if value}
 
@@ -229,13 +223,10 @@ NOTED = ("denied", "login", "token")
 NOT_KEPT = "done, but not kept in the journal"
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+@dataclass(slots=True)
+class Requests(Part):
     """Carries out what is asked for over the control socket; used in the event loop only."""
 
-    journal: JournalThread
-    desk: Desk
-    stop: StopRequest
     finish: Callable[[str], Answer]
     """Ends the campaign after the trial under way; why."""
     go_safe: Callable[[str], Awaitable[Answer]]
@@ -293,9 +284,9 @@ class Requests:
     async def _act(self, request: Request) -> Answer:
         act, care = act_of(request), self.manual.care
         if isinstance(act, InService):
-            act.check(care.spec.rig)
+            act.check(self.spec.rig)
             await care.recognise(act.device)
-        outcome = await self.journal.call(act.apply, care.spec.rig)
+        outcome = await self.journal.call(act.apply, self.spec.rig)
         match act:
             case AlarmAct():
                 kind, source = await self.journal.call(lambda j: j.read.alarms.key(act.alarm))

@@ -11,11 +11,10 @@ from rigctl.campaign import loop, obstacles, safe_file
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carry import TrialRun
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Desk, StopRequest
 from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.obstacles import StopRequest
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watchman import Surroundings, Watchman
@@ -246,10 +245,9 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
             alive=lambda: None,
             beat=lambda: None,
         )
-        care = Caretaker(spec, made, thread, stage.clock(), desk)
-        awaiting = Awaiting(spec.rig, made, thread, stage.clock(), desk, stop)
-        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), stop, care, awaiting)
-        ended = await loop.Runner(spec, made, thread, desk, stop, watchman, trials).run()
+        shared = (spec, made, thread, stage.clock(), desk, stop)
+        trials = TrialRun(*shared, ThreadDecider(), Caretaker(*shared), Awaiting(*shared))
+        ended = await loop.Runner(*shared, watchman, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))
