@@ -74,7 +74,7 @@ def answering(text, raw):
     line = ScriptedLine(lambda _: (), terminator=b"\n")
     line.read_line = lambda *_: raw
     options = ScpiDriver.options(unit="V", query=text)
-    return ScpiDriver.connect("dmm", options, line)
+    return ScpiDriver.connect(options, line)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rigctl.errors import DeviceTimeout, GarbledReply, PortHeld, PortUnavailable
-from rigctl.rig.protocols import Clock, Deadline
+from rigctl.rig.protocols import ByteLine, Clock, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
 from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
@@ -41,15 +41,14 @@ def open_socket(url: str, clock: Clock) -> TextLine:
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
 
-class TextLine:
-    """A `ByteLine`: lines of text ended by a terminator."""
+class TextLine(ByteLine):
+    """Lines of text ended by a terminator."""
 
     def __init__(self, where: LineUrl, clock: Clock, open_port: OpenPort) -> None:
         self.url = where.text
         self.clock = clock
         self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
         self._wire = Wire(where.text, open_port)
-        self.is_lost, self.stay = self._wire.is_lost, self._wire.stay
         self._buffer = bytearray()
         self._dropped = b""
 
@@ -66,7 +65,6 @@ class TextLine:
         self.settle(Deadline(math.inf), command=True)  # a driver calls it before commands, too
 
     def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
-        """As `rigctl.rig.abilities.Settles` says."""
         self._dropped = (self._dropped + self._buffer + self._wire.settle(deadline, command=command))[-MAX_LINE_BYTES:]
         self._buffer.clear()
         return not self._wire.is_open or self._wire.silence.is_over(command=command)
@@ -77,6 +75,12 @@ class TextLine:
     def press_on(self) -> None:
         self._wire.press_on()
         self._buffer.clear()
+
+    def is_lost(self) -> bool:
+        return self._wire.is_lost()
+
+    def stay(self) -> None:
+        self._wire.stay()
 
     def take_dropped(self) -> bytes:
         dropped, self._dropped = self._dropped, b""

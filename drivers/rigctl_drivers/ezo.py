@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.protocols import ByteLine, Deadline, Identity
+from rigctl.rig.protocols import ByteLine, Calibration, Deadline, Device, Identity
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
 
@@ -188,7 +189,7 @@ class EzoChannel:
         self.line = line
         self._talk = Talk(line, late_s)
         self.events, self.listen = self._talk.events, self._talk.listen
-        self._model = model
+        self.model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
 
@@ -259,6 +260,13 @@ class EzoChannel:
         self._until_accepted(text, deadline)
         return answer
 
+    def if_known(self, question: str, deadline: Deadline, *, tries: int = 2) -> tuple[str, ...] | None:
+        """Query what not every circuit knows; None if it is refused twice: once may come of noise on the line."""
+        for _ in range(tries):
+            with suppress(DeviceFault):
+                return self.query(question, deadline)
+        return None
+
     def interject(self, text: str, deadline: Deadline) -> bool:
         """Send at once, whatever is under way; tell whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
 
@@ -321,8 +329,8 @@ class EzoChannel:
 
     def _checked(self, fields: list[str]) -> Identity:
         got, firmware = (*(f.strip() for f in fields), "", "")[:2]
-        if got.casefold() != self._model.casefold():
-            raise IdentityMismatch(f"EZO {got!r} answers, expected {self._model!r}; check `bus` and cable")
+        if got.casefold() != self.model.casefold():
+            raise IdentityMismatch(f"EZO {got!r} answers, expected {self.model!r}; check `bus` and cable")
         self._talk.in_step = True
         return Identity(got, firmware)
 
@@ -348,3 +356,36 @@ class EzoChannel:
         # `*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing
         self._talk.in_step = True
         return GarbledReply(f"{text!r}: *OK came without the answer before it")
+
+
+class EzoDevice(Device):
+    """What every EZO circuit can be asked."""
+
+    tells_calibration = True
+
+    def __init__(self, channel: EzoChannel) -> None:
+        self._channel = channel
+
+    def identify(self, deadline: Deadline) -> Identity:
+        return self._channel.identify(deadline)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        return self._channel.simulated(deadline)
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        """Ask for the number of points (`Cal,?`), and a pH circuit for percent of an ideal probe's slopes (`Slope,?`).
+
+        Raises:
+            DeviceTimeout, GarbledReply: as `EzoChannel.query`, and where an answer makes no sense.
+        """
+        channel = self._channel
+        fields = channel.if_known("Cal,?", deadline)
+        if fields is None:
+            return Calibration(None)
+        points = channel.number("Cal,?", fields)
+        if not (points >= 0 and points == int(points)):
+            raise channel.garbled(f"Cal,?: got {','.join(fields)!r}, must be a whole number")
+        told = channel.if_known("Slope,?", deadline) if channel.model.casefold() == "ph" else None
+        percent = () if told is None else tuple(channel.number("Slope,?", told, at) for at in range(2))
+        said = ["Cal", *fields, *([] if told is None else ["Slope", *told])]
+        return Calibration(int(points), percent, ",".join(said))

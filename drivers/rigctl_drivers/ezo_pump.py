@@ -7,15 +7,12 @@ end (`D,*`, `DC,...`) and those that toggle (`P`, `Invert`) are never sent.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.rig.abilities import Calibration, Pace
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
-from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
-from rigctl_drivers.ezo_calibration import calibration_of
+from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Doser, DoseStatus, Driver, Meter, Pace, Reading
+from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel, EzoDevice
 
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
@@ -36,31 +33,29 @@ class EzoPumpOptions(DeviceOptions):
     """How fast it dispenses at most, mL/min, until the pump has been asked (`DC,?`)."""
 
 
-class EzoPumpDriver:
+class EzoPumpDriver(Driver):
     """Driver of the pump."""
 
-    name: ClassVar[str] = "ezo-pmp"
-    summary: ClassVar[str] = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
-    schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
-    options: ClassVar[type[DeviceOptions]] = EzoPumpOptions
+    name = "ezo-pmp"
+    summary = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
+    schemes = ("serial", "tcp")
+    options = EzoPumpOptions
 
     @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
-            raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
+    def connect(options: EzoPumpOptions, line: ByteLine) -> EzoPump:
         return EzoPump(options, line)
 
 
-class EzoPump:
+class EzoPump(EzoDevice, Doser, Meter):
     """A doser, and a meter of what it has dispensed."""
 
     meter_unit = "mL"
+    calibratable = True
 
     def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
+        super().__init__(EzoChannel(line, "PMP", late_s=SETTING_LATE_S))
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
-        self._channel = channel = EzoChannel(line, "PMP", late_s=SETTING_LATE_S)
-        self.identify, self.simulated = channel.identify, channel.simulated
         self._rate_known = False
 
     def pace(self) -> Pace:
@@ -117,16 +112,15 @@ class EzoPump:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
 
-    def calibration(self, deadline: Deadline) -> Calibration:
-        return calibration_of(self._channel, deadline)
-
     def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
         """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""
         if not (math.isfinite(volume_ml) and volume_ml >= LEAST_CAL_ML):
             raise DeviceFault(f"got {volume_ml} mL, must be >= {LEAST_CAL_ML}; nothing was sent")
         self._channel.command(f"Cal,{volume_ml:.2f}", deadline)
 
-    total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power
+    def total(self, deadline: Deadline) -> Reading:
+        """Read the total volume; it begins at 0 again when the pump loses power."""
+        return self.total_volume_ml(deadline)
 
     def stop(self, deadline: Deadline) -> None:
         """Send `X` at once, and again until there is a sign that it arrived; harmless when nothing runs.
@@ -141,13 +135,8 @@ class EzoPump:
             raise DeviceTimeout("X: no sign that it arrived; if the pump runs on, cut its supply") from problem
 
     def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
-        """Ask what not every firmware knows; None if it is refused so many times: one may come of noise on the line."""
-        for _ in range(tries):
-            try:
-                return self._numbers(query, 1, deadline)[0]
-            except DeviceFault:
-                continue
-        return None
+        fields = self._channel.if_known(query, deadline, tries=tries)
+        return None if fields is None else self._channel.number(query, fields)
 
     def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
         fields = self._channel.query(query, deadline)

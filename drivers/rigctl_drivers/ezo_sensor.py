@@ -9,10 +9,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, IdentityMismatch
-from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
-from rigctl_drivers.ezo import UNITS, EzoChannel
-from rigctl_drivers.ezo_calibration import calibration_of, if_known
+from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Reading, Sensor, Severity
+from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice
 from rigctl_drivers.ezo_temperature import CompensateOptions, Compensation
 from rigctl_drivers.looking import look_ezo
 
@@ -52,20 +50,18 @@ class EzoSensorOptions(DeviceOptions):
         return self
 
 
-class EzoSensorDriver:
+class EzoSensorDriver(Driver):
     """Driver of an EZO circuit that measures."""
 
-    name: ClassVar[str] = "ezo"
-    summary: ClassVar[str] = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
-    schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
+    name = "ezo"
+    summary = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
+    schemes = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
-    look_rank: ClassVar[int] = 2
+    look_rank = 2
     look = staticmethod(look_ezo)
 
     @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
-            raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
+    def connect(options: EzoSensorOptions, line: ByteLine) -> EzoSensor:
         return EzoSensor(options, line)
 
 
@@ -79,19 +75,18 @@ class EzoPhOptions(EzoSensorOptions):
 class EzoPhDriver(EzoSensorDriver):
     """The commonest of them under a name of its own."""
 
-    name: ClassVar[str] = "ezo-ph"
-    summary: ClassVar[str] = "Atlas Scientific EZO-pH probe"
-    options: ClassVar[type[DeviceOptions]] = EzoPhOptions
+    name = "ezo-ph"
+    summary = "Atlas Scientific EZO-pH probe"
+    options = EzoPhOptions
 
 
-class EzoSensor:
+class EzoSensor(EzoDevice, Sensor):
     """A sensor; one reading per request, never the circuit's own continuous ones."""
 
     def __init__(self, options: EzoSensorOptions, line: ByteLine) -> None:
+        super().__init__(EzoChannel(line, options.model, late_s=LATE_S))
         self.unit = options.unit or UNITS[options.model.casefold()]
         self._options = options
-        self._channel = channel = EzoChannel(line, options.model, late_s=LATE_S)
-        self.simulated = channel.simulated
         self._prepared = False
         compensate = options.compensate
         self.temperature_from = None if compensate is None else compensate.temperature
@@ -103,9 +98,9 @@ class EzoSensor:
         Who has to be asked may have been without power: it is prepared again before the next reading.
         """
         self._prepared = False
-        found, model = self._channel.identify(deadline), self._options.model.casefold()
+        found, model = super().identify(deadline), self._options.model.casefold()
         question, meant = SET_TO.get(model, ("", ""))
-        said = if_known(self._channel, question, deadline) if meant and self.unit == UNITS[model] else None
+        said = self._channel.if_known(question, deadline) if meant and self.unit == UNITS[model] else None
         if said is not None and meant.casefold() not in map(str.casefold, said):
             mend = question.replace("?", meant) + (",1" if question == "O,?" else "")
             what = f"{question} got {','.join(said)!r}, so it does not read in {self.unit}"
@@ -142,9 +137,6 @@ class EzoSensor:
             severity = max(severity, Severity.MINOR)
             doubt = "; ".join(filter(None, (f"seen: {noticed}", doubt)))
         return Reading(value, self.unit, now_s, severity, doubt)
-
-    def calibration(self, deadline: Deadline) -> Calibration:
-        return calibration_of(self._channel, deadline, slopes=self._options.model.casefold() == "ph")
 
     def _noticed(self) -> str:
         """Return what the circuit said unasked of a restart or its supply, once."""

@@ -28,10 +28,8 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.abilities import Found
-from rigctl.rig.protocols import ByteLine, Deadline, Identity, Line, RegisterKind, RegisterLine
+from rigctl.rig.protocols import ByteLine, Deadline, Found, Identity, Line, RegisterKind, RegisterLine
 from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
-from rigctl_drivers.modbus_protocol import NamesVendor
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
 
@@ -181,9 +179,8 @@ def _meter(line: RegisterLine, unit: int, deadline: Deadline) -> Found | None:
 
 def _any_unit(line: RegisterLine, unit: int, deadline: Deadline) -> Found:
     vendor = ""
-    if isinstance(line, NamesVendor):
-        with suppress(DeviceError):
-            vendor = line.vendor(unit, _soon(line, deadline))
+    with suppress(DeviceError):
+        vendor = line.vendor(unit, _soon(line, deadline))
     channels = (*_numbers(line, unit, deadline), *_coils(line, unit, deadline))
     return Found("modbus", {"address": unit}, Identity(vendor or f"Modbus unit {unit}"), "plc", channels)
 

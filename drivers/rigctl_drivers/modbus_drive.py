@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.abilities import Pace
-from rigctl.rig.protocols import Actuator, Deadline
-from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
-from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, KnowsConnection, Refused
+from rigctl.rig.protocols import Actuator, Deadline, Pace, RegisterLine
+from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, WriteOptions
+from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import width
 
@@ -36,16 +35,14 @@ class Write:
     """From `at` on; of coils 0 or 1."""
 
 
-class Drive:
-    """An actuator: imposes, releases and makes safe; what it holds, its unit is asked."""
+class Drive(Unit, Actuator):
+    """An actuator: imposes, releases and makes safe."""
 
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
-        self.unit, self.anonymous, self.heart = unit.unit, unit.anonymous, unit.heart
-        self.identify, self.simulated, self.read_back = unit.identify, unit.simulated, unit.read_back
-        self.together = unit.options.write_multiple != "never"
+    def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
+        super().__init__(options, line)
+        self.together = options.write_multiple != "never"
         """Whether it is worth asking the unit to write several at once."""
-        self._always = unit.options.write_multiple == "always"
+        self._always = options.write_multiple == "always"
 
     def apply(self, value: float, deadline: Deadline) -> None:
         self._carry_out(self._imposing(value), deadline)
@@ -57,22 +54,22 @@ class Drive:
         self._carry_out(self.safe_writes(), deadline)
 
     def pace(self) -> Pace:
-        o = self._unit.options
-        command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
+        o = self.options
+        command_s = sum(_write_s(self, write) for write in self.safe_writes())
         count = 0 if o.write is None else width(o.write.type)
         answers = [5 + 2 * count] * (o.write is not None)
         answers += [] if o.enable is None else [6 if o.enable.at is None else 7]
-        return Pace(command_s, sum(_exchange_s(self._unit, 8, answer_bytes) for answer_bytes in answers))
+        return Pace(command_s, sum(_exchange_s(self, 8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
+        return sum(_write_s(self, write) for write in _merged(_writes_of(group)))
 
     def safe_group(self) -> Hashable | None:
         """Group actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
         writes = self.safe_writes()
         if not self.together or len(writes) != 1:
             return None
-        return ("modbus", self._unit.line.url, self._unit.options.address, writes[0].table)
+        return ("modbus", self.line.url, self.options.address, writes[0].table)
 
     def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
         """Make all of the group safe: neighbouring addresses in one frame, none that is not theirs.
@@ -93,12 +90,12 @@ class Drive:
                 raise
             except (DeviceTimeout, GarbledReply, DeviceBusy) as problem:
                 failure = failure or problem
-                self._unit.line.press_on()
+                self.line.press_on()
         if failure is not None:
             raise failure
 
     def _imposing(self, value: float) -> list[Write]:
-        o = self._unit.options
+        o = self.options
         if o.write is not None:
             return [self._setpoint(o.write, value), *_enabling(o.enable, on=True)]
         if value not in (0.0, 1.0):
@@ -106,20 +103,20 @@ class Drive:
         return _enabling(o.enable, on=value == 1.0)
 
     def _releasing(self) -> list[Write]:
-        o = self._unit.options
+        o = self.options
         if o.write is not None and o.release_value is not None:
             return [self._setpoint(o.write, o.release_value)]
         return _enabling(o.enable, on=False)
 
     def safe_writes(self) -> list[Write]:
-        value = self._unit.options.safe_value
+        value = self.options.safe_value
         return self._releasing() if value is None else self._imposing(value)
 
     def _setpoint(self, place: WriteOptions, value: float) -> Write:
         try:
             words = place.words(value)
         except ValueError as problem:
-            where = f"setpoint {value} {self._unit.options.unit}".rstrip()
+            where = f"setpoint {value} {self.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem
         return Write("holding", place.at, words)
 
@@ -132,7 +129,7 @@ class Drive:
             except (DeviceTimeout, GarbledReply) as lost:
                 self._settle(write, lost, deadline)
             else:
-                if isinstance(self._unit.line, KnowsConnection) and not self._unit.line.is_up():
+                if not self.line.is_up():
                     what = "the connection was lost after the setpoint, which is not held any more; has it restarted?"
                     self._settle(write, DeviceTimeout(what), deadline)
         self._send(last, deadline)
@@ -140,14 +137,14 @@ class Drive:
     def _settle(self, write: Write, lost: DeviceError, deadline: Deadline) -> None:
         """Raise `lost` unless the registers hold what was sent; nothing is sent again."""
         try:
-            held = self._unit.holding(write.at, len(write.words), deadline)
+            held = self.holding(write.at, len(write.words), deadline)
         except DeviceError as problem:
             raise lost from problem
         if tuple(held) != write.words:
             raise lost
 
     def _send(self, write: Write, deadline: Deadline) -> None:
-        line, unit = self._unit.line, self._unit.options.address
+        line, unit = self.line, self.options.address
         if write.table == "holding":
             line.write_registers(unit, write.at, write.words, deadline, multiple=self._always)
         elif len(write.words) > 1 or self._always:

@@ -116,7 +116,7 @@ class Exchanger:
         self._wire.open()
 
     def is_up(self) -> bool:
-        """As `KnowsConnection` says; drops what has arrived unasked."""
+        """As `RegisterLine` says; drops what has arrived unasked."""
         self._wire.settle(NOW)
         return self._wire.is_open
 

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
+from rigctl.rig.protocols import BitKind, Block, Clock, Deadline, RegisterKind, RegisterLine
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
-from rigctl_drivers.modbus_protocol import Block
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
 from rigctl_drivers.wire import OpenPort, Wire
 
@@ -74,21 +73,34 @@ def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, 
     return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
 
-class ModbusLine:
-    """A `RegisterLine`."""
+class ModbusLine(RegisterLine):
+    """A Modbus line over one wire."""
 
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
         self.url = wire.url
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
-        self.open, self.press_on, self.is_up = exchanger.open, exchanger.press_on, exchanger.is_up
-        self.is_lost, self.stay = wire.is_lost, wire.stay
         self._blocks: dict[Block, _Held] = {}
 
     @property
-    def read_retries(self) -> int:
+    def read_retries(self) -> int:  # type: ignore[override]
         return self._exchanger.repeated
+
+    def open(self) -> None:
+        self._exchanger.open()
+
+    def press_on(self) -> None:
+        self._exchanger.press_on()
+
+    def is_up(self) -> bool:
+        return self._exchanger.is_up()
+
+    def is_lost(self) -> bool:
+        return self._wire.is_lost()
+
+    def stay(self) -> None:
+        self._wire.stay()
 
     def close(self) -> None:
         self._blocks.clear()
@@ -98,7 +110,6 @@ class ModbusLine:
         self._wire.settle()
 
     def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
-        """As `rigctl.rig.abilities.Settles` says."""
         self._wire.settle(deadline, command=command)
         return not self._wire.is_open or self._wire.silence.is_over(command=command)
 

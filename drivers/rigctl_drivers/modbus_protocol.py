@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout
-from rigctl.rig.protocols import Deadline, Line, RegisterKind
+from rigctl.rig.protocols import Deadline, RegisterLine
 
 ACCEPTED = 0x05
 BUSY = frozenset({ACCEPTED, 0x06})
@@ -59,41 +57,12 @@ def fault_of(code: int, doing: str, bus: str, *, writes: bool) -> DeviceError:
     return DeviceBusy(message, bus=bus) if code in BUSY else Refused(message, code, bus=bus)
 
 
-Block = tuple[int, RegisterKind, int, int]
-"""Unit, table, first address, count."""
-
 SIMULATED = "(simulated)"
 """Stands in the vendor's name of a unit that is not real."""
 
 
-@runtime_checkable
-class NamesVendor(Protocol):
-    """A line whose units can be asked for their vendor's name."""
-
-    def vendor(self, unit: int, deadline: Deadline) -> str:
-        """Return the name; raises `DeviceFault` where a unit has none to tell."""
-
-
-@runtime_checkable
-class KnowsConnection(Protocol):
-    """A line that knows whether its connection is still the one over which it was answered last."""
-
-    def is_up(self) -> bool:
-        """Tell so; asks nobody."""
-
-
-@runtime_checkable
-class ReadsBlocks(Protocol):
-    """A line that reads neighbouring registers once for all who ask at the same time."""
-
-    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """Return the registers and when they arrived, rig time."""
-
-
-def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:
+def says_simulated(line: RegisterLine, unit: int, deadline: Deadline) -> bool:
     """Tell whether a unit says that it is simulated (function 2B, 0E); False where it refuses the question."""
-    if not isinstance(line, NamesVendor):
-        return False
     try:
         return SIMULATED in line.vendor(unit, deadline)
     except DeviceFault:

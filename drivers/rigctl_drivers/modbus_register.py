@@ -9,10 +9,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
-from rigctl.rig.abilities import ClaimedPlace
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
+from rigctl.rig.protocols import ClaimedPlace, Deadline, Device, Driver, Meter, Reading, RegisterLine, Sensor
 from rigctl_drivers.looking import look_modbus
 from rigctl_drivers.modbus_drive import Drive
 from rigctl_drivers.modbus_heartbeat import watchdog_of
@@ -88,57 +87,53 @@ def _misfit(options: ModbusOptions, value: float) -> str:
     return ""
 
 
-class ModbusRegisterDriver:
+class ModbusRegisterDriver(Driver):
     """Driver of a quantity in registers or coils."""
 
-    name: ClassVar[str] = "modbus"
-    summary: ClassVar[str] = "a sensor, actuator or counter in Modbus registers or coils"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
-    options: ClassVar[type[DeviceOptions]] = ModbusOptions
+    name = "modbus"
+    summary = "a sensor, actuator or counter in Modbus registers or coils"
+    schemes = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
+    options = ModbusOptions
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
     rounded = staticmethod(_rounded)
     grain = staticmethod(_grain)
     watchdog = staticmethod(watchdog_of)
-    look_rank: ClassVar[int] = 3
+    look_rank = 3
     look = staticmethod(look_modbus)
 
     @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
-            raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
+    def connect(options: ModbusOptions, line: RegisterLine) -> Device:
         if options.address == 0 and line.url.startswith(("modbus_rtu:", "rtu_tcp:")):
             everybody = "every unit on the line obeys it, and none answers"
             raise ValueError(f"address: got 0, must be 1 to 247: 0 is the broadcast, {everybody}")
-        unit = Unit(options, line)
         if options.counter:
-            return ModbusCounter(unit)
+            return ModbusCounter(options, line)
         if options.read is None:
-            return Drive(unit)
+            return Drive(options, line)
         if options.write is None and options.enable is None:
-            return unit
-        return ModbusControlled(unit)
+            return ModbusSensor(options, line)
+        return ModbusControlled(options, line)
 
 
-class ModbusCounter:
+class ModbusSensor(Unit, Sensor):
+    """Reads the quantity."""
+
+
+class ModbusCounter(Unit, Meter):
     """Counts what is consumed."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.meter_unit, self.anonymous, self.heart = unit.unit, unit.anonymous, unit.heart
-        self.identify, self.simulated = unit.identify, unit.simulated
-        self._read = unit.read
+    def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
+        super().__init__(options, line)
+        self.meter_unit = options.unit
 
     def total(self, deadline: Deadline) -> Reading:
-        reading = self._read(deadline)
+        reading = self.read(deadline)
         if reading.valid and reading.value < 0:
             detail = f"a counter cannot read {reading.value}: check type and order"
             return Reading.invalid(reading.unit, reading.time_s, detail)
         return reading
 
 
-class ModbusControlled(Drive):
+class ModbusControlled(Drive, Sensor):
     """Imposes a setpoint and reads the quantity."""
-
-    def __init__(self, unit: Unit) -> None:
-        super().__init__(unit)
-        self.read = unit.read

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine
+from rigctl.rig.protocols import ActuatorState, Deadline, Device, Identity, Reading, RegisterLine
 from rigctl_drivers.modbus_heartbeat import heartbeat_of
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
-from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
+from rigctl_drivers.modbus_protocol import says_simulated
 from rigctl_drivers.registers import decode, width
 
 
-class Unit:
+class Unit(Device):
     """One quantity of one unit, over a line; a sensor if it has something to read."""
 
     def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
@@ -103,7 +103,7 @@ class Unit:
             bit = line.read_bits(unit, table, place.at, 1, deadline)[0]
             return float(bit), line.clock.now_s()
         count = width(place.type)
-        if place.block is not None and isinstance(line, ReadsBlocks):
+        if place.block is not None:
             words, arrived_s = line.read_block((unit, table, place.block.at, place.block.count), self, deadline)
             first = place.at - place.block.at
             return decode(words[first : first + count], place.type, place.order), arrived_s

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.abilities import Settles
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
 from rigctl_drivers.numerals import as_number
 
@@ -110,9 +109,7 @@ class ScpiChannel:
         self.line.write(text.encode("ascii") + self._end, deadline)
 
     def _settle(self, deadline: Deadline) -> None:
-        if not isinstance(self.line, Settles):
-            self.line.resync()
-        elif not self.line.settle(deadline, command=True):
+        if not self.line.settle(deadline, command=True):
             raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
 
     def _answer(self, question: str, deadline: Deadline) -> str:

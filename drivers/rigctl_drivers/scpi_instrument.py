@@ -9,13 +9,24 @@ import math
 import re
 from collections.abc import Sequence
 from string import Formatter
-from typing import ClassVar
 
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.abilities import ClaimedPlace
-from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
+from rigctl.rig.protocols import (
+    Actuator,
+    ActuatorState,
+    ByteLine,
+    ClaimedPlace,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Driver,
+    Identity,
+    Reading,
+    Sensor,
+    Severity,
+)
 from rigctl_drivers.looking import look_scpi
 from rigctl_drivers.scpi import ScpiChannel
 
@@ -123,42 +134,46 @@ def _rounded(options: ScpiOptions, setpoint: float) -> float:
     return float(format(setpoint, next(forms, "") or ""))
 
 
-class ScpiDriver:
+class ScpiDriver(Driver):
     """Driver of an SCPI instrument."""
 
-    name: ClassVar[str] = "scpi"
-    summary: ClassVar[str] = "a reading or setpoint of an SCPI instrument (serial or TCP)"
-    schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
-    options: ClassVar[type[DeviceOptions]] = ScpiOptions
+    name = "scpi"
+    summary = "a reading or setpoint of an SCPI instrument (serial or TCP)"
+    schemes = ("serial", "tcp")
+    options = ScpiOptions
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
     rounded = staticmethod(_rounded)
-    look_rank: ClassVar[int] = 1
+    look_rank = 1
     look = staticmethod(look_scpi)
 
     @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
-            raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
-        o = options
-        channel = ScpiChannel(line, o.terminator, check_errors=o.check_errors, model=o.model)
+    def connect(options: ScpiOptions, line: ByteLine) -> Device:
+        channel = ScpiChannel(line, options.terminator, check_errors=options.check_errors, model=options.model)
         if options.query is None:
             return ScpiOutput(channel, options)
-        sensor = ScpiSensor(channel, options, options.query)
         if options.set is None and options.enable is None:
-            return sensor
-        return ScpiControlled(sensor, ScpiOutput(channel, options))
+            return ScpiSensor(channel, options)
+        return ScpiControlled(channel, options)
 
 
-class ScpiSensor:
-    """A sensor by query."""
+class ScpiDevice(Device):
+    """What every SCPI instrument can be asked."""
 
-    def __init__(self, channel: ScpiChannel, options: ScpiOptions, query: str) -> None:
+    def __init__(self, channel: ScpiChannel, options: ScpiOptions) -> None:
         self.unit = options.unit
-        self.identify, self.simulated = channel.identify, channel.simulated
         self._channel = channel
         self._options = options
-        self._query = query
+
+    def identify(self, deadline: Deadline) -> Identity:
+        return self._channel.identify(deadline)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        return self._channel.simulated(deadline)
+
+
+class ScpiSensor(ScpiDevice, Sensor):
+    """A sensor by query."""
 
     def read(self, deadline: Deadline) -> Reading:
         """Ask the query; an overflow or not-a-number sentinel is INVALID. Errors found from before make it MINOR.
@@ -167,13 +182,13 @@ class ScpiSensor:
             DeviceFault: the query made the instrument queue errors.
             GarbledReply: the answer is no number.
         """
-        channel = self._channel
+        channel, query = self._channel, self._options.query or ""
         earlier = channel.earlier_errors(deadline)
-        answer = channel.ask_or_explain(self._query, deadline)
+        answer = channel.ask_or_explain(query, deadline)
         now_s = channel.line.clock.now_s()
         if self._options.check_errors:
-            channel.raise_errors(self._query, deadline)
-        value = channel.number(self._query, answer)
+            channel.raise_errors(query, deadline)
+        value = channel.number(query, answer)
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
             return Reading.invalid(self.unit, now_s, f"the instrument reports {answer} (off scale)")
         if earlier:
@@ -181,14 +196,8 @@ class ScpiSensor:
         return Reading(value, self.unit, now_s)
 
 
-class ScpiOutput:
+class ScpiOutput(ScpiDevice, Actuator):
     """An actuator: a setpoint, switched on and off, or one of both. Each command is sent once."""
-
-    def __init__(self, channel: ScpiChannel, options: ScpiOptions) -> None:
-        self.unit = options.unit
-        self.identify, self.simulated = channel.identify, channel.simulated
-        self._channel = channel
-        self._options = options
 
     def apply(self, value: float, deadline: Deadline) -> None:
         if not math.isfinite(value):
@@ -265,14 +274,8 @@ class ScpiOutput:
         return value
 
 
-class ScpiControlled:
+class ScpiControlled(ScpiSensor, ScpiOutput):
     """Imposes a setpoint and reads the quantity."""
-
-    def __init__(self, sensor: ScpiSensor, output: ScpiOutput) -> None:
-        self.unit = sensor.unit
-        self.identify, self.simulated, self.read = sensor.identify, sensor.simulated, sensor.read
-        self.apply, self.release = output.apply, output.release
-        self.safe, self.read_back = output.safe, output.read_back
 
 
 def _same(held: float, wanted: float) -> bool:

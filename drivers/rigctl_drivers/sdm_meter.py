@@ -10,13 +10,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.abilities import ClaimedPlace
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
+from rigctl.rig.protocols import (
+    ClaimedPlace,
+    Deadline,
+    DeviceOptions,
+    Driver,
+    Identity,
+    Meter,
+    Reading,
+    RegisterLine,
+    Sensor,
+)
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, float_step
 
@@ -58,38 +67,38 @@ def _occupies(options: SdmOptions) -> Sequence[ClaimedPlace]:
     return (ClaimedPlace(f"unit {options.address} as an energy meter", "keeps"),)
 
 
-def _grain(options: SdmOptions, total_kwh: float) -> float:
+def _grain(options: SdmOptions, total: float) -> float:
     per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
-    return per_count_kwh * float_step(total_kwh / per_count_kwh)
+    return per_count_kwh * float_step(total / per_count_kwh)
 
 
-class Sdm120Driver:
+class Sdm120Driver(Driver):
     """Driver of the one-phase meter."""
 
-    name: ClassVar[str] = "sdm120"
-    summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
-    options: ClassVar[type[DeviceOptions]] = SdmOptions
-    model: ClassVar[_Model] = _Model("SDM120", power=0x0C)
+    name = "sdm120"
+    summary = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
+    schemes = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
+    options = SdmOptions
     occupies = staticmethod(_occupies)
     grain = staticmethod(_grain)
 
-    @classmethod
-    def connect(cls, name: str, options: DeviceOptions, line: Line) -> Device:
-        if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
-            raise TypeError(f"{name}: driver {cls.name} needs SdmOptions and a Modbus line, got {line.url}")
-        return SdmMeter(options, line, cls.model)
+    @staticmethod
+    def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
+        return SdmMeter(options, line, _Model("SDM120", power=0x0C))
 
 
 class Sdm630Driver(Sdm120Driver):
     """Driver of the three-phase meter."""
 
-    name: ClassVar[str] = "sdm630"
-    summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-    model: ClassVar[_Model] = _Model("SDM630", power=0x34, counts_in=0x1E)
+    name = "sdm630"
+    summary = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
+
+    @staticmethod
+    def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
+        return SdmMeter(options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
 
 
-class SdmMeter:
+class SdmMeter(Meter, Sensor):
     """A meter of energy (kWh) and a sensor of power (W)."""
 
     meter_unit = "kWh"

@@ -33,11 +33,10 @@ from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.spec import InstrumentAccess
 from rigctl.errors import IdentityMismatch
-from rigctl.rig.abilities import Calibration
 from rigctl.rig.calendar import told
 from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Clock, Identity, Severity
+from rigctl.rig.protocols import Calibration, Clock, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm
 

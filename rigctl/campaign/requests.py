@@ -27,8 +27,7 @@ from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.people import paused_words
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
-from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.values import Alarm
 
 # Single instruments, driven by a person -------------------------------------------------------------------------------

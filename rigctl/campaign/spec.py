@@ -21,9 +21,8 @@ from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import UsageError
-from rigctl.rig.abilities import Calibration
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import ActuatorState, DoseLog, Identity, Reading
+from rigctl.rig.protocols import ActuatorState, Calibration, DoseLog, Identity, Reading
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Alarm, Measurement, OpenDose, RigGlance, SafeReport
 from rigctl.text import in_full

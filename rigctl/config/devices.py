@@ -97,7 +97,7 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
         line = registry.open_line(device.url, ManualClock())
         driver = registry.driver(device.driver)
         talks = device.url.partition("://")[0] in driver.schemes
-        return (line, driver.connect(device.name, device.options, line)) if talks else None
+        return (line, driver.connect(device.options, line)) if talks else None
     except (PluginError, ValueError):
         return None
 

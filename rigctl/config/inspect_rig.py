@@ -23,9 +23,8 @@ from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.plugins import did_you_mean
 from rigctl.rig import wiring
-from rigctl.rig.abilities import ClaimedPlace, Fed, Fits, Occupies, Rounds
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, Device, DeviceOptions, Doser, Meter, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Driver, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, RigSpec
@@ -125,7 +124,7 @@ def _clock(context: CheckContext, spec: RigSpec) -> None:
 def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) -> None:
     """Check that a watchdog is fed no more often than the watch looks."""
     for name, device in devices.items():
-        heart = device.heart if isinstance(device, Fed) else None
+        heart = device.heart
         if heart is not None and heart.every_s < spec.watch.every_s:
             what = (
                 f"got {heart.every_s:g} s, must be at least the {spec.watch.every_s:g} s between two looks of the watch"
@@ -143,7 +142,7 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
             got = f"got {limits.safe_state:g}, must lie within the range [{limits.low:g}, {limits.high:g}]"
             context.findings.add(path, f"{got}, or be off: the guard sends nothing else")
         driver = None if device is None else registry.driver(device.driver)
-        if device is None or name in spec.pumps or not isinstance(driver, Fits):
+        if device is None or driver is None or name in spec.pumps:
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         values = [*ends, *safe, *filter(None, [prepared.get(name)])]
@@ -155,21 +154,21 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
             context.findings.add(("safety", "limits", name, "max_step"), too_far)
 
 
-def _too_far(driver: object, options: DeviceOptions, limits: ActuatorLimits) -> str | None:
+def _too_far(driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits) -> str | None:
     """Say where a device makes a step of a setpoint that is larger than the actuator may take at once."""
-    if limits.slew is None or not math.isfinite(limits.slew.max_step) or not isinstance(driver, Rounds):
+    if limits.slew is None or not math.isfinite(limits.slew.max_step):
         return None
     return _leap(partial(driver.rounded, options), limits.low, limits.high, limits.slew.max_step)
 
 
-def _astray(driver: object, options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]) -> Sequence[str]:
+def _astray(
+    driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]
+) -> Sequence[str]:
     """Say where the guard lets a setpoint pass that a device makes another of, beyond the range or not to be confirmed.
 
     What lies between two setpoints stays between what the device makes of them, so that the ends speak for all.
     """
     found: dict[str, None] = {}
-    if not isinstance(driver, Rounds):
-        return ()
     for value in values:
         if not limits.low <= value <= limits.high:
             continue  # told already
@@ -204,7 +203,7 @@ def _coarse(context: CheckContext, spec: RigSpec, variable: Variable, registry: 
     wired = next((v for v in spec.variables if v.name == variable.name), None)
     device = None if wired is None else spec.devices.get(wired.actuator or "")
     driver = None if device is None else registry.driver(device.driver)
-    if wired is None or device is None or device.name in spec.pumps or not isinstance(driver, Rounds):
+    if wired is None or device is None or driver is None or device.name in spec.pumps:
         return
     if context.findings.told(("devices", device.name)):
         return
@@ -344,9 +343,9 @@ def _bus(device: DeviceSpec) -> KeyPath:
 
 def _claims(device: DeviceSpec, registry: Registry) -> Sequence[ClaimedPlace]:
     """Return what a device uses: a byte line as a whole, unless its driver knows better."""
-    driver = registry.driver(device.driver)
-    if isinstance(driver, Occupies):
-        return driver.occupies(device.options)
+    claims = registry.driver(device.driver).occupies(device.options)
+    if claims is not None:
+        return claims
     made = built(device, registry)
     return (_WHOLE_LINE,) if made is not None and isinstance(made[0], ByteLine) else ()
 

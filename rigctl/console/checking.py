@@ -17,7 +17,6 @@ from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
-from rigctl.rig.abilities import Grained
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
@@ -410,7 +409,7 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
     for i, meter in enumerate(spec.meters):
         device = spec.devices.get(meter.device or "")
         driver = None if device is None else registry.driver(device.driver)
-        if device is None or not isinstance(driver, Grained):
+        if device is None or driver is None:
             continue
         asked = totals.get(meter.name)
         known = asked is not None and asked.valid

@@ -21,7 +21,6 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.abilities import AsksAgain, KeepsQuiet
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
@@ -223,8 +222,7 @@ class Bus:
             else:
                 return answer
             finally:
-                by_line = self._line.read_retries if isinstance(self._line, AsksAgain) else 0
-                self.repeated_reads = self._repeated_here + by_line
+                self.repeated_reads = self._repeated_here + self._line.read_retries
             self._repeated_here += 1
 
     async def take_turn(self, work: Callable[[Turn], T], doing: str) -> T:
@@ -391,5 +389,5 @@ class Bus:
 
 
 def _quiet_for_s(line: Line, *, pressed_on: bool) -> float:
-    said_s = line.quiet_for_s(pressed_on=pressed_on) if isinstance(line, KeepsQuiet) else 0.0
+    said_s = line.quiet_for_s(pressed_on=pressed_on)
     return said_s if pressed_on else max(said_s, QUIET_S)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from rigctl.errors import DeviceError, DeviceFault, UsageError, in_words
-from rigctl.rig.abilities import Calibratable, Calibration, KnowsCalibration
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
 from rigctl.rig.measuring import judged
 from rigctl.rig.opening import refuse_real_time_lapse
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Actuator, Device, Doser, Identity, Meter, Reading, Sensor, Severity
+from rigctl.rig.protocols import Actuator, Calibration, Device, Doser, Identity, Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
@@ -75,7 +74,7 @@ class Hands:
         """Ask every device in service that can say so for its calibration; one that does not answer is left out."""
         found = {}
         for name, handle in self.wiring.in_service(self.wiring.handles).items():
-            if isinstance(handle.device, KnowsCalibration):
+            if handle.device.tells_calibration:
                 try:
                     found[name] = await handle.ask(handle.device.calibration, "calibration")
                 except DeviceError as error:
@@ -135,7 +134,7 @@ class Hands:
         """
         handle = self._pump(pump)
         device = handle.device
-        if not isinstance(device, Calibratable):
+        if not device.calibratable:
             driver = self.spec.devices[pump].driver
             raise UsageError(f"{pump}: driver {driver} cannot calibrate; correct the volume in the pump itself")
         await handle.tell(lambda deadline: device.calibrate(volume_ml, deadline), f"calibrate {volume_ml:g} mL")

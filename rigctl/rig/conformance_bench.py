@@ -35,7 +35,7 @@ class TestBench:
         return str(getattr(self.driver, "name", self.driver.__name__))
 
     def connect(self, line: Line) -> Device:
-        return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
+        return self.driver.connect(self.driver.options.model_validate(self.given), line)
 
     def deadline(self) -> Deadline:
         return Deadline.after(self.timeout_s)

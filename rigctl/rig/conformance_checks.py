@@ -12,7 +12,6 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, RigctlError
-from rigctl.rig.abilities import Paced, SafeTogether
 from rigctl.rig.conformance_bench import Broken, TestBench
 from rigctl.rig.protocols import (
     Actuator,
@@ -117,7 +116,7 @@ def _connecting_is_quiet(bench: TestBench) -> None:
     line = RecordingLine(SilentLine(bench.clock))
     device = bench.connect(line)
     _expect(line.traffic == 0, f"{line.traffic} exchanges during connect()")
-    _expect(isinstance(device, Device), f"{type(device).__name__} has no identify()")
+    _expect(isinstance(device, Device), f"{type(device).__name__} is no Device")
     _expect(bool(abilities(device)), f"{type(device).__name__} is no Sensor, Actuator, Meter or Doser")
 
 
@@ -157,10 +156,10 @@ def _says_how_fast_it_is(bench: TestBench) -> None:
     line = RecordingLine(SilentLine(bench.clock))
     device = bench.connect(line)
     said: dict[str, float] = {}
-    if isinstance(device, Paced):
-        pace = device.pace()
+    pace = device.pace()
+    if pace is not None:
         said |= {"pace().command_s": pace.command_s, "pace().confirm_s": pace.confirm_s}
-    if isinstance(device, SafeTogether) and isinstance(device, Actuator) and device.safe_group() is not None:
+    if isinstance(device, Actuator) and device.safe_group() is not None:
         said["safe_all_s()"] = device.safe_all_s([device])
     for what, seconds in said.items():
         _expect(math.isfinite(seconds) and seconds > 0, f"{what} is {seconds}")
@@ -273,9 +272,9 @@ def _reaches_safety(bench: TestBench, device: Actuator, _line: RecordingLine) ->
     _expect(first == second == third, f"{first}, {second}, {third}")
 
 
-def _goes_safe_with_others(bench: TestBench, device: SafeTogether, _line: RecordingLine) -> None:
+def _goes_safe_with_others(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
     """safe_all() leads where safe() does, or refuses with DeviceFault."""
-    if not isinstance(device, Actuator) or device.safe_group() is None:
+    if device.safe_group() is None:
         return
     device.safe(bench.deadline())
     alone = device.read_back(bench.deadline())
@@ -378,7 +377,7 @@ LIVE_CHECKS: Final[tuple[tuple[Any, bool, tuple[Callable[..., None], ...]], ...]
     (Sensor, False, (_reads,)),
     (Meter, False, (_counts,)),
     (Actuator, True, (_applies_and_releases, _reaches_safety, _refuses_no_number, _applies_once)),
-    (SafeTogether, True, (_goes_safe_with_others,)),
+    (Actuator, True, (_goes_safe_with_others,)),
     (Doser, True, (_is_ready, _stops_harmlessly, _refuses_no_dose, _doses_once)),
 )
 """Ability, whether its checks move something, the checks."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rigctl.rig.abilities import Fed, Feeds, Heart
 from rigctl.rig.handle import Handle, together
-from rigctl.rig.protocols import Device
+from rigctl.rig.protocols import Device, Heart
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring
@@ -18,8 +17,7 @@ from rigctl.rig.wiring import Wiring
 
 def hearts(handles: Mapping[str, Handle[Device]]) -> Mapping[str, tuple[Handle[Device], Heart]]:
     """Return what feeds a watchdog, by device."""
-    found = {n: (h, h.device.heart) for n, h in handles.items() if isinstance(h.device, Fed)}
-    return {name: (handle, heart) for name, (handle, heart) in found.items() if heart is not None}
+    return {name: (h, h.device.heart) for name, h in handles.items() if h.device.heart is not None}
 
 
 async def feed(handle: Handle[Device], heart: Heart) -> None:
@@ -45,9 +43,9 @@ def unguarded(spec: RigSpec, registry: Registry) -> tuple[str, ...]:
     stations: dict[str, tuple[str, str]] = {}
     fed: set[tuple[str, str]] = set()
     for name, device in spec.devices.items():
-        driver = registry.driver(device.driver)
-        if isinstance(driver, Feeds):
-            unit, feeds = driver.watchdog(device.options)
+        watchdog = registry.driver(device.driver).watchdog(device.options)
+        if watchdog is not None:
+            unit, feeds = watchdog
             stations[name] = (device.url, unit)
             fed |= {stations[name]} if feeds else set()
     return tuple(name for name in spec.limits if stations.get(name) not in fed)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
 from rigctl.errors import BrokenPlugin, DeviceError, DeviceTimeout, PortUnavailable
-from rigctl.rig.abilities import Found, Looks
 from rigctl.rig.places import host_and_port, stable_name
-from rigctl.rig.protocols import ByteLine, Clock, Deadline
+from rigctl.rig.protocols import ByteLine, Clock, Deadline, Driver, Found
 from rigctl.rig.registry import Registry
 
 TEXT_BAUDS: Final = (9600, 115200)
@@ -124,15 +124,15 @@ def _ask(url: str, units: Sequence[int], registry: Registry, clock: Clock) -> tu
         line.close()
 
 
-def _lookers(scheme: str, registry: Registry) -> Iterator[Looks]:
+def _lookers(scheme: str, registry: Registry) -> Iterator[type[Driver]]:
     """Yield those who can look on such a line, the most cautious question first, each once."""
-    known: dict[Callable[..., Sequence[Found]], Looks] = {}
+    known: dict[Callable[..., Sequence[Found]], tuple[int, type[Driver]]] = {}
     for name in registry.drivers:
         with suppress(BrokenPlugin):
             driver = registry.driver(name)
-            if isinstance(driver, Looks) and scheme in driver.schemes:
-                known.setdefault(driver.look, driver)
-    yield from sorted(known.values(), key=lambda driver: driver.look_rank)
+            if driver.look_rank is not None and scheme in driver.schemes:
+                known.setdefault(driver.look, (driver.look_rank, driver))
+    yield from (driver for _, driver in sorted(known.values(), key=itemgetter(0)))
 
 
 def _heard(line: ByteLine) -> bytes:

@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, cast
+from typing import Literal
 from weakref import WeakSet
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
-from rigctl.rig.abilities import SafeTogether
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
 from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
@@ -269,8 +268,7 @@ class Guard:
 
     def common_way(self, group: Sequence[Handle[Actuator]]) -> Callable[[Deadline], None]:
         """Return the command that leads a group to safety at once, for the bus's thread; a device may refuse it."""
-        first = cast("SafeTogether", group[0].device)
-        return partial(first.safe_all, [h.device for h in group])
+        return partial(group[0].device.safe_all, [h.device for h in group])
 
     def _decide(
         self,

@@ -21,17 +21,24 @@ from rigctl.errors import (
     RigctlError,
     Tripped,
 )
-from rigctl.rig.abilities import Anonymous, Pace, Paced, said
 from rigctl.rig.bus import HURRY_S, Bus, Turn
 from rigctl.rig.link import Contact
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Deadline, Device, Hurry, Identity
+from rigctl.rig.protocols import Deadline, Device, Hurry, Identity, Pace
 
 D = TypeVar("D", bound=Device)
 T = TypeVar("T")
 
 HURRIED: Final = 2.0
 """So many times what a healthy device needs is left to a question under way when something urgent waits."""
+
+
+def said(question: Callable[[], T], otherwise: T) -> T:
+    """Return what a device says of itself; no driver's bug in saying it may keep anything from going safe."""
+    try:
+        return question()
+    except Exception:  # noqa: BLE001 -- `check_driver` finds it; here there is another way
+        return otherwise
 
 
 class Handle(Generic[D]):
@@ -57,23 +64,18 @@ class Handle(Generic[D]):
     @property
     def pace(self) -> Pace:
         """Return what it says of its exchanges; its timeout for each, if it says nothing."""
-        otherwise = Pace(self.timeout_s, self.timeout_s)
-        return said(self.device.pace, otherwise) if isinstance(self.device, Paced) else otherwise
+        return said(self.device.pace, None) or Pace(self.timeout_s, self.timeout_s)
 
     @property
     def hurried_s(self) -> float:
         """Return what a question to it still gets once something urgent waits, wall seconds."""
-        usual_s = self.pace.confirm_s if isinstance(self.device, Paced) else 0.0
-        return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
+        pace = said(self.device.pace, None)
+        return min(self.timeout_s, max(HURRIED * (0.0 if pace is None else pace.confirm_s), HURRY_S))
 
     @property
     def unanswered_on(self) -> str:
         """Return its line's URL where the last question to it got no answer, or the line is lost; else nothing."""
         return self.bus.url if self.silent or self.bus.trouble else ""
-
-    @property
-    def anonymous(self) -> bool:
-        return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
         """Ask who is there; raises `IdentityMismatch` also if another one answered here before."""
@@ -148,7 +150,7 @@ class Handle(Generic[D]):
     def is_strange(self, contact: Contact) -> bool:
         """Tell whether it must be recognised on the way to safety: the line was opened since, or it was silent."""
         known = self._known_on
-        return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
+        return not self.device.anonymous and (known is None or known.opened != contact.opened or self.silent)
 
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
         def recognise(contact: Contact, hurry: Hurry | None) -> None:

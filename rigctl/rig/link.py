@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.abilities import NoticesLoss, Settles
 from rigctl.rig.protocols import Deadline, Line
 
 
@@ -54,6 +53,7 @@ class Link:
         self._pause_s = timing.reopen_first_s
         self._not_before_s = float("-inf")
         self._why = ""
+        self.stay = line.stay
         self.contact = Contact()
 
     def make_ready(self, until: Deadline, *, at_once: bool, press_on: bool = False) -> None:
@@ -71,7 +71,8 @@ class Link:
         self.reach(at_once=at_once)
         try:
             if self._suspect and not press_on:
-                self._settle(until)
+                if not self._line.settle(until):
+                    raise DeviceBusy("a late answer may still come, or something urgent goes first", bus=self._line.url)
                 self._suspect = self._pressed_on = False
             elif self._suspect and not self._pressed_on:  # once: the gap between two frames is not to be waived
                 self._line.press_on()
@@ -84,21 +85,10 @@ class Link:
         try:
             if not self._open:
                 self._reopen(0.0 if at_once else self._not_before_s - self._now())
-            elif isinstance(self._line, NoticesLoss) and self._line.is_lost():  # it opens by itself when it is used
+            elif self._line.is_lost():  # it opens by itself when it is used
                 self.contact = replace(self.contact, opened=self.contact.opened + 1)
         except (PortUnavailable, OSError) as error:
             raise self._broken(error) from error
-
-    def _settle(self, until: Deadline) -> None:
-        if not isinstance(self._line, Settles):
-            self._line.resync()
-        elif not self._line.settle(until):
-            raise DeviceBusy("a late answer may still come, or something urgent goes first", bus=self._line.url)
-
-    def stay(self) -> None:
-        """Let what follows reach nobody else than who was there at the beginning of the exchange."""
-        if isinstance(self._line, NoticesLoss):
-            self._line.stay()
 
     def exchange_succeeded(self) -> None:
         self._silent = 0

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout, in_words
-from rigctl.rig.abilities import Compensated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
@@ -107,8 +106,7 @@ class Thermometer:
             reading = judged(await self.handle.ask(self.handle.device.read, "temperature"), self.plausible)
         except DeviceError as error:
             reading = Reading.invalid(unit, clock.now_s(), in_words(error))
-        if isinstance(device, Compensated):
-            device.take_temperature(reading)
+        device.take_temperature(reading)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 
 from rigctl.errors import DeviceError, DeviceFault, in_words
-from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle, by_line, combined, together
 from rigctl.rig.imposing import told
@@ -65,10 +64,8 @@ async def refuse_real_time_lapse(wiring: Wiring, speedup: float, only: Bus | Non
 
 async def _leads_to_simulation(bus: Bus, handles: Mapping[str, Handle[Device]]) -> bool:
     for handle in handles.values():
-        if handle.bus is bus and isinstance(handle.device, SaysSimulated):
-            says_so = await handle.ask(handle.device.simulated, "is it simulated")
-            if says_so:
-                return True
+        if handle.bus is bus and await handle.ask(handle.device.simulated, "is it simulated"):
+            return True
     return False
 
 

@@ -1,26 +1,29 @@
-"""What an instrument can do, as narrow protocols; all a driver needs to know of rigctl.
+"""What an instrument can do, as narrow base classes; all a driver needs to know of rigctl.
 
 labgrid's split: a *line* is where an instrument is and how bytes or registers get there, a *device* is what it can do.
 Drivers are plain synchronous code, called in one worker thread per bus; each call takes a `Deadline`.
-Optional abilities are separate protocols: a device is a `Sensor`, an `Actuator`, a `Meter`, a `Doser`, or several.
+A device is a `Sensor`, an `Actuator`, a `Meter`, a `Doser`, or several; what it may add has a default.
 
 Two kinds of time. A `Deadline` bounds I/O on a real line: wall seconds. Everything the *process* does (settling,
 mixing, an instrument's processing delay) is rig time, read and slept through `Clock`; beside a simulated rig it runs
 faster than the wall by one factor that both share.
 """
 
+# ruff: noqa: ARG002, ARG004, B027 - defaults take what their method hands them, and some have nothing to do
+
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.printable import one_line
 
 LONGEST_NAME = 200
@@ -122,21 +125,30 @@ class Clock(Protocol):
 # Lines ------------------------------------------------------------------------------------------------------------
 
 
-class Line(Protocol):
-    """A wire shared by the devices of one bus; used from that bus's thread only."""
+class Line(ABC):
+    """A wire shared by the devices of one bus; used from that bus's thread only.
+
+    Methods that are not abstract are for lines that know more of themselves; their defaults suit any line.
+    """
 
     url: str
     clock: Clock
+    read_retries: int = 0
+    """How often the line itself has repeated a read after a spoilt answer."""
 
+    @abstractmethod
     def open(self) -> None:
         """Open or reopen the port. Raises `PortUnavailable`, naming the port (and the holder if known)."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the port; harmless when closed."""
 
+    @abstractmethod
     def resync(self) -> None:
         """Stay silent after a timeout, longer than the slowest late answer, then drop what has arrived."""
 
+    @abstractmethod
     def press_on(self) -> None:
         """Waive the silence that is owed after a timeout, and drop what has arrived: the next command must leave now.
 
@@ -144,53 +156,99 @@ class Line(Protocol):
         answer may be taken for the next one's.
         """
 
+    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
+        """Do as `resync`, up to the deadline at most; tell whether no late answer can come any more.
 
-@runtime_checkable
-class ByteLine(Line, Protocol):
+        A `command` waits for nothing that `press_on` has waived. By default the deadline cuts nothing short.
+        """
+        self.resync()
+        return True
+
+    def quiet_for_s(self, *, pressed_on: bool) -> float:
+        """Return how long the next question waits at most after one without an answer, wall seconds.
+
+        `pressed_on`: though that was waived.
+        """
+        return 0.0
+
+    def is_lost(self) -> bool:
+        """Tell whether the port is closed, its other end has gone, or it was opened anew since this was last asked.
+
+        For lines that open their port by themselves. Asks nobody, and takes nothing that has come.
+        """
+        return False
+
+    def stay(self) -> None:
+        """Open no other port until `is_lost` is asked again: what follows is for who was recognised on this one."""
+
+
+class ByteLine(Line):
     """A serial port or socket."""
 
+    @abstractmethod
     def write(self, data: bytes, deadline: Deadline) -> None:
         """Send everything or raise `DeviceTimeout`."""
 
+    @abstractmethod
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         """Return the next line without its terminator; raises `DeviceTimeout` (a partial line is kept)."""
 
+    @abstractmethod
     def take_dropped(self) -> bytes:
         """Return what `resync` has dropped since last asked: an instrument's notice of a restart may be in it."""
 
 
 RegisterKind = Literal["holding", "input"]
 BitKind = Literal["coil", "discrete"]
+Block = tuple[int, RegisterKind, int, int]
+"""Unit, table, first address, count."""
 
 
-@runtime_checkable
-class RegisterLine(Line, Protocol):
+class RegisterLine(Line):
     """A Modbus TCP or RTU bus. Writes are sent exactly once; reads may be repeated inside, which their error says then.
 
     All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
 
+    @abstractmethod
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
         """Read `count` 16-bit registers."""
 
+    @abstractmethod
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         """Read `count` bits."""
 
+    @abstractmethod
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
         """Write holding registers (function 06 for one unless `multiple`, 10h for more)."""
 
+    @abstractmethod
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil (function 05)."""
 
+    @abstractmethod
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame (function 0Fh)."""
 
+    @abstractmethod
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
         """Return the wall seconds such frames take on the wire, without the device's own turnaround."""
+
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """Return neighbouring registers and when they arrived, rig time; read once for all who ask at the same time."""
+        return self.read_registers(*block, deadline), self.clock.now_s()
+
+    def vendor(self, unit: int, deadline: Deadline) -> str:
+        """Return who made a unit; raises `DeviceFault` where it cannot be asked."""
+        raise DeviceFault(f"unit {unit}: this line asks nobody who made it", bus=self.url)
+
+    def is_up(self) -> bool:
+        """Tell whether the connection is still the one over which the last answer came; asks nobody."""
+        return True
 
 
 # Devices ----------------------------------------------------------------------------------------------------------
@@ -209,22 +267,81 @@ class Identity:
             object.__setattr__(self, name, one_line(getattr(self, name), LONGEST_NAME))
 
 
-@runtime_checkable
-class Device(Protocol):
-    """Any instrument."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a healthy device takes over its part in going safe, wall seconds, answer included."""
 
+    command_s: float
+    """The command itself."""
+    confirm_s: float
+    """Asking afterwards whether it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a device says of its calibration."""
+
+    points: int | None
+    """How many points it has; 0: it is not calibrated; None: it does not say."""
+    slopes: tuple[float, ...] = ()
+    """Percent of an ideal probe's, as it lists them; empty where it does not."""
+    detail: str = ""
+    """Its own words."""
+
+
+class Heart(Protocol):
+    """What keeps a device's watchdog from making its outputs safe."""
+
+    every_s: float
+    """Wall seconds between two heartbeats."""
+
+    def beat(self, deadline: Deadline) -> None:
+        """Write the next heartbeat; sent once, and may be followed by another at any time."""
+
+    def check(self, deadline: Deadline) -> None:
+        """Raise `DeviceFault` unless the last heartbeat arrived, and the watchdog is on, with a sane time."""
+
+
+class Device(ABC):
+    """Any instrument. What is not abstract here and below is for those that know more of themselves."""
+
+    anonymous: bool = False
+    """It cannot be told from another of its kind: before a safe command it is not asked who it is."""
+    heart: Heart | None = None
+    """What feeds its watchdog; None: nothing is to be fed."""
+    tells_calibration: bool = False
+    """Whether `calibration` asks anything."""
+
+    @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who is there, without side effects; raises `IdentityMismatch` if it is not what the driver drives."""
 
+    def simulated(self, deadline: Deadline) -> bool:
+        """Tell whether it says that it is simulated; rig time runs faster than the wall only on such a rig."""
+        return False
 
-@runtime_checkable
-class Sensor(Device, Protocol):
+    def calibration(self, deadline: Deadline) -> Calibration:
+        """Ask for its calibration; changes nothing."""
+        return Calibration(None)
+
+    def pace(self) -> Pace | None:
+        """Reckon its part in going safe from baud, latency and frame lengths; None: its timeout for each exchange."""
+        return None
+
+
+class Sensor(Device):
     """Reads one quantity."""
 
     unit: str
+    temperature_from: str | None = None
+    """Name of the device whose temperature, degC, compensates the reading; None: nothing does."""
 
+    @abstractmethod
     def read(self, deadline: Deadline) -> Reading:
         """Take a fresh value. A value that arrived but cannot be true (NaN, error code, off scale) is INVALID."""
+
+    def take_temperature(self, reading: Reading) -> None:
+        """Note the temperature for the readings that follow, also one that is INVALID; sends nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,32 +355,51 @@ class ActuatorState:
     is off holds 0, and what is let go by a value holds that."""
 
 
-@runtime_checkable
-class Actuator(Device, Protocol):
+class Actuator(Device):
     """Imposes a setpoint on one variable, or lets it go. All three writes may be repeated without harm."""
 
     unit: str
 
+    @abstractmethod
     def apply(self, value: float, deadline: Deadline) -> None:
         """Impose `value` (engineering units). Sent once."""
 
+    @abstractmethod
     def release(self, deadline: Deadline) -> None:
         """Impose nothing: the variable varies freely."""
 
+    @abstractmethod
     def safe(self, deadline: Deadline) -> None:
         """Go to the declared safe state."""
 
+    @abstractmethod
     def read_back(self, deadline: Deadline) -> ActuatorState:
         """Ask the instrument, not memory."""
 
+    def safe_group(self) -> Hashable | None:
+        """Name who can go safe together in one exchange, e.g. the coils of one unit; None: it goes alone."""
+        return None
 
-@runtime_checkable
-class Meter(Device, Protocol):
+    def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
+        """Send all of the group (this one among them) to their safe states in as few frames as can be.
+
+        Raises:
+            DeviceFault: the device refuses such frames; each must be told by itself.
+        """
+        raise DeviceFault("each goes to its safe state by itself")
+
+    def safe_all_s(self, group: Sequence[Actuator]) -> float:
+        """Return how long that takes with a healthy device, wall seconds; sends nothing."""
+        return 0.0
+
+
+class Meter(Device):
     """Counts what is consumed; the counter only rises."""
 
     meter_unit: str
     """Unit of `total`, e.g. kWh or mL."""
 
+    @abstractmethod
     def total(self, deadline: Deadline) -> Reading:
         """Read the counter, `meter_unit`."""
 
@@ -281,31 +417,41 @@ class DoseStatus:
     """The dose was refused (`*ER`, `*TOOFAST`, `*MINVOL`), else empty."""
 
 
-@runtime_checkable
-class Doser(Device, Protocol):
+class Doser(Device):
     """Dispenses a volume once. A dose cannot be repeated without harm: never retried, see `Rig.dose`."""
 
     min_dose_ml: float
     max_rate_ml_per_min: float
+    calibratable: bool = False
+    """Whether it can be told what it really dispensed."""
 
+    @abstractmethod
     def ready(self, deadline: Deadline) -> None:
         """Raise `DeviceFault` unless a dose may be sent: power-up dose zero, not running, motor supply present."""
 
+    @abstractmethod
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
         """Send the dose, exactly once. Any exception but `DeviceFault` (refused) leaves it unknown whether it runs."""
 
+    @abstractmethod
     def dose_status(self, deadline: Deadline) -> DoseStatus:
         """Tell whether a dose runs and what it has dispensed."""
 
+    @abstractmethod
     def total_volume_ml(self, deadline: Deadline) -> Reading:
         """Read the volume dispensed since the pump powered up (or was cleared)."""
 
+    @abstractmethod
     def stop(self, deadline: Deadline) -> None:
         """Stop at once; harmless when nothing runs. Whether the pump stands still then, `dose_status` tells.
 
         Raises:
             DeviceTimeout: no sign that the command arrived.
         """
+
+    def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
+        """Tell it that its last dose was this volume, as a person has measured it. Sent once."""
+        raise DeviceFault("it cannot be calibrated; nothing was sent")
 
 
 # Drivers ----------------------------------------------------------------------------------------------------------
@@ -320,8 +466,38 @@ class DeviceOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Driver(Protocol):
-    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class never instantiated."""
+@dataclass(frozen=True, slots=True)
+class ClaimedPlace:
+    """A place on its line that a device uses."""
+
+    place: str
+    """E.g. `unit 1 holding register 4`; one claim for each of several words."""
+    use: Literal["reads", "writes", "keeps", "shares"]
+    """Others may read what one reads; nobody else writes what one writes, nor uses what one keeps; what is shared is
+    the same thing for all (of one span)."""
+    span: str = ""
+    """What the place is part of, e.g. `4 to 5`: two who read parts of different numbers cannot both be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An instrument that answered somebody who looked who is there."""
+
+    driver: str
+    options: Mapping[str, Any]
+    """The driver's options, as far as they are known; an instrument of many quantities needs more."""
+    identity: Identity
+    name: str
+    """What people call it, or what it is, as a beginning of a device's name."""
+    channels: Sequence[tuple[Mapping[str, Any], str]] = ()
+    """What else was seen there: further options, and in words what stands there now."""
+
+
+class Driver(ABC):
+    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class never instantiated.
+
+    Everything but `connect` is asked of options alone, so that nothing need be connected.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -329,10 +505,43 @@ class Driver(Protocol):
     schemes: ClassVar[tuple[str, ...]]
     """Line schemes it can talk over, e.g. `("serial", "tcp")`."""
     options: ClassVar[type[DeviceOptions]]
+    look_rank: ClassVar[int | None] = None
+    """Whose turn to `look` is first: the question that others could least take for a command is; None: it cannot."""
 
     @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the device called `name` on this line; sends nothing yet."""
+    @abstractmethod
+    def connect(options: Any, line: Any) -> Device:
+        """Make a device with these `options` on a line of one of the schemes; sends nothing yet."""
+
+    @staticmethod
+    def occupies(options: Any) -> Sequence[ClaimedPlace] | None:
+        """Return all that a device with these options uses of its line; None: a byte line as a whole."""
+        return None
+
+    @staticmethod
+    def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
+        """Say why some of these, or of those among the options, cannot be held, one sentence each."""
+        return ()
+
+    @staticmethod
+    def rounded(options: Any, setpoint: float) -> float:
+        """Return what a device holds once it was sent this; it never falls as that rises."""
+        return setpoint
+
+    @staticmethod
+    def grain(options: Any, total: float) -> float:
+        """Return the smallest step of a counter at this count, unit of the meter; 0 if it is not known."""
+        return 0.0
+
+    @staticmethod
+    def watchdog(options: Any) -> tuple[str, bool] | None:
+        """Name the part of the line whose outputs go safe together, and tell whether this device feeds its watchdog."""
+        return None
+
+    @staticmethod
+    def look(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:
+        """Return who answers; of Modbus units, those with these addresses. Nothing is sent that changes anything."""
+        return ()
 
 
 class OpenLine(Protocol):

@@ -80,12 +80,12 @@ class Registry:
 
 def _not_a_driver(driver: Any) -> str:
     """Say what a class lacks to be a driver; empty if it is one."""
-    if not isinstance(driver, type):
-        return f"its entry point names {driver!r}, must be a class"
-    missing = [a for a in ("name", "summary", "schemes", "options", "connect") if not hasattr(driver, a)]
+    if not (isinstance(driver, type) and issubclass(driver, Driver)):
+        return f"its entry point names {driver!r}, must be a class that inherits from rigctl.Driver"
+    missing = [a for a in ("name", "summary", "schemes", "options") if not hasattr(driver, a)]
     if missing:
         return f"{driver.__name__} has no {', '.join(missing)}"
-    options: Any = getattr(driver, "options", None)
+    options: Any = driver.options
     if not (isinstance(options, type) and issubclass(options, DeviceOptions)):
         return f"{driver.__name__}.options is {options!r}, must be a subclass of DeviceOptions"
     return ""

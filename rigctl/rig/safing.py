@@ -20,12 +20,11 @@ from operator import attrgetter
 from typing import Any, Final
 
 from rigctl.errors import DeviceError, DeviceTimeout, in_words
-from rigctl.rig.abilities import SafeTogether, said
 from rigctl.rig.bus import Bus, Turn
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, said
 from rigctl.rig.imposing import holds, told
-from rigctl.rig.protocols import Deadline, Doser
+from rigctl.rig.protocols import Actuator, Deadline, Doser
 from rigctl.rig.spec import ActuatorLimits, RigSpec
 from rigctl.rig.values import SafeReport, SafeTimes
 from rigctl.rig.wiring import Wiring
@@ -45,7 +44,7 @@ def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]
     for handle in handles:
         group = None
         # the device's own way leads to its own safe state, not to a number declared for the rig
-        if limits[handle.name].safe_state == "off" and isinstance(handle.device, SafeTogether):
+        if limits[handle.name].safe_state == "off" and isinstance(handle.device, Actuator):
             group = said(handle.device.safe_group, None)
         groups.setdefault(("alone", handle.name) if group is None else ("together", group), []).append(handle)
     return list(groups.values())
@@ -82,7 +81,7 @@ def _on_one_bus(bus: Bus, begin_s: float, groups: Sequence[Sequence[Handle[Any]]
             told_s += together_s(group)
         asked_s += sum(h.pace.confirm_s for h in group)
         # one of a group is recognised before it is told, all before they are asked
-        if to_meet := [h for h in group if not h.anonymous]:
+        if to_meet := [h for h in group if not h.device.anonymous]:
             met_s += to_meet[0].pace.confirm_s
             in_vain_s += patience_s(to_meet[0], to_meet[0].pace.confirm_s, little=in_vain_s > 0)
             asked_s += sum(h.pace.confirm_s for h in to_meet[1:])
@@ -196,7 +195,7 @@ class _Course:
 
         A group is one instrument: who knows one of it knows all.
         """
-        named, contact = [h for h in group if not h.anonymous], turn.reach()
+        named, contact = [h for h in group if not h.device.anonymous], turn.reach()
         if named and all(h.is_strange(contact) for h in named):
             asked = named[0]
             if not asked.meet(turn, self._patience_s(asked, asked.pace.confirm_s)):

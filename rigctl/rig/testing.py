@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from rigctl.errors import DeviceTimeout, GarbledReply
-from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
+from rigctl.rig.protocols import BitKind, ByteLine, Clock, Deadline, RegisterKind, RegisterLine
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class _Quiet:
         return 0.0
 
 
-class _Registers(_Quiet):
+class _Registers(_Quiet, RegisterLine):
     """A register line made of `_read` and `_write`."""
 
     def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
@@ -74,7 +74,7 @@ class _Registers(_Quiet):
         raise NotImplementedError
 
 
-class SilentLine(_Registers):
+class SilentLine(_Registers, ByteLine):
     """A byte and register line nobody answers on: every answer is waited for up to its deadline, in vain."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -123,7 +123,7 @@ class GarbageLine(SilentLine):
 
 
 @dataclass(slots=True)
-class ScriptedLine(_Quiet):
+class ScriptedLine(_Quiet, ByteLine):
     """A byte line with an instrument made of a function: what was sent, without terminator, to the lines it answers."""
 
     answer: Callable[[str], Iterable[str]]
@@ -172,7 +172,7 @@ Sent = tuple[Any, ...]
 """`("write", data)`, `("write_registers", unit, address, values)` or `("write_coil", unit, address, value)`."""
 
 
-class RecordingLine:
+class RecordingLine(ByteLine, RegisterLine):
     """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
 
     def __init__(self, inner: Any) -> None:
@@ -187,9 +187,19 @@ class RecordingLine:
         line is brought back into step."""
         self._late: list[bytes] = []
         self._inner = inner
-        self.open, self.close = inner.open, inner.close
-        self.press_on: Any = getattr(inner, "press_on", None)
-        self.exchange_s = getattr(inner, "exchange_s", None)
+
+    def open(self) -> None:
+        self._inner.open()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def press_on(self) -> None:
+        self._inner.press_on()
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
+        seconds: float = self._inner.exchange_s(sent_bytes, answer_bytes)
+        return seconds
 
     def take_dropped(self) -> bytes:
         dropped: bytes = self._inner.take_dropped()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
-from rigctl.rig.abilities import Compensated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.link import BusTiming
@@ -82,7 +81,7 @@ class _Wirer:
         scheme = device.url.partition("://")[0]
         if scheme not in driver.schemes:
             raise ValueError(f"driver {driver.name} talks over {', '.join(driver.schemes)}, got a {scheme} bus")
-        return driver.connect(device.name, device.options, line)
+        return driver.connect(device.options, line)
 
     def role(self, path: KeyPath, name: str, kind: type[D]) -> Handle[D] | None:
         """Find the device of this name as a `kind`; None with a complaint."""
@@ -111,7 +110,7 @@ class _Wirer:
 
     def thermometer(self, handle: Handle[Sensor]) -> Thermometer | None:
         """Find what a sensor's readings are compensated by; None where by nothing, or with a complaint."""
-        name = handle.device.temperature_from if isinstance(handle.device, Compensated) else None
+        name = handle.device.temperature_from
         if name is None:
             return None
         path = ("devices", handle.name, "compensate", "temperature")

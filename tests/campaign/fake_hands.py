@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import Identity, Reading
+from rigctl.rig.protocols import Calibration, Identity, Reading
 
 
 @dataclass

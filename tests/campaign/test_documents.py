@@ -23,7 +23,7 @@ from rigctl.config.load import load
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.page.campaign import campaign_spec
-from rigctl.rig.abilities import Calibration
+from rigctl.rig.protocols import Calibration
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock, make_decision
 from tests.golden import Golden

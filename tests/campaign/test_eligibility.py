@@ -9,8 +9,7 @@ import pytest
 
 from rigctl.campaign.instruments import DeviceState, needed, objections, unavailable
 from rigctl.campaign.trial import State
-from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.spec import CareSpec, DosingSpec, MeterSpec, PrepareStep, VariableWiring, VolumeSpec
 from tests.campaign.fakes import make_rig_spec, make_space
 from tests.campaign.test_acts import ask, phases, soon

@@ -13,8 +13,7 @@ from rigctl.campaign.journal.rows import TABLES, Amendment, Pin
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import UsageError
-from rigctl.rig.abilities import Calibration
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_space
 from tests.campaign.records import make_decision, record_trial

@@ -7,9 +7,8 @@ import pytest
 from rigctl.campaign.lock import bus_locks
 from rigctl.console.initialise import devices_of, places_of, sightings, told, units_of
 from rigctl.errors import UsageError
-from rigctl.rig.abilities import Found
 from rigctl.rig.finding import Sighting
-from rigctl.rig.protocols import Identity
+from rigctl.rig.protocols import Found, Identity
 from tests.drivers.peers import PtyPeer
 from tests.golden import Golden
 

@@ -13,7 +13,19 @@ import yaml
 from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, DriverNonConformance, PortUnavailable
 from rigctl.rig.conformance import check_driver
-from rigctl.rig.protocols import ActuatorState, Deadline, DeviceOptions, DoseStatus, Identity, Reading
+from rigctl.rig.protocols import (
+    Actuator,
+    ActuatorState,
+    Deadline,
+    DeviceOptions,
+    Doser,
+    DoseStatus,
+    Driver,
+    Identity,
+    Meter,
+    Reading,
+    Sensor,
+)
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import ManualClock, MemoryLine, ScriptedLine
 from tests.golden import Golden
@@ -86,7 +98,7 @@ class BoxOptions(DeviceOptions):
     """Highest setpoint."""
 
 
-class BoxDevice:
+class BoxDevice(Sensor, Actuator, Meter, Doser):
     """Sensor, actuator, meter and doser in one."""
 
     unit = "V"
@@ -155,17 +167,17 @@ class BoxDevice:
         self.ask("STOP", deadline)
 
 
-class BoxDriver:
+class BoxDriver(Driver):
     """Driver of the box."""
 
-    name: ClassVar[str] = "box"
-    summary: ClassVar[str] = "a box"
-    schemes: ClassVar[tuple[str, ...]] = ("serial",)
+    name = "box"
+    summary = "a box"
+    schemes = ("serial",)
     options: ClassVar[type[DeviceOptions]] = BoxOptions
     device: ClassVar[type] = BoxDevice
 
     @classmethod
-    def connect(cls, _name, _options, line):
+    def connect(cls, _options, line):
         return cls.device(line)
 
 
@@ -218,8 +230,8 @@ class Silent(DeviceOptions):
         ({"options": Lax}, "`no_such_option: 1` was accepted"),
         ({"options": Silent}, "no docstring below: limit"),
         ({"options": dict}, "no subclass of DeviceOptions"),
-        ({"connect": lambda name, options, line: object()}, "has no identify"),
-        ({"connect": lambda name, options, line: 1 / 0}, "ZeroDivisionError"),
+        ({"connect": lambda options, line: object()}, "is no Device"),
+        ({"connect": lambda options, line: 1 / 0}, "ZeroDivisionError"),
     ],
 )
 def test_a_badly_described_driver_is_found(changes, says):

@@ -66,7 +66,7 @@ def test_the_example_driver_reads_what_a_balance_says(installed, answer, severit
     from rigctl.rig.testing import ScriptedLine
 
     driver = Registry.installed().driver("mt-sics-balance")
-    device = driver.connect("scale", driver.options(), ScriptedLine(lambda _: [answer], terminator=b"\r\n"))
+    device = driver.connect(driver.options(), ScriptedLine(lambda _: [answer], terminator=b"\r\n"))
     reading = device.read(Deadline.after(1.0))
     assert reading.severity.name == severity
     assert value is None or reading.value == value

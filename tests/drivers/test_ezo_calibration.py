@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault, GarbledReply
-from rigctl.rig.abilities import Calibratable, Calibration, KnowsCalibration
-from rigctl.rig.protocols import Deadline
+from rigctl.rig.protocols import Calibration, Deadline
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
@@ -23,7 +22,7 @@ def circuit(model, **answers):
 
 
 def sensor(wire, model="pH"):
-    return EzoSensorDriver.connect("probe", EzoSensorDriver.options(model=model), wire)
+    return EzoSensorDriver.connect(EzoSensorDriver.options(model=model), wire)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,6 @@ def sensor(wire, model="pH"):
 def test_a_circuit_says_how_it_is_calibrated(model, answers, said):
     """Points, and of a pH probe the slopes; firmwares that do not know the question say nothing."""
     device = sensor(circuit(model, **answers), model)
-    assert isinstance(device, KnowsCalibration)
     assert device.calibration(soon()) == said
 
 
@@ -64,8 +62,7 @@ def test_a_pump_is_told_what_was_measured(golden: Golden):
         known = {"i": ["?I,PMP,1.06", "*OK"], "Cal,9.60": ["*OK"], "Cal,?": ["?CAL,1", "*OK"]}
         return known.get(command, ["*ER"])
 
-    device = EzoPumpDriver.connect("doser", EzoPumpDriver.options(), ScriptedLine(answer))
-    assert isinstance(device, Calibratable)
+    device = EzoPumpDriver.connect(EzoPumpDriver.options(), ScriptedLine(answer))
     device.calibrate(9.6, soon())
     assert device.calibration(soon()) == Calibration(1, (), "Cal,1")
     for volume_ml in (0.0, 0.004, -1.0, float("nan")):

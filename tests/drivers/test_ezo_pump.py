@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.abilities import Pace, Paced, SaysSimulated
-from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Severity
+from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Pace, Severity
 from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from tests.drivers.circuits import Pump, Sleeper
@@ -30,7 +29,7 @@ def device(wire):
 
 
 def doser(wire):
-    return EzoPumpDriver.connect("ca_doser", EzoPumpDriver.options(), wire)
+    return EzoPumpDriver.connect(EzoPumpDriver.options(), wire)
 
 
 def soon() -> Deadline:
@@ -282,7 +281,6 @@ def test_a_name_refused_once_is_asked_again(device, wire, pump):
 
 def test_a_simulated_pump_says_so(device, pump):
     """The firmware version of a simulated circuit begins with SIM; a real one's is a number."""
-    assert isinstance(device, SaysSimulated)
     assert not device.simulated(soon())
     pump.override["i"] = ["?I,PMP,SIM1.06", "*OK"]
     assert device.simulated(soon())
@@ -300,7 +298,6 @@ def test_a_question_may_be_hurried(call):
 
 def test_its_pace_is_300_ms_an_answer(device, wire):
     """Stopping and asking take one exchange each, and nothing is sent to find that out."""
-    assert isinstance(device, Paced)
     assert device.pace() == Pace(command_s=0.35, confirm_s=0.35)
     assert wire.sent == []
 

@@ -36,7 +36,7 @@ def connect(greenhouse):
     def make(driver, bus, **options):
         found = Registry.installed().driver(driver)
         lines.append(Registry.installed().open_line(greenhouse.buses[bus], RealClock(1.0)))
-        return found.connect(bus, found.options.model_validate(options), lines[-1])
+        return found.connect(found.options.model_validate(options), lines[-1])
 
     yield make
     for one in lines:

@@ -36,7 +36,7 @@ def wire(circuit):
 
 
 def sensor(wire, **options):
-    return EzoSensorDriver.connect("ph_probe", EzoSensorDriver.options(**{"model": "pH", **options}), wire)
+    return EzoSensorDriver.connect(EzoSensorDriver.options(**{"model": "pH", **options}), wire)
 
 
 def soon() -> Deadline:
@@ -78,7 +78,7 @@ def test_a_sleeping_probe_is_woken(line, peer):
         return ["".join(f"{text}\r" for text in circuit(request[:-1].decode())).encode()]
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
-    device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
+    device = EzoSensorDriver.connect(EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
     assert device.read(Deadline.after(5.0)).value == 6.021
     assert end.requests == [b"i\r", b"i\r", b"C,0\r", b"R\r"]
 
@@ -293,7 +293,7 @@ def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer, golde
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
     near = line(f"serial://{end.path}")
-    device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), near)
+    device = EzoSensorDriver.connect(EzoSensorDriver.options(model="pH"), near)
     with pytest.raises(DeviceTimeout) as refused:
         device.read(over_once(lambda: near._buffer == b"1"))
     golden(refused.value)
@@ -309,7 +309,7 @@ def test_7_a_dribbling_answer_is_put_together(line, peer):
         return [item for byte in text for item in (bytes([byte]), 0.02)] if request == b"R\r" else [text]
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
-    device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
+    device = EzoSensorDriver.connect(EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
     assert device.read(Deadline.after(5.0)).value == 6.021
 
 
@@ -326,7 +326,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line, peer):
         return [text]
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
-    device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
+    device = EzoSensorDriver.connect(EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
     with pytest.raises(DeviceTimeout):
         device.read(over_once(lambda: not faults))
     overdue.come()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from rigctl.rig.abilities import Compensated
 from rigctl.rig.protocols import Deadline, Reading, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
@@ -22,7 +21,7 @@ def wire():
 @pytest.fixture
 def probe(wire):
     options = {"model": "pH", "compensate": {"temperature": "tank_temp", "stale_after_s": 600.0}}
-    return EzoSensorDriver.connect("ph", EzoSensorDriver.options.model_validate(options), wire)
+    return EzoSensorDriver.connect(EzoSensorDriver.options.model_validate(options), wire)
 
 
 def soon():
@@ -39,7 +38,6 @@ def broken(wire):
 
 def test_a_reading_goes_with_its_temperature(wire, probe):
     """Each is asked for with the degrees of its own moment, to the hundredth."""
-    assert isinstance(probe, Compensated)
     probe.take_temperature(degrees(wire, 24.317))
     first = probe.read(soon())
     probe.take_temperature(degrees(wire, 23.0))

@@ -40,7 +40,7 @@ def made(peer, unit, rig_time):
 
 def sensor(line, at):
     read = {"at": at, "type": "float32", "block": {"at": 0, "count": 4}}
-    return ModbusRegisterDriver.connect("probe", ModbusRegisterDriver.options.model_validate({"read": read}), line)
+    return ModbusRegisterDriver.connect(ModbusRegisterDriver.options.model_validate({"read": read}), line)
 
 
 def test_sensors_of_one_block_asked_together_are_one_request(made, unit, rig_time):

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.rig.abilities import ClaimedPlace, Fits, Grained, Occupies, Rounds
+from rigctl.rig.protocols import ClaimedPlace
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.registers import float_step
 from rigctl_drivers.scpi_instrument import ScpiDriver, ScpiOptions
-from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver, SdmOptions
+from rigctl_drivers.sdm_meter import Sdm630Driver, SdmOptions
 from tests.golden import Golden
 
 
@@ -23,13 +23,6 @@ def modbus(**options):
 
 def claims(**options):
     return set(ModbusRegisterDriver.occupies(modbus(**options)))
-
-
-def test_drivers_say_what_they_use():
-    """All the shipped Modbus drivers and SCPI; an EZO circuit keeps its line as it says nothing."""
-    assert all(isinstance(d, Occupies) for d in (ModbusRegisterDriver, Sdm120Driver, Sdm630Driver, ScpiDriver))
-    assert all(isinstance(d, Grained) for d in (ModbusRegisterDriver, Sdm120Driver, Sdm630Driver))
-    assert isinstance(ModbusRegisterDriver, Fits)
 
 
 def test_every_word_is_claimed_as_part_of_its_number():
@@ -109,7 +102,6 @@ LEVEL = {"confirm": "VOLT?", "release_value": 0}
 def test_a_setpoint_has_the_digits_that_its_command_has(command, held):
     """Whoever sends 7.75 V in one decimal sends 7.8 V."""
     assert ScpiDriver.rounded(ScpiOptions.model_validate({"set": command, **LEVEL}), 7.75) == held
-    assert isinstance(ScpiDriver, Rounds)
 
 
 @given(

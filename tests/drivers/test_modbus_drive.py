@@ -8,8 +8,7 @@ import time
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.rig.abilities import Anonymous, Pace, Paced, SafeTogether, SaysSimulated
-from rigctl.rig.protocols import ActuatorState, Deadline
+from rigctl.rig.protocols import ActuatorState, Deadline, Pace
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import HangUp, ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, exception, late, lost
@@ -25,7 +24,7 @@ def patient() -> Deadline:
 
 
 def device(line, **options):
-    return ModbusRegisterDriver.connect("valve", ModbusRegisterDriver.options.model_validate(options), line)
+    return ModbusRegisterDriver.connect(ModbusRegisterDriver.options.model_validate(options), line)
 
 
 @pytest.fixture
@@ -181,10 +180,8 @@ def relays(line, *coils, **options):
     return [device(line, enable={"coil": coil}, **options) for coil in coils]
 
 
-def test_the_abilities_are_there(wire):
-    """An actuator can say how fast it is, go safe with others, say whether it is simulated, and that it is nameless."""
+def test_only_a_unit_with_an_identity_can_be_told_from_others(wire):
     made = device(wire, **VALVE)
-    assert all(isinstance(made, ability) for ability in (Paced, SafeTogether, SaysSimulated, Anonymous))
     assert made.anonymous
     assert not device(wire, **VALVE, identity={"at": 9, "value": 1}).anonymous
 

@@ -34,7 +34,7 @@ def wire(memory):
 
 
 def device(wire, **options):
-    return ModbusRegisterDriver.connect("valve", ModbusRegisterDriver.options.model_validate(options), wire)
+    return ModbusRegisterDriver.connect(ModbusRegisterDriver.options.model_validate(options), wire)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_the_broadcast_is_no_address_on_rtu(clock, url, golden: Golden):
     """Every unit would obey it, and none answers; over TCP it is that of devices without units."""
     wire, options = Registry.installed().open_line(url, clock), ModbusRegisterDriver.options(address=0, read=READ)
     if url.startswith("modbus_tcp"):
-        assert ModbusRegisterDriver.connect("probe", options, wire).unit == ""
+        assert ModbusRegisterDriver.connect(options, wire).unit == ""
     else:
         with pytest.raises(ValueError) as refused:
-            ModbusRegisterDriver.connect("probe", options, wire)
+            ModbusRegisterDriver.connect(options, wire)
         golden(refused.value)
 
 

@@ -70,7 +70,7 @@ def test_every_word_order_is_read_from_a_foreign_server(server, line, at):
     """A float in each of the four orders is read as what it is."""
     url, unit = server
     read = {"register": "input", "at": at, "type": "float32", "order": ORDERS[at]}
-    device = ModbusRegisterDriver.connect("probe", options(unit, read=read), line(url))
+    device = ModbusRegisterDriver.connect(options(unit, read=read), line(url))
     assert device.read(Deadline.after(2)).value == pytest.approx(123.456, rel=1e-7)
 
 
@@ -79,7 +79,7 @@ def test_a_missing_register_is_a_fault(server, line):
     url, unit = server
     at = 0xFFFF if url.startswith("modbus_tcp") else 900
     read = {"register": "input", "at": at, "type": "float32"}
-    device = ModbusRegisterDriver.connect("probe", options(unit, read=read), line(url))
+    device = ModbusRegisterDriver.connect(options(unit, read=read), line(url))
     with pytest.raises(
         DeviceFault, match=rf"unit {unit}, function 04, input register {at}: refused with exception 0[23]"
     ):
@@ -115,8 +115,6 @@ def test_a_foreign_server_s_coils_go_safe_together(server, line):
     url, unit = server
     wire = line(url)
     wire.write_coils(unit, 4, [True] * 6, Deadline.after(5))
-    group = [
-        ModbusRegisterDriver.connect(f"relay {at}", options(unit, enable={"coil": at}), wire) for at in (4, 5, 7, 8)
-    ]
+    group = [ModbusRegisterDriver.connect(options(unit, enable={"coil": at}), wire) for at in (4, 5, 7, 8)]
     group[0].safe_all(group, Deadline.after(5))
     assert wire.read_bits(unit, "coil", 4, 6, Deadline.after(5)) == [False, False, True, False, False, True]

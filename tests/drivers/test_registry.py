@@ -60,7 +60,16 @@ def test_an_unknown_driver_names_the_nearest(golden: Golden):
         ("bad = thirdparty_module:Driver", "raise RuntimeError('needs a licence')", "needs a licence"),
         ("bad = thirdparty_module:Nothing", "", "AttributeError"),
         ("bad = thirdparty_module:thing", "thing = 3", "must be a class"),
-        ("bad = thirdparty_module:Driver", "class Driver: name = 'bad'", "has no summary, schemes, options, connect"),
+        (
+            "bad = thirdparty_module:Half",
+            "from rigctl import Driver\nclass Half(Driver): name = 'bad'",
+            "has no summary, schemes, options",
+        ),
+        (
+            "bad = thirdparty_module:Driver",
+            "class Driver: name = 'bad'",
+            "must be a class that inherits from rigctl.Driver",
+        ),
     ],
 )
 def test_a_broken_third_party_takes_no_other_down(third_party, point, code, says):
@@ -77,9 +86,10 @@ def test_a_broken_third_party_takes_no_other_down(third_party, point, code, says
 def test_options_must_be_device_options(third_party, golden: Golden):
     """A driver whose options are no DeviceOptions is broken, not half usable."""
     code = (
-        "class Driver:\n    name = summary = 'x'\n    schemes = ('serial',)\n    options = dict\n    connect = None\n"
+        "from rigctl import Driver\nclass Half(Driver):\n    name = summary = 'x'\n    schemes = ('serial',)\n"
+        "    options = dict\n"
     )
-    third_party("bad = thirdparty_module:Driver", code=code)
+    third_party("bad = thirdparty_module:Half", code=code)
     with pytest.raises(BrokenPlugin) as refused:
         Registry.installed().driver("bad")
     golden(refused.value)

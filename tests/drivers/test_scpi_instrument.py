@@ -46,7 +46,7 @@ def wire(instrument):
 
 def camera(wire, **options):
     given = {"unit": "cm2/day", "query": "MEAS:GROW?", "model": "GC-1", **options}
-    return ScpiDriver.connect("camera", ScpiDriver.options.model_validate(given), wire)
+    return ScpiDriver.connect(ScpiDriver.options.model_validate(given), wire)
 
 
 def soon() -> Deadline:

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Sensor
 from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine
@@ -68,7 +67,7 @@ def wire(supply):
 
 
 def connect(wire, **options):
-    return ScpiDriver.connect("supply", ScpiDriver.options.model_validate({**SUPPLY, **options}), wire)
+    return ScpiDriver.connect(ScpiDriver.options.model_validate({**SUPPLY, **options}), wire)
 
 
 def soon() -> Deadline:
@@ -85,7 +84,6 @@ def test_what_it_can_do_follows_from_its_options(wire):
     both = connect(wire)
     assert isinstance(both, Sensor)
     assert isinstance(both, Actuator)
-    assert isinstance(both, SaysSimulated)
     assert not isinstance(connect(wire, query=None), Sensor)
     assert not isinstance(connect(wire, set=None, confirm=None, enable=None), Actuator)
 

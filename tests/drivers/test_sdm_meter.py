@@ -30,7 +30,7 @@ def mains(clock=None, **values) -> MemoryLine:
 
 
 def meter(line, driver=Sdm120Driver, **options):
-    return driver.connect("mains", driver.options.model_validate(options), line)
+    return driver.connect(driver.options.model_validate(options), line)
 
 
 @pytest.mark.parametrize(("counter", "kwh"), [("import", 412.5), ("export", 3.0), ("total", 415.5)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.protocols import Deadline, Identity
 from rigctl.rig.registry import Registry
 from tests.simulated import start_sim
@@ -24,13 +23,12 @@ def rig(tmp_path_factory):
 def test_a_simulated_unit_says_so(rig, line, bus, driver, options):
     """A unit of the simulated PLC and a simulated meter are known as such, over TCP and over RTU."""
     found = Registry.installed().driver(driver)
-    device = found.connect("it", found.options.model_validate(options), line(rig.buses[bus]))
-    assert isinstance(device, SaysSimulated)
+    device = found.connect(found.options.model_validate(options), line(rig.buses[bus]))
     assert device.simulated(Deadline.after(10.0))
 
 
 def test_a_simulated_meter_has_a_number(rig, line):
     """The meter's serial number and code are read from where Eastron puts them."""
     found = Registry.installed().driver("sdm630")
-    device = found.connect("mains", found.options(address=3), line(rig.buses["mains"]))
+    device = found.connect(found.options(address=3), line(rig.buses["mains"]))
     assert device.identify(Deadline.after(10.0)) == Identity("SDM630", "meter code 0070", "21070003")

@@ -209,13 +209,13 @@ def _registers(rng: random.Random, time: VirtualTime, *, rtu: bool) -> tuple[Wir
 
 def _ezo(rng: random.Random, time: VirtualTime) -> Any:
     wire, line = _text(_circuit, "\r", rng, time)
-    device: Any = EzoSensorDriver.connect("ph", EzoSensorDriver.options.model_validate({"model": "pH"}), line)
+    device: Any = EzoSensorDriver.connect(EzoSensorDriver.options.model_validate({"model": "pH"}), line)
     return wire, (device.identify, device.read, device.read, device.simulated, lambda d: look_ezo(line, (), d))
 
 
 def _pump(rng: random.Random, time: VirtualTime) -> Any:
     wire, line = _text(Pump(), "\r", rng, time)
-    device: Any = EzoPumpDriver.connect("acid", EzoPumpDriver.options(), line)
+    device: Any = EzoPumpDriver.connect(EzoPumpDriver.options(), line)
     asked = (device.dose_status, device.total_volume_ml, device.total, device.identify, device.ready, device.stop)
     return wire, (*asked, lambda d: device.start_dose(2.0, d))
 
@@ -226,7 +226,7 @@ def _scpi(rng: random.Random, time: VirtualTime) -> Any:
     options = ScpiDriver.options.model_validate(
         {**given, "enable": {"on": "OUTP 1", "off": "OUTP 0", "state": "OUTP?"}}
     )
-    device: Any = ScpiDriver.connect("psu", options, line)
+    device: Any = ScpiDriver.connect(options, line)
     asked = (device.identify, device.simulated, device.read, device.read, device.read_back, device.release, device.safe)
     return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: look_scpi(line, (), d))
 
@@ -235,7 +235,7 @@ def _modbus(rng: random.Random, time: VirtualTime, *, rtu: bool) -> Any:
     wire, line = _registers(rng, time, rtu=rtu)
     place = {"at": 2, "type": rng.choice(("float32", "int16", "uint64"))}
     given = {"read": {**place, "register": "holding"}, "write": {"at": 2, "type": "float32"}, "enable": {"coil": 0}}
-    device: Any = ModbusRegisterDriver.connect("plc", ModbusRegisterDriver.options.model_validate(given), line)
+    device: Any = ModbusRegisterDriver.connect(ModbusRegisterDriver.options.model_validate(given), line)
     asked = (device.identify, device.simulated, device.read, device.read_back, device.release, device.safe)
     return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: look_modbus(line, (1,), d))
 
@@ -243,7 +243,7 @@ def _modbus(rng: random.Random, time: VirtualTime, *, rtu: bool) -> Any:
 def _sdm(rng: random.Random, time: VirtualTime) -> Any:
     wire, line = _registers(rng, time, rtu=rng.random() < 0.5)
     driver = rng.choice((Sdm120Driver, Sdm630Driver))
-    device: Any = driver.connect("mains", driver.options.model_validate({}), line)
+    device: Any = driver.connect(driver.options.model_validate({}), line)
     return wire, (device.identify, device.read, device.total, device.simulated)
 
 

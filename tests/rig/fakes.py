@@ -7,16 +7,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import (
+    Actuator,
     ActuatorState,
     Deadline,
+    Device,
     DeviceOptions,
+    Doser,
     DoseStatus,
+    Driver,
     Identity,
+    Line,
+    Meter,
     Reading,
+    Sensor,
     Severity,
     Unanswered,
 )
@@ -54,7 +60,7 @@ class FakeClock:
         self.time_s = max(self.time_s, until_s)
 
 
-class FakeLine:
+class FakeLine(Line):
     """A wire that remembers what was done to it."""
 
     def __init__(self, url: str, clock: FakeClock) -> None:
@@ -78,7 +84,7 @@ class FakeLine:
         self.log.append("press on")
 
 
-class Faulty:
+class Faulty(Device):
     """Raises what was queued for an operation, before or after doing it."""
 
     def __init__(self, name: str, line: FakeLine) -> None:
@@ -116,7 +122,7 @@ class Faulty:
         return self.identity
 
 
-class FakeSensor(Faulty):
+class FakeSensor(Faulty, Sensor):
     """Reads whatever its source says."""
 
     unit = "mM"
@@ -131,7 +137,7 @@ class FakeSensor(Faulty):
         return Reading(self.source(), self.unit, self.line.clock.now_s())
 
 
-class FakeActuator(Faulty):
+class FakeActuator(Faulty, Actuator):
     """A setpoint register with an enable coil."""
 
     def __init__(self, name: str, line: FakeLine, unit: str = "mM", *, switch: bool = False) -> None:
@@ -166,7 +172,7 @@ class FakeActuator(Faulty):
         return self.state
 
 
-class FakePump(Faulty):
+class FakePump(Faulty, Doser, Meter):
     """Dispenses at its rate in rig time; also its own volume meter."""
 
     min_dose_ml = 0.5
@@ -246,7 +252,7 @@ class FakePump(Faulty):
         self._since_s = self.line.clock.now_s()
 
 
-class FakeMeter(Faulty):
+class FakeMeter(Faulty, Meter):
     """A counter."""
 
     meter_unit = "kWh"
@@ -309,21 +315,24 @@ class FakeRegistry:
     """Hands out devices made beforehand."""
 
     def __init__(self, lines: Mapping[str, FakeLine], devices: Mapping[str, Faulty]) -> None:
-        class FakeDriver:
-            name: ClassVar[str] = "fake"
-            summary: ClassVar[str] = "made beforehand"
-            schemes: ClassVar[tuple[str, ...]] = ("fake",)
-            options: ClassVar[type[DeviceOptions]] = DeviceOptions
-
-            @staticmethod
-            def connect(name, options, line):
-                return devices[name]
-
-        self._driver = FakeDriver
+        self._devices = devices
         self._lines = lines
 
-    def driver(self, name: str):
-        return self._driver
+    def driver(self, name: str) -> type[Driver]:
+        """Each device has a driver of its own, called as it is."""
+        device = self._devices[name]
+
+        class FakeDriver(Driver):
+            summary = "made beforehand"
+            schemes = ("fake",)
+            options = DeviceOptions
+
+            @staticmethod
+            def connect(options, line):
+                return device
+
+        FakeDriver.name = name
+        return FakeDriver
 
     def open_line(self, url: str, clock: object) -> FakeLine:
         if url not in self._lines:
@@ -368,9 +377,7 @@ class Bench:
         off = ActuatorLimits(0.0, 1.0, "off")
         return RigSpec(
             name="bench",
-            devices={
-                n: DeviceSpec(n, "fake", d.line.url, DeviceOptions(), timeout_s=1.0) for n, d in self.devices.items()
-            },
+            devices={n: DeviceSpec(n, n, d.line.url, DeviceOptions(), timeout_s=1.0) for n, d in self.devices.items()},
             variables=(
                 VariableWiring("ca", "ca_probe", "ca_doser", 0.05),
                 VariableWiring("b", "b_probe", "b_valve", 0.01),

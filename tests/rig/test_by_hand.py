@@ -13,7 +13,7 @@ from rigctl.errors import (
     Tripped,
     UsageError,
 )
-from rigctl.rig.abilities import Calibration
+from rigctl.rig.protocols import Calibration
 from tests.golden import Golden
 
 AWAY = frozenset({"ca_doser"})
@@ -110,6 +110,7 @@ async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig, golden: Gol
         await rig.hands.calibrate("ca_doser", 9.6)
     golden(refused.value)
     told = []
+    bench.pump.tells_calibration = bench.pump.calibratable = True
     bench.pump.calibrate = lambda volume_ml, deadline: told.append(volume_ml)
     bench.pump.calibration = lambda deadline: Calibration(len(told), (), "?CAL")
     assert await rig.hands.calibrations() == {"ca_doser": Calibration(0, (), "?CAL")}
@@ -128,6 +129,6 @@ async def test_an_instrument_that_does_not_say_how_it_is_calibrated_ends_nothing
     def silent(deadline):
         raise ZeroDivisionError("bug")
 
-    bench.pump.calibration = silent
+    bench.pump.calibration, bench.pump.tells_calibration = silent, True
     assert await rig.hands.calibrations() == {}
     assert "ZeroDivisionError: bug" in bench.alarms[-1].message

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from rigctl.errors import DeviceFault, DriverNonConformance
-from rigctl.rig.abilities import Pace
 from rigctl.rig.conformance import check_driver
+from rigctl.rig.protocols import Pace
 from rigctl.rig.testing import ManualClock, ScriptedLine
 from tests.drivers.test_conformance import Box, BoxDevice, BoxDriver, check
 from tests.golden import Golden

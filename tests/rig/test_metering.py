@@ -13,13 +13,13 @@ from rigctl.errors import DeviceTimeout
 from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
 from rigctl.rig.civil import Civil
 from rigctl.rig.metering import CIVIL, Metering, PowerIntegral, by_power, is_own
-from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.golden import Golden
 from tests.rig.fakes import FakeMeter
 
 
-class PowerMeter(FakeMeter):
+class PowerMeter(FakeMeter, Sensor):
     """A counter that can also say what power it sees."""
 
     unit = "W"

@@ -244,7 +244,7 @@ async def test_a_variable_with_two_pumps_is_dosed_by_the_one_that_moves_it_there
     rig = make_rig(
         replace(
             spec,
-            devices=spec.devices | {"diluter": replace(spec.devices["ca_doser"], name="diluter")},
+            devices=spec.devices | {"diluter": replace(spec.devices["ca_doser"], name="diluter", driver="diluter")},
             variables=(ca, *spec.variables[1:]),
             limits=spec.limits | {"diluter": replace(spec.limits["ca_doser"], per_dose_ml=30.0)},
             dosing={"ca_doser": own, "diluter": replace(own, effect_per_ml=-0.1)},

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, IdentityMismatch, PortUnavailable
-from rigctl.rig.abilities import Pace
-from rigctl.rig.protocols import ActuatorState, DeviceOptions
+from rigctl.rig.protocols import ActuatorState, DeviceOptions, Pace
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, MeasureSpec, RigSpec, TrialTiming
 from tests.rig.conftest import QUICK
@@ -71,7 +70,7 @@ class World:
         devices = {d.name: d for d in (*channels, FakeSensor("sensor", other, lambda: 1.0))}
         spec = RigSpec(
             name="boards",
-            devices={n: DeviceSpec(n, "fake", d.line.url, DeviceOptions(), timeout_s) for n, d in devices.items()},
+            devices={n: DeviceSpec(n, n, d.line.url, DeviceOptions(), timeout_s) for n, d in devices.items()},
             variables=(),
             outcome_sensor="sensor",
             outcome_name="level",

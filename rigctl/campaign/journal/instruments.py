@@ -11,7 +11,7 @@ from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import CalibrationRow, Pin, TripRow, UpkeepKind, UpkeepRow
 from rigctl.campaign.journal.store import Book
 from rigctl.codec import fields_of
-from rigctl.rig.abilities import Calibration
+from rigctl.rig.protocols import Calibration
 
 
 class PinBook(Book):
