@@ -181,6 +181,7 @@ def relays(line, *coils, **options):
 
 
 def test_only_a_unit_with_an_identity_can_be_told_from_others(wire):
+    """A register's value tells it from others; without one it is anonymous."""
     made = device(wire, **VALVE)
     assert made.anonymous
     assert not device(wire, **VALVE, identity={"at": 9, "value": 1}).anonymous
