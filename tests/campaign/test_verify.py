@@ -149,7 +149,7 @@ def test_a_meter_whose_price_changes_with_the_time_of_day_is_not_held_against_on
     path = shutil.copy(sound, tmp_path)
     with closing(sqlite3.connect(path)) as file:
         file.row_factory = sqlite3.Row
-        rows = Rows(file)
+        rows = Rows.of(file)
         assert rows.prices["power"] == Decimal("0.30")
         rows.identity["meters.power.tariff.zone"] = "Europe/Berlin"
         del rows.__dict__["prices"]

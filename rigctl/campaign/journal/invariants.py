@@ -6,13 +6,15 @@ and row. None of them may find anything in a journal that only rigctl has writte
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, isfinite
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from rigctl.campaign.journal.beside import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import BEGUN, INGESTED, TABLES
 from rigctl.campaign.journal.stored import (
@@ -23,14 +25,16 @@ from rigctl.campaign.journal.stored import (
     Row,
     Rows,
     Violation,
+    amendment,
     document,
     is_usable,
     known_state,
     violation,
 )
+from rigctl.campaign.journal.table import Table
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.codec import parsed, typed
-from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 from rigctl.text import set_label
@@ -39,6 +43,8 @@ Check = Callable[[Rows], Iterator[Violation]]
 _NEAR: Final = 1e-9
 OPEN_DOSE: Final = ("INTENT", "SENT")
 """States of a dose that has no end yet."""
+SAID: Final = "outcome"
+"""Verb of the act by which a person says an outcome that was awaited."""
 
 
 def violations(
@@ -48,7 +54,11 @@ def violations(
 
     Where `caps` say nothing of a pump, its doses are not held against any; `checks` are all of `CHECKS`.
     """
-    rows = Rows(reader.connection, caps)
+    return broken(Rows.of(reader.connection, caps), checks)
+
+
+def broken(rows: Rows, checks: Iterable[Check] | None = None) -> tuple[Violation, ...]:
+    """Return the same of rows, wherever they are from."""
     return tuple(found for check in (CHECKS if checks is None else checks) for found in _all_of(check, rows))
 
 
@@ -63,14 +73,19 @@ def _all_of(check: Check, rows: Rows) -> Iterator[Violation]:
 # What every row needs -------------------------------------------------------------------------------------------------
 
 
-def references(rows: Rows) -> Iterator[Violation]:
-    """Find rows that name another one that is not there."""
+def dangling(rows: Rows) -> Iterator[tuple[Table, Row, str]]:
+    """Yield rows that name another one that is not there, and the column in which they do."""
     for table in TABLES.values():
         for column, named in table.references.items():
-            there = {row[named.key[0]] for row in rows[named.name]}
-            for row in rows[table.name]:
-                if row[column] is not None and row[column] not in there:
-                    yield violation(row, table.name, f"names {named.name} {row[column]}, which is not there")
+            there = {None, *rows.keys(named.name)}
+            yield from ((table, row, column) for row in rows[table.name] if row[column] not in there)
+
+
+def references(rows: Rows) -> Iterator[Violation]:
+    """Find rows that name another one that is not there."""
+    for table, row, column in dangling(rows):
+        named = table.references[column].name
+        yield violation(row, table.name, f"names {named} {row[column]}, which is not there")
 
 
 def documents(rows: Rows) -> Iterator[Violation]:
@@ -85,16 +100,25 @@ def documents(rows: Rows) -> Iterator[Violation]:
                     yield violation(row, table.name, told)
 
 
-def audit(rows: Rows) -> Iterator[Violation]:
-    """Find what people did that stands in no audit."""
+def unaudited(rows: Rows) -> Iterator[tuple[Table, Row, str, str]]:
+    """Yield rows whose act is not in the audit, with its verb (empty: any) and argument."""
     by = {(row["argument"], row["who"]) for row in rows["acts"]}
+    how = {row["trial"]: row["how"] for row in rows["awaited"]}
     for table in TABLES.values():
         for row in rows[table.name] if table.act else ():
-            if table.name == "corrections" and rows.came.get(row["trial"], (0, {}))[0] == row["id"]:
-                continue  # nobody has corrected it: it came, see `awaited`
             verb, argument = table.audited_as(dict(row)) or ("", "")
+            if table.name == "corrections" and rows.came.get(row["trial"], (0, {}))[0] == row["id"]:
+                if how.get(row["trial"]) != "hand" or row["who"] == CAMPAIGN:
+                    continue  # a sensor, or nobody, said what came
+                verb = SAID
             if (verb, argument) not in rows.acts and (verb or (argument, row["who"]) not in by):
-                yield violation(row, table.name, f"the audit has no act of {row['who']} on {argument}")
+                yield table, row, verb, argument
+
+
+def audit(rows: Rows) -> Iterator[Violation]:
+    """Find what people did that stands in no audit."""
+    for table, row, _, argument in unaudited(rows):
+        yield violation(row, table.name, f"the audit has no act of {row['who']} on {argument}")
 
 
 # Trials and their steps -----------------------------------------------------------------------------------------------
@@ -145,40 +169,46 @@ def order(rows: Rows) -> Iterator[Violation]:
                 yield violation(later, table, f"goes back in time, by {earlier['at_s'] - later['at_s']:g} s")
 
 
+def unwritten(rows: Rows) -> Iterator[tuple[Table, int, Sequence[Row]]]:
+    """Yield rows of a trial that never came to a step that could have written them."""
+    for table in (one for one in TABLES.values() if one.written_by):
+        for trial, found in rows.by_trial(table.name).items():
+            if not any(event in rows.said(trial) for event in table.written_by):
+                yield table, trial, found
+
+
 def evidence(rows: Rows) -> Iterator[Violation]:
     """Find what only a later step of its trial could have written, and steps without what they write."""
-    for declared in (one for one in TABLES.values() if one.written_by):
-        for trial, found in rows.by_trial(declared.name).items():
-            if not any(event in rows.said(trial) for event in declared.written_by):
-                steps = " or ".join(declared.written_by)
-                yield violation(found[0], declared.name, f"trial {trial} never came to {steps}")
-    outcomes = [name for name in (rows.identity.get("outcome.name"),) if name]
-    needed = {*rows.identity.get("variables.names", ()), *outcomes}
+    for table, trial, found in unwritten(rows):
+        yield violation(found[0], table.name, f"trial {trial} never came to {' or '.join(table.written_by)}")
+    needed = rows.needed
     measured = rows.by_trial("measurements")
     for trial in (t for t in rows.events if Event.RECORD in rows.said(t)):
         usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)} | rows.came_of(trial)
         if not needed <= usable:
             missing = ", ".join(sorted(needed - usable))
             yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
-    for table in ("measurements", "looks"):
-        for row in rows[table]:
+    for name in ("measurements", "looks"):
+        for row in rows[name]:
             lacking, valid = row["value"] is None, row["severity"] < Severity.INVALID
-            kept = table == "measurements" or lacking  # of a look, nothing is kept that is not valid
+            kept = name == "measurements" or lacking  # of a look, nothing is kept that is not valid
             if not 0 <= row["severity"] <= Severity.INVALID or (lacking if valid else not kept):
-                yield violation(row, table, f"has the value {row['value']} at severity {row['severity']}")
+                yield violation(row, name, f"has the value {row['value']} at severity {row['severity']}")
+
+
+def unread(rows: Rows) -> Iterator[int]:
+    """Yield trials that were decided after a look of which nothing is kept."""
+    read = rows.by_trial("looks")
+    yield from (n for n in rows.events if n not in read and {Event.LOOK, Event.PROPOSE} <= rows.said(n).keys())
 
 
 def looks(rows: Rows) -> Iterator[Violation]:
     """Find trials decided by a look of which nothing is kept, and such as have a decision before they were decided."""
-    read = rows.by_trial("looks")
     for row in rows["trials"]:
-        said = rows.said(row["trial"])
         if not is_decided(rows, row["trial"]) and (row["proposal"] is not None or row["policy_state"] is not None):
             yield violation(row, "trials", "has a decision, but no step says that it was decided")
-        if {Event.LOOK, Event.PROPOSE} <= said.keys() and row["trial"] not in read:
-            yield Violation(
-                "looks", f"trial {row['trial']}", "was decided after a look, but nothing says what was read"
-            )
+    for trial in unread(rows):
+        yield Violation("looks", f"trial {trial}", "was decided after a look, but nothing says what was read")
 
 
 def chosen(rows: Rows) -> Iterator[Violation]:
@@ -239,7 +269,7 @@ def budget(rows: Rows) -> Iterator[Violation]:
     for table, known in (("starts", rows["starts"]), ("trials", [row for row in trials if row["origin"] != "manual"])):
         for row in (row for row in known if row["budget_micros"] > most):
             yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
-    if any((document(c, "becomes") or {}).get("amount") is not None for c in rows["corrections"]):
+    if any(amendment(row, "becomes").get("amount") is not None for row in rows["corrections"]):
         return  # what was spent then is not what is charged now
     lines, spent = rows.by_trial("ledger"), 0
     for row in trials:
@@ -248,19 +278,24 @@ def budget(rows: Rows) -> Iterator[Violation]:
         spent += sum(line["amount_micros"] for line in lines.get(row["trial"], ()))
 
 
+def owed(rows: Rows, trial: int, charged: set[str]) -> set[str]:
+    """Return the meters that a trial which is over is charged by; if nothing says which there are, those it has."""
+    said = rows.said(trial)
+    if any(event in said for event in INGESTED):
+        return set() if trial in rows.imported else {"manual"}
+    return set(rows.identity.get("meters.names") or charged) if any(event in said for event in BEGUN) else set()
+
+
 def ledger(rows: Rows) -> Iterator[Violation]:
     """Find trials charged too early, by other meters than there are, or wrongly for what they used."""
     yield from _charged_trials(rows)
-    names = rows.identity.get("meters.names")
     lines = rows.by_trial("ledger")
     for row in rows["trials"]:
-        said, state = rows.said(row["trial"]), known_state(row["state"])
+        state = known_state(row["state"])
         charged = {line["meter"] for line in lines.get(row["trial"], ())}
-        owed = set(names or charged) if any(event in said for event in BEGUN) else set()
-        if any(event in said for event in INGESTED) and row["trial"] not in rows.imported:
-            owed = {"manual"}
-        if state is not None and state.charged and charged != owed:
-            odd = ", ".join(sorted(charged ^ owed))
+        due = owed(rows, row["trial"], charged)
+        if state is not None and state.charged and charged != due:
+            odd = ", ".join(sorted(charged ^ due))
             yield Violation("ledger", f"trial {row['trial']}", f"its lines and the meters differ in {odd}", AMEND)
     for table in ("ledger", "idle"):
         for line in rows[table]:
@@ -295,23 +330,29 @@ def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
         )
 
 
-def sums(rows: Rows) -> Iterator[Violation]:
-    """Find corrections that do not go on from what was charged, and files that brought other trials than they say."""
-    costs: dict[int, int | None] = {row["trial"]: row["amount_micros"] for row in rows["by_hand"] if row["imported"]}
+def misquoted(rows: Rows) -> Iterator[tuple[Row, Mapping[str, Any], Micros | None]]:
+    """Yield amended costs that do not go on from what was charged, what they say it was, and what it was."""
+    costs: dict[int, Micros | None] = {row["trial"]: row["amount_micros"] for row in rows["by_hand"] if row["imported"]}
     for line in rows["ledger"]:
         costs[line["trial"]] = (costs.get(line["trial"]) or 0) + line["amount_micros"]
     for row in rows["corrections"]:
-        was, becomes = (document(row, column) for column in ("was", "becomes"))
-        if row["kind"] != "amend" or was is None or becomes is None or becomes.get("amount") is None:
+        was, becomes = (amendment(row, column) for column in ("was", "becomes"))
+        if row["kind"] != "amend" or becomes.get("amount") is None:
             continue
         before = costs.get(row["trial"], None if row["trial"] in rows.imported else 0)
         if was.get("amount") != before:
-            yield violation(row, "corrections", f"says the cost was {was.get('amount')}, but it was {before}", AMEND)
+            yield row, was, before
         costs[row["trial"]] = becomes["amount"]
+
+
+def sums(rows: Rows) -> Iterator[Violation]:
+    """Find corrections that do not go on from what was charged, and files that brought other trials than they say."""
+    for row, was, before in misquoted(rows):
+        yield violation(row, "corrections", f"says the cost was {was.get('amount')}, but it was {before}", AMEND)
+    brought = Counter(known["imported"] for known in rows["by_hand"])
     for row in rows["imports"]:
-        brought = sum(known["imported"] == row["id"] for known in rows["by_hand"])
-        if brought != row["trials"]:
-            yield violation(row, "imports", f"brought {row['trials']} trials, but {brought} are there")
+        if brought[row["id"]] != row["trials"]:
+            yield violation(row, "imports", f"brought {row['trials']} trials, but {brought[row['id']]} are there")
     last = rows["trials"][-1]["trial"] if rows["trials"] else 0
     for row in rows["idle"]:
         if not 1 <= row["before_trial"] <= last + 1:
@@ -325,17 +366,18 @@ def doses(rows: Rows) -> Iterator[Violation]:
     """Find doses without an end that later steps needed, or booked as less than is certain, or outside their trial."""
     armed = [(row["trial"], row["id"], row["at_s"]) for row in rows["events"] if row["event"] == Event.ARM]
     for row in rows["doses"]:
-        yield from _booked(row)
+        yield from misbooked(row)
         if row["state"] in OPEN_DOSE and any(at_s > row["at_s"] and trial != row["trial"] for trial, _, at_s in armed):
             yield violation(row, "doses", f"{row['actuator']}: has no end, though a later trial has begun", LOOK)
-        yield from _in_its_trial(rows, row)
+        if outside(rows, row):
+            yield violation(row, "doses", f"{row['actuator']}: trial {row['trial']} was not under way then", LOOK)
     settled = {row["id"] for row in rows["doses"] if row["state"] in ("DONE", "UNKNOWN")}
     for row in rows["answers"]:
         if row["dose"] not in settled:
             yield violation(row, "answers", f"judges dose {row['dose']}, which has not ended", LOOK)
 
 
-def _booked(dose: Row) -> Iterator[Violation]:
+def misbooked(dose: Row) -> Iterator[Violation]:
     """Find a dose that was to be, or is booked as, what cannot be."""
     is_open, volume, given = dose["state"] in OPEN_DOSE, dose["volume_ml"], dose["dispensed_ml"]
     pump, settled_s = dose["actuator"], dose["settled_s"]
@@ -349,14 +391,16 @@ def _booked(dose: Row) -> Iterator[Violation]:
         yield violation(dose, "doses", f"{pump}: is {dose['state']}, but of {volume:g} mL only {given:g} booked", LOOK)
 
 
-def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
+def outside(rows: Rows, dose: Row) -> bool:
+    """Tell whether the trial that a dose is of was not under way when it was given."""
     if dose["trial"] is None:
-        return
+        return False
     events = rows.events.get(dose["trial"], ())
     armed_s = next((e["at_s"] for e in events if e["event"] in BEGUN), None)
     ended_s = next((e["at_s"] for e in events if e["state"] not in TRANSITIONS), None)
-    if armed_s is None or dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR):
-        yield violation(dose, "doses", f"{dose['actuator']}: trial {dose['trial']} was not under way then", LOOK)
+    if armed_s is None:
+        return True
+    return bool(dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR))
 
 
 def caps(rows: Rows) -> Iterator[Violation]:
@@ -423,8 +467,6 @@ def awaited(rows: Rows) -> Iterator[Violation]:
             yield violation(row, "awaited", f"trial {trial} awaits its outcome, but it has come")
         if state in (State.RECORDED, State.FAILED) and trial not in rows.came:
             yield violation(row, "awaited", f"trial {trial} is {state}, but nothing says what came")
-        if Event.RECORD in said and row["how"] == "hand" and ("outcome", f"trial {trial}") not in rows.acts:
-            yield violation(row, "awaited", f"trial {trial} has its outcome from a person, but no act says so")
 
 
 def over(events: Sequence[Row]) -> Row:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.database import ask
@@ -46,26 +47,32 @@ class Violation:
         return f"{where}: {self.what}; {self.remedy}"
 
 
-Row = sqlite3.Row
+Row = dict[str, Any]
+"""By column; of a file it is a `sqlite3.Row`, which can be read in the same way and takes half the room."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one journal by table, each read once."""
+    """The rows of one journal by table: of a file, or as they are mended."""
 
-    connection: sqlite3.Connection
+    tables: Mapping[str, Sequence[Row]]
     caps: Caps = field(default_factory=dict)
-    _read: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
-    def __getitem__(self, table: str) -> tuple[Row, ...]:
-        if table not in self._read:
-            self._read[table] = tuple(ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2"))  # noqa: S608 - ours
-        return self._read[table]
+    @classmethod
+    def of(cls, connection: sqlite3.Connection, caps: Caps = MappingProxyType({})) -> Rows:
+        return cls(_Read(connection), caps)
+
+    def __getitem__(self, table: str) -> Sequence[Row]:
+        return self.tables[table]
 
     @cached_property
     def acts(self) -> frozenset[tuple[str, str]]:
         """Verb and argument of every act in the audit."""
         return frozenset((row["verb"], row["argument"]) for row in self["acts"])
+
+    def keys(self, table: str) -> set[Any]:
+        """Return what the rows of a table are known by."""
+        return {row[TABLES[table].key[0]] for row in self[table]}
 
     def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:
         rows = sorted((r for r in self[table] if r["trial"] is not None), key=lambda r: r["trial"])
@@ -84,7 +91,18 @@ class Rows:
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
-        return identity_of(self["campaign"])
+        """What must not change of the campaign, by dotted key; nothing where its row cannot be read."""
+        try:
+            texts = parsed(self["campaign"][0]["identity"])
+            return {key: parsed(text) for key, text in texts.items()}
+        except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
+            return {}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The variables, and the outcome, that a trial has values of once it is RECORDED."""
+        outcome = self.identity.get("outcome.name")
+        return frozenset([*self.identity.get("variables.names", ()), *([outcome] if outcome else ())])
 
     @cached_property
     def prices(self) -> Mapping[str, Decimal]:
@@ -102,14 +120,19 @@ class Rows:
         return frozenset(row["trial"] for row in self["by_hand"] if row["imported"] is not None)
 
     @cached_property
+    def late(self) -> frozenset[int]:
+        """The trials that awaited their outcome, or await it."""
+        steps = {row["trial"] for row in self["events"] if row["event"] == Event.AWAIT}
+        return frozenset(steps | self.keys("awaited"))
+
+    @cached_property
     def came(self) -> Mapping[int, tuple[int, Mapping[str, float | None]]]:
         """By trial that awaited its outcome, or awaits it: the correction that says what came, and that by name."""
         found: dict[int, tuple[int, Mapping[str, float | None]]] = {}
-        late = {row["trial"] for row in self["awaited"]}
         for row in self["corrections"]:
-            becomes = document(row, "becomes") if row["kind"] == "amend" and row["trial"] in late else None
-            if becomes and becomes.get("outcomes"):
-                found.setdefault(row["trial"], (row["id"], becomes["outcomes"]))
+            outcomes = amendment(row, "becomes").get("outcomes") if row["trial"] in self.late else None
+            if row["kind"] == "amend" and outcomes:
+                found.setdefault(row["trial"], (row["id"], outcomes))
         return found
 
     def came_of(self, trial: int) -> set[str]:
@@ -119,6 +142,19 @@ class Rows:
     def said(self, trial: int) -> Mapping[str, Row]:
         """Return the last event of each kind of one trial."""
         return {row["event"]: row for row in self.events.get(trial, ())}
+
+
+class _Read(dict[str, Sequence[Row]]):
+    """The tables of a file, each read once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+
+    def __missing__(self, table: str) -> Sequence[Row]:
+        found = ask(self._connection, f"SELECT * FROM {table} ORDER BY 1, 2")  # noqa: S608 - our own names
+        self[table] = cast("list[Row]", found)
+        return self[table]
 
 
 @dataclass(slots=True)
@@ -150,20 +186,12 @@ class GivenSum:
             self.trial = dose["trial"]
 
 
-def identity_of(campaign: Sequence[Row | dict[str, Any]]) -> Mapping[str, Any]:
-    """Return what must not change of the campaign, by dotted key; nothing where its row cannot be read."""
-    try:
-        texts = parsed(campaign[0]["identity"])
-        return {key: parsed(text) for key, text in texts.items()}
-    except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
-        return {}
-
-
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
     declared = TABLES[table]
     names = " ".join(str(row[column]) for column in declared.key)
     trial = f", trial {row['trial']}" if "trial" in {*declared.columns} - {*declared.key} and row["trial"] else ""
-    return Violation(table, f"{declared.key[0]} {names}{trial}", what, remedy, tuple(row[: len(declared.key)]))
+    key = tuple(row[column] for column in declared.key)
+    return Violation(table, f"{declared.key[0]} {names}{trial}", what, remedy, key)
 
 
 def known_state(name: str) -> State | None:
@@ -172,6 +200,12 @@ def known_state(name: str) -> State | None:
 
 def is_usable(row: Row) -> bool:
     return row["value"] is not None and row["severity"] < Severity.INVALID
+
+
+def amendment(row: Row, column: str) -> Mapping[str, Any]:
+    """Return what is amended, or was before; nothing where it does not read, which is told as a document."""
+    found = document(row, column)
+    return found if isinstance(found, dict) else {}
 
 
 def document(row: Row, column: str) -> Any:
