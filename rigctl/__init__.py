@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rigctl.core.advice.explain import explain as explain
     from rigctl.core.advice.recommend import Recommendation as Recommendation
     from rigctl.core.advice.recommend import recommend as recommend
+    from rigctl.core.asking import Played as Played
+    from rigctl.core.asking import play as play
     from rigctl.core.experiment.history import History as History
     from rigctl.core.experiment.history import Observation as Observation
     from rigctl.core.experiment.marginals.families import Empirical as Empirical
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from rigctl.core.experiment.space import ControlSet as ControlSet
     from rigctl.core.experiment.space import Space as Space
     from rigctl.core.experiment.space import Variable as Variable
-    from rigctl.core.play import Played as Played
-    from rigctl.core.play import play as play
     from rigctl.errors import ConfigError as ConfigError
     from rigctl.errors import DeviceBusy as DeviceBusy
     from rigctl.errors import DeviceError as DeviceError
@@ -83,7 +83,7 @@ _HOMES = {
     "rigctl.core.advice.explain": ("explain",),
     "rigctl.core.experiment.marginals.families": ("Empirical", "TruncatedNormal", "Uniform"),
     "rigctl.core.experiment.natural": ("Learned",),
-    "rigctl.core.play": ("Played", "play"),
+    "rigctl.core.asking": ("Played", "play"),
     "rigctl.core.experiment.policy": ("Finished", "Proposal"),
     "rigctl.core.advice.recommend": ("Recommendation", "recommend"),
     "rigctl.errors": (

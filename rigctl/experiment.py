@@ -14,16 +14,15 @@ from rigctl import experiment_file
 from rigctl.codec import fields_of
 from rigctl.core.advice.explain import explain
 from rigctl.core.advice.recommend import Recommendation, recommend
-from rigctl.core.asking import next_proposal, trial_rng
+from rigctl.core.asking import Played, next_proposal, play, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of, stretched
 from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.marginals.stretched import natural_marginal, share_of, stretched
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.policy import Particular, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.play import Played, play
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.errors import UsageError
 from rigctl.text import set_label, set_members

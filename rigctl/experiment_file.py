@@ -10,8 +10,8 @@ from typing import Any
 
 from rigctl.codec import plain, typed
 from rigctl.core.experiment.history import ALONE, History, Observation
+from rigctl.core.experiment.marginals.conditional import Stretched
 from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.experiment.marginals.stretched import Stretched
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import JsonState, Problem

@@ -28,8 +28,8 @@ from rigctl.campaign.trial import State
 from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units
-from rigctl.core.operating.exploring import counted as counted_so_far
-from rigctl.core.operating.memory import Drift, remembered
+from rigctl.core.operating.playing import Drift, remembered
+from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
 from rigctl.rig.protocols import Severity

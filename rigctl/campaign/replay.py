@@ -17,8 +17,7 @@ from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.advice.aftermath import CameOf, came_of
 from rigctl.core.advice.flips import Counterfactuals
-from rigctl.core.advice.levers import Price, Situation
-from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, counterfactuals
+from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Price, Situation, counterfactuals
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent, Finished, Proposal

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from rigctl.codec import fields_of, plain
+from rigctl.core.experiment.marginals.conditional import Stretched
 from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.experiment.marginals.stretched import Stretched
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy

@@ -12,9 +12,9 @@ from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection
 from rigctl.config.shape import missing
 from rigctl.config.wording import shown
 from rigctl.core.asking import OFF_GRID
+from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Empirical, Marginal
-from rigctl.core.experiment.marginals.moments import largest_sd
-from rigctl.core.experiment.marginals.stretched import natural_marginal, share_of
+from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, ReferenceTrials, usual_kernel

@@ -24,7 +24,7 @@ from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, 
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.advice.explain import phase_word
 from rigctl.core.experiment.money import Micros, to_units
-from rigctl.core.multi_objective.pareto import non_dominated
+from rigctl.core.multi_objective.trade_off import non_dominated
 from rigctl.errors import counted
 from rigctl.rig.metering import trial_s
 from rigctl.rig.values import Alarm, SeenReading

@@ -26,9 +26,7 @@ from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.multi_objective.hypervolume import hypervolume
-from rigctl.core.multi_objective.pareto import non_dominated, reference_point
-from rigctl.core.multi_objective.trade_off import Front
+from rigctl.core.multi_objective.trade_off import Front, hypervolume, non_dominated, reference_point
 from rigctl.errors import counted
 from rigctl.page import study
 from rigctl.page.campaign import campaign_spec

@@ -14,8 +14,7 @@ from rigctl.campaign.journal.glance import CourseRow
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.persistence import ReadBefore
-from rigctl.core.multi_objective.pareto import non_dominated
-from rigctl.core.multi_objective.trade_off import Front
+from rigctl.core.multi_objective.trade_off import Front, non_dominated
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Money, ShownLabels, Slice, Supply, Why
 from rigctl.page.svg import (

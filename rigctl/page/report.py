@@ -18,10 +18,9 @@ from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.advise import LITTLE
-from rigctl.core.advice.levers import Price
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.worth import Lesson, PayBack, Reference
-from rigctl.core.counterfactuals import shown
+from rigctl.core.counterfactuals import Price, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState

@@ -14,12 +14,11 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.aftermath import told
 from rigctl.core.advice.explain import sentences
 from rigctl.core.advice.flips import Counterfactuals
-from rigctl.core.advice.levers import Price, Situation
 from rigctl.core.advice.recommend import Option, Outstanding, Recommendation, recommend
 from rigctl.core.advice.response import told_of_response
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import changes_of_recommendation, outstanding, shown
+from rigctl.core.counterfactuals import Price, Situation, changes_of_recommendation, outstanding, shown
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.marginals.drift import scan

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rigctl.core.asking import Played
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.play import Played
 
 
 @dataclass(slots=True)

@@ -21,14 +21,14 @@ from rigctl.bench.problems.catalogue import LEVELS, STEPS, bench_problem
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.regrets import good_cost, recommended_after, regrets, true_values
 from rigctl.bench.running.simulate import simulate
+from rigctl.core.asking import Played
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.gp import model
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.record import OutcomeRecord
+from rigctl.core.gp.noticing import OutcomeRecord
 from rigctl.core.gp.surrogate import Posterior, fit
-from rigctl.core.play import Played
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 
 POLICY = LikelyMaximisers()

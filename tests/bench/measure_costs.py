@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from rigctl.core.costs.beliefs import believe
-from rigctl.core.costs.process import cost_process
+from rigctl.core.costs.fields import cost_process
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import Uniform

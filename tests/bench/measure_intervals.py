@@ -24,10 +24,9 @@ from rigctl.bench.running.simulate import one_thread, simulate
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.worth import half_width
-from rigctl.core.asking import trial_rng
+from rigctl.core.asking import Played, trial_rng
 from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.play import Played
 
 TOLERANCE = 0.05
 

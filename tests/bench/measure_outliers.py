@@ -21,7 +21,7 @@ from rigctl.bench.problems.terms import Terms, gaussian_terms
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.simulate import one_thread
 from rigctl.core.advice.recommend import Recommendation, recommend
-from rigctl.core.asking import trial_rng
+from rigctl.core.asking import Played, play, trial_rng
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
@@ -29,7 +29,6 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.play import Played, play
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 
 MARGINAL = TruncatedNormal.from_moments(0.5, 0.2)

@@ -8,7 +8,7 @@ import pytest
 from rigctl.bench.problems.multi_outcome import trays, zdt3
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.simulate import simulate
-from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
 
 

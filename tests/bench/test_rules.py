@@ -16,11 +16,11 @@ from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.regrets import rule_after
 from rigctl.bench.running.simulate import run_cell, simulate
+from rigctl.core.asking import Decided, Played
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.space import Settings
-from rigctl.core.play import Decided, Played
 from rigctl.errors import UsageError
 from tests.bench.players import InTurn, quick_cell
 from tests.golden import Golden

@@ -26,7 +26,7 @@ from rigctl.bench.running.regrets import (
 from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned
-from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import InTurn, quick_cell
 from tests.golden import Golden

@@ -16,7 +16,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
-from rigctl.core.operating.memory import remembered
+from rigctl.core.operating.playing import remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import DeviceTimeout, JournalError, NoAnswer, PolicyError, UsageError
 from rigctl.rig.values import Measurement

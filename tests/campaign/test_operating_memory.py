@@ -13,7 +13,7 @@ from rigctl.campaign.production import Drifts, production
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.operating.memory import Drift, Memory, kept, remembered
+from rigctl.core.operating.playing import Drift, Memory, kept, remembered
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 

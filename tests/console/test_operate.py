@@ -13,7 +13,7 @@ from rigctl.campaign.status import Status
 from rigctl.config.load import load
 from rigctl.console.progress import Board, Labels, line_for, state_line
 from rigctl.console.run import Wish, prepared, sentences, setpoints, share
-from rigctl.core.operating.memory import Drift
+from rigctl.core.operating.playing import Drift
 from rigctl.errors import UsageError
 from tests.campaign.fakes import FakeClock
 from tests.campaign.records import SetClock

@@ -15,9 +15,8 @@ import numpy as np
 
 from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.core.advice.flips import KINDS, Flip
-from rigctl.core.advice.levers import Price, Situation
 from rigctl.core.asking import next_proposal, trial_rng
-from rigctl.core.counterfactuals import changes_of_recommendation, counterfactuals, recommended, told
+from rigctl.core.counterfactuals import Price, Situation, changes_of_recommendation, counterfactuals, recommended, told
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import Finished

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rigctl.core.advice.levers import Situation
 from rigctl.core.asking import next_proposal, trial_rng
+from rigctl.core.counterfactuals import Situation
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.core.experiment.policy import Finished, Policy, Proposal

@@ -18,8 +18,7 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import due
-from rigctl.core.gp.noticing import BEFORE, SIDE, scanned
-from rigctl.core.gp.record import OutcomeRecord
+from rigctl.core.gp.noticing import BEFORE, SIDE, OutcomeRecord, scanned
 from rigctl.core.gp.surrogate import fit
 
 FIRST = 8

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Expectations, Spread, ValueSpread, factors_outside
-from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread
+from rigctl.core.bounds.expectations import (
+    Expectations,
+    MeanSquareSpread,
+    PointwiseSpread,
+    Spread,
+    ValueSpread,
+    factors_outside,
+)
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior

@@ -10,16 +10,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rigctl.core.acquisition.outlook import Context
-from rigctl.core.advice.levers import Situation
 from rigctl.core.advice.recommend import Outstanding, recommend
-from rigctl.core.asking import trial_rng
+from rigctl.core.asking import play, trial_rng
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.counterfactuals import outstanding
+from rigctl.core.counterfactuals import Situation, outstanding
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
-from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.published.psq import UcbPsq
 from tests.bench.late import Awaiting, Post

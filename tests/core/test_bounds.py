@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from rigctl.core.bounds.best import best_bounds
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
-from rigctl.core.bounds.pointwise import MeanSquareSpread
+from rigctl.core.bounds.expectations import Expectations, MeanSquareSpread, ValueSpread
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.advice.explain import explain
-from rigctl.core.asking import trial_rng, validate
+from rigctl.core.asking import play, trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
@@ -18,11 +18,8 @@ from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_values, reference_of
-from rigctl.core.multi_objective.preference import CostPreference
-from rigctl.core.multi_objective.scalarise import Scalarised, best_trade_offs
-from rigctl.core.multi_objective.trade_off import front_of
-from rigctl.core.play import play
+from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, best_trade_offs
+from rigctl.core.multi_objective.trade_off import as_first, fit_further, front_of, outcome_values, reference_of
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.errors import PolicyError

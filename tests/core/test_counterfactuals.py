@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from rigctl.core.advice.flips import KINDS, Counterfactuals, Flip
-from rigctl.core.advice.levers import Price, Situation
-from rigctl.core.counterfactuals import changes_of_recommendation, counterfactuals, recommended, shown, told
+from rigctl.core.counterfactuals import (
+    Price,
+    Situation,
+    changes_of_recommendation,
+    counterfactuals,
+    recommended,
+    shown,
+    told,
+)
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.acquisition.outlook import Outlook
-from rigctl.core.asking import trial_rng, validate
+from rigctl.core.asking import play, trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
@@ -17,7 +17,6 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.model import fit_history
-from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
 from tests.core.conftest import make_history
 

@@ -9,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.gittins import gittins_index
-from rigctl.core.acquisition.improvement import expected_improvement
+from rigctl.core.acquisition.improvement import expected_improvement, gittins_index
 from rigctl.core.acquisition.maximisers import best_settings
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.expectations import Expectations, natural_nodes
 from rigctl.core.bounds.grid import sobol
-from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable

@@ -14,10 +14,9 @@ from rigctl.core.acquisition.improvement import log_expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
-from rigctl.core.bounds.ascent import climb
+from rigctl.core.bounds.ascent import climb, climb_on_grid, neighbours, settled, snapped
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
-from rigctl.core.bounds.levels import climb_on_grid, neighbours, settled, snapped
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform

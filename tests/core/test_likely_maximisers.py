@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.core.asking import trial_rng
+from rigctl.core.asking import play, trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
 

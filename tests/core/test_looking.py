@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.readings import after_readings_to_come, told
+from rigctl.core.acquisition.valuing import after_readings_to_come, told
+from rigctl.core.asking import play
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import LATE, LikelyMaximisers
 from rigctl.core.policies.published.coca_bo import CocaBo, arms_of

@@ -14,8 +14,8 @@ from rigctl.core.acquisition.fourier import characteristic
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
+from rigctl.core.experiment.marginals.conditional import Stretched, natural_marginal
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.experiment.marginals.stretched import Stretched, natural_marginal
 from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rigctl.config.shape import options_model
-from rigctl.core.acquisition.fantasies import FantasyImprovement
-from rigctl.core.acquisition.fourier import SampledFunction
+from rigctl.core.acquisition.fourier import FantasyImprovement, SampledFunction
 from rigctl.core.acquisition.outlook import look
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations

@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
-from rigctl.core.costs.prices import Prices
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from rigctl.core.advice.reference import replicates
-from rigctl.core.asking import next_proposal, trial_rng
+from rigctl.core.asking import Played, next_proposal, play, trial_rng
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import Problem, ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.play import Played, play
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from tests.golden import Golden
 

@@ -11,7 +11,7 @@ from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.terms import Term, told
+from rigctl.core.gp.hyperparameters import Term, told
 
 STEP = Term("step", 31, 36, 10.0, change=-4.0, change_sd=0.5)
 

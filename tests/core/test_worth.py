@@ -10,9 +10,7 @@ import pytest
 from rigctl.core.advice.advise import advise
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
-from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.joint import difference, jointly
-from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.bounds.expectations import Expectations, difference, jointly, natural_nodes
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.money import to_micros

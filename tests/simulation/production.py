@@ -27,8 +27,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
 from rigctl.core.operating import policy
-from rigctl.core.operating.memory import Way
-from rigctl.core.operating.playing import at_any_reading
+from rigctl.core.operating.playing import Way, at_any_reading
 from rigctl.errors import PolicyError
 
 OFTEN: Final = 1 / 6

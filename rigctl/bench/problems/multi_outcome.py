@@ -14,7 +14,7 @@ from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import FurtherOutcome
-from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.trade_off import hypervolume
 
 ZDT3_LEAST = 0.7733691
 """Minus the least f2 of ZDT3."""

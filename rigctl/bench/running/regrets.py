@@ -12,7 +12,7 @@ from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.advice.recommend import planner_of, recommend
-from rigctl.core.asking import trial_rng
+from rigctl.core.asking import Decided, Played, trial_rng
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
@@ -20,7 +20,6 @@ from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.space import Settings
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
-from rigctl.core.play import Decided, Played
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""

@@ -1,6 +1,6 @@
 """One cell: a simulated campaign and its regrets, one row per charged trial.
 
-The loop is everybody's (`core.play`), so marginals may be learned here too.
+The loop is everybody's (`core.asking`), so marginals may be learned here too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.store import code_version
+from rigctl.core.asking import Played, play
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.play import Played, play
 
 Row = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from rigctl.core.advice.worth import half_width
-from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.bounds.expectations import natural_nodes
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.experiment.history import History

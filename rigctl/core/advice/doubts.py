@@ -10,8 +10,8 @@ import numpy as np
 
 from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.worth import half_width
+from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.levels import snapped
 from rigctl.core.experiment.problem import sign
 from rigctl.core.gp.model import given_without
 

@@ -18,10 +18,10 @@ from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.rules.planner import Chosen, Planner
 from rigctl.core.advice.rules.stating import Fixed, state
 from rigctl.core.advice.worth import LEVEL, Appraisal, Worth, half_width
+from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.levels import snapped
-from rigctl.core.costs.prices import Prices
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor

@@ -18,7 +18,7 @@ from rigctl.core.advice.reference import replicates
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign
-from rigctl.core.gp.terms import Term, told
+from rigctl.core.gp.hyperparameters import Term, told
 
 FEWEST = 4
 """Pairs of readings on either side of a change; with fewer nothing is said of sensors."""

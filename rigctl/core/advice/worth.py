@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rigctl.core.bounds.joint import Way, difference, jointly
-from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.problem import Problem, sign

@@ -12,9 +12,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Bounded, Expectations, Spread, ValueSpread
-from rigctl.core.bounds.levels import best_of_each
-from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
+from rigctl.core.bounds.ascent import best_of_each
+from rigctl.core.bounds.expectations import (
+    Bounded,
+    Expectations,
+    MeanSquareSpread,
+    PointwiseSpread,
+    Spread,
+    ValueSpread,
+    natural_nodes,
+)
 from rigctl.core.bounds.search import Screening, Search, Visited, best_apart
 from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import ModelOptions

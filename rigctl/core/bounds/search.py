@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
+from rigctl.core.bounds.ascent import FEW, climb_on_grid, snapped
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
-from rigctl.core.bounds.levels import FEW, climb_on_grid, snapped
 from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
 from rigctl.core.experiment.space import Space
 

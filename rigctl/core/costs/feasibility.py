@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
-from rigctl.core.bounds.levels import snapped
 from rigctl.core.costs.beliefs import left_for_a_trial, too_dear
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.arrays import FloatArray

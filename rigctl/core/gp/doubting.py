@@ -17,12 +17,10 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.gp.ageing import given
-from rigctl.core.gp.answers import evidence
+from rigctl.core.gp.ageing import evidence, given
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.noticing import SIDE
-from rigctl.core.gp.record import OutcomeRecord
+from rigctl.core.gp.noticing import SIDE, OutcomeRecord
 from rigctl.core.gp.surrogate import Posterior, fit
 
 MOST = 5

@@ -1,17 +1,123 @@
-"""The parameters of the surrogate: values and exact JSON."""
+"""The parameters of the surrogate: values and exact JSON.
+
+How a response has aged: terms in time that stand between past outcomes and those of now.
+
+A trial at time t gave y = f(x) - D(t) + noise, f being the response of now and D(t) what it has changed by since. Only
+the difference from now is modelled: so f, and all that integrates or climbs it, stays as it is, and D is correlated
+noise on the past. Times are trial numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
-from rigctl.core.gp.terms import Term, terms_of
 from rigctl.errors import RigctlError
+from rigctl.text import decimals_for
+
+Kind = Literal["step", "ramp", "season", "wander"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Describe one way in which the response has changed, by its prior; own units of the outcome."""
+
+    kind: Kind
+    since: int
+    """The first trial of the changed response, or of the ramp; 0 for a season."""
+    noticed: int
+    """The trial whose outcome gave it away."""
+    scale: float
+    """Prior sd: of a step's height, a ramp's or a wander's rise per trial, a season's amplitude."""
+    period: float = 0.0
+    """Of a season, trials."""
+    reshaped: float = 0.0
+    """Share of the signal by which outcomes from before a step differ in shape too; 0: in level only."""
+    change: float = 0.0
+    """How much larger the value is now than before, as estimated when it was last looked at; see `told`."""
+    change_sd: float = 0.0
+    """Its standard deviation."""
+
+    def basis(self, times: FloatArray, now: float) -> FloatArray:
+        """Return D(t) per unit of what is unknown, (n, 1 or 2); of a wander the time since, whose root is its sd."""
+        if self.kind == "step":
+            return np.asarray((times < self.since)[:, None], dtype=float)
+        if self.kind == "season":
+            angle, today = 2 * np.pi * times / self.period, 2 * np.pi * now / self.period
+            return np.stack([np.cos(today) - np.cos(angle), np.sin(today) - np.sin(angle)], axis=1)
+        return np.asarray(np.maximum(now - np.maximum(times, self.since), 0.0))[:, None]
+
+    def covariance(self, a: FloatArray, b: FloatArray, now: float, signal: FloatArray | None = None) -> FloatArray:
+        """Return Cov[D(a), D(b)], own units squared, (n, m).
+
+        Args:
+            a: (n,), times.
+            b: (m,), times.
+            now: the time D is counted from.
+            signal: (n, m), prior covariance of f at the two trials' inputs, own units squared.
+        """
+        left, right = self.basis(a, now), self.basis(b, now)
+        if self.kind == "wander":
+            return np.asarray(self.scale**2 * np.minimum(left, right.T))
+        out = self.scale**2 * (left @ right.T)
+        if self.reshaped and signal is not None:
+            out += self.reshaped**2 * (left @ right.T) * signal
+        return np.asarray(out)
+
+
+def covariance(
+    terms: Sequence[Term], a: FloatArray, b: FloatArray, now: float, signal: FloatArray | None = None
+) -> FloatArray:
+    """Return the sum over terms, which are independent; arguments as of `Term.covariance`."""
+    return np.asarray(sum((t.covariance(a, b, now, signal) for t in terms), np.zeros((len(a), len(b)))))
+
+
+def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
+    """Return the terms of what `asdict` made of them.
+
+    Raises:
+        ValueError: keys are missing or unknown.
+    """
+    known = {f.name for f in fields(Term)}
+    for term in stored:
+        if set(term) != known:
+            raise ValueError(f"ageing: got keys {sorted(term)}, must be exactly {sorted(known)}")
+    return tuple(Term(**term) for term in stored)
+
+
+TWO_SIDED = 1.959964
+"""Standard deviations of the 95 % interval."""
+
+
+def told(term: Term, turn: float, *, outcome: str = "the outcome", unit: str = "") -> str:
+    """Say in plain sentences how the response has changed; `turn` is -1 where less is better, `unit` as shown."""
+    low, high = (turn * term.change + side * TWO_SIDED * term.change_sd for side in (-1, 1))
+    noticed = f"(noticed at trial {term.noticed})"
+    if term.kind == "season":
+        swing = _between(max(low, 0.0), high, term, unit)
+        return f"{outcome} swings with a period of about {term.period:.3g} trials {noticed}. It does so by {swing}"
+    if low > 0:
+        by = f"risen by {_between(low, high, term, unit)}"
+    elif high < 0:
+        by = f"fallen by {_between(-high, -low, term, unit)}"
+    else:
+        by = f"changed by {_between(low, high, term, unit)}"
+    if term.kind == "step":
+        shape = ". Earlier trials count less, as not only the level has changed" if term.reshaped else ""
+        return f"the response has changed at trial {term.since} {noticed}. By that {outcome} has {by}{shape}"
+    word = "has drifted steadily" if term.kind == "ramp" else "has wandered"
+    return f"the response {word} since trial {term.since} {noticed}. By then {outcome} had {by}"
+
+
+def _between(low: float, high: float, term: Term, unit: str) -> str:
+    places = decimals_for([term.change_sd])
+    return f"{low:.{places}f} to {high:.{places}f} {unit}".rstrip()
+
 
 VERSION = 1
 """Of their JSON form, which policies keep in their state."""

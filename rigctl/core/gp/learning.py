@@ -2,7 +2,7 @@
 
 `MapRegressor.fit` is scikit-learn's own: it maximises `log_marginal_likelihood` over `theta` within the kernel's
 bounds, and what is learned is the kernel it fitted. What it maximises is the log posterior, computed without the
-(n, n, d + 2) array of slopes that its own likelihood builds in every step (`core.gp.likelihood`).
+(n, n, d + 2) array of slopes that its own likelihood builds in every step (`core.gp.priors`).
 
 This module imports scikit-learn at its head, which takes 90 to 110 MB of a process's memory (with what it imports) for
 good, and 0.7 s of its time: import it only where a fit is due. A process that decides with fixed hyper-parameters never
@@ -22,8 +22,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.likelihood import LogLikelihood
-from rigctl.core.gp.priors import LogPrior, PriorName, log_prior
+from rigctl.core.gp.priors import LogLikelihood, LogPrior, PriorName, log_prior
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 

@@ -13,11 +13,9 @@ from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
 from rigctl.core.gp.ageing import fit_ageing, given
 from rigctl.core.gp.doubting import NOTHING, doubted, judged, without
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.noticing import SIDE, puzzling
-from rigctl.core.gp.record import OutcomeRecord
+from rigctl.core.gp.hyperparameters import Hyperparameters, told
+from rigctl.core.gp.noticing import SIDE, OutcomeRecord, puzzling
 from rigctl.core.gp.surrogate import Posterior, believing, fit
-from rigctl.core.gp.terms import told
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter, so O(log n) times in a campaign; and

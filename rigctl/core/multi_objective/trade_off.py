@@ -2,24 +2,224 @@
 
 A trial's own outcomes are one draw: what was left alone will be different next time. So the front is made of what the
 models expect of each setting that was tried; the measured outcomes stand beside it.
+
+Which of several settings no other one beats in every outcome: the Pareto front (Abdolshah et al., eq. 3 and 4).
+
+All outcomes are values here: turned so that larger is better.
+
+The hypervolume that a set of outcomes dominates: exact, for any number of outcomes (a handful in practice).
+
+Two outcomes by one sweep; more by the recursion of While, Bradstreet and Barone, "A fast way of calculating exact
+hypervolumes" (IEEE Transactions on Evolutionary Computation 2012): a point adds its own box less what the points before
+it dominate of that box.
+
+Several outcomes: each as a problem of its own, and all of them as values (larger is better).
+
+The order is that of `outcome_names`: the first outcome, then the further ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.levels import snapped
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import BoolArray, FloatArray
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.model import Fitted
-from rigctl.core.multi_objective.hypervolume import hypervolume
-from rigctl.core.multi_objective.outcomes import fit_further, measured_whole, outcome_values, reference_of, signs
-from rigctl.core.multi_objective.pareto import non_dominated
+from rigctl.core.gp.model import Fitted, fit_again
+
+MARGIN = 0.1
+"""Of the range seen: how far below the worst value a reference point lies where no floor is declared."""
+
+
+def non_dominated(values: FloatArray) -> BoolArray:
+    """Tell which rows of values (n, K) no other row dominates, (n,).
+
+    A row dominates another if it is nowhere smaller and somewhere larger; of equal rows none dominates the other.
+
+    Raises:
+        ValueError: values are not (n, K), or not finite.
+    """
+    values = _checked(values)
+    if values.shape[1] == 2:
+        return _of_two(values)
+    # Whatever dominates a row has a larger sum, so it comes before it; rounding can only make the sums equal.
+    order = np.lexsort((*(-values.T[::-1]), -values.sum(axis=1)))
+    kept = np.zeros(len(values), dtype=bool)
+    front = np.empty((0, values.shape[1]))
+    for row in order:
+        value = values[row]
+        if ((front >= value).all(axis=1) & (front > value).any(axis=1)).any():
+            continue
+        kept[row] = True
+        front = np.vstack([front, value])
+    return kept
+
+
+def _of_two(values: FloatArray) -> BoolArray:
+    """Sweep along the falling first outcome: a row must exceed the second outcome of all before it."""
+    order = np.lexsort((-values[:, 1], -values[:, 0]))
+    first, second = values[order].T
+    # rows equal in the first outcome stand together, the best of them in front
+    group = np.searchsorted(-first, -first, side="left")
+    reached = np.concatenate([[-np.inf], np.maximum.accumulate(second)])
+    kept = np.empty(len(values), dtype=bool)
+    kept[order] = (reached[group] < second) & (second[group] == second)
+    return kept
+
+
+def reference_point(values: FloatArray, floors: FloatArray | None = None) -> FloatArray:
+    """Return a point (K,) that every row of values (n, K) dominates, from which hypervolumes are counted.
+
+    Per outcome: the declared floor, the worst value it can take, unless something worse has been seen. Without a floor
+    (NaN) it lies a tenth of the range seen below the worst value, so that the extreme ends of the front count too.
+    Where all values are equal, the range is taken to be their size, or 1.
+
+    Raises:
+        ValueError: there are no values, or they are not (n, K), or not finite.
+    """
+    values = _checked(values)
+    if not len(values):
+        raise ValueError("reference point: needs at least one row of values")
+    worst, span = values.min(axis=0), np.ptp(values, axis=0)
+    size = np.abs(values).max(axis=0)
+    span = np.where(span > 0, span, np.where(size > 0, size, 1.0))
+    below = worst - MARGIN * span
+    if floors is None:
+        return np.asarray(below)
+    declared = np.asarray(floors, dtype=float)
+    return np.asarray(np.where(np.isnan(declared), below, np.where(declared <= worst, declared, below)))
+
+
+def _checked(values: FloatArray) -> FloatArray:
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
+        raise ValueError(f"outcomes: got shape {values.shape}, need finite (n, K), K > 0")
+    return values
+
+
+def hypervolume(values: FloatArray, reference: FloatArray) -> float:
+    """Return the volume between the reference point (K,) and the front of values (n, K); larger is better.
+
+    Points that are not better than the reference in every outcome add nothing. Units: the product of the outcomes'.
+
+    Raises:
+        ValueError: shapes do not match, or a number is not finite.
+    """
+    values, reference = np.asarray(values, dtype=float), np.asarray(reference, dtype=float)
+    if values.ndim != 2 or reference.shape != values.shape[1:] or not reference.size:
+        raise ValueError(f"hypervolume: got values {values.shape} and reference {reference.shape}; need (n, K), (K,)")
+    if not (np.isfinite(values).all() and np.isfinite(reference).all()):
+        raise ValueError("hypervolume: values and reference must be finite; leave out failed trials")
+    boxes = values - reference
+    return _volume(_front(boxes[(boxes > 0).all(axis=1)]))
+
+
+def _front(boxes: FloatArray) -> FloatArray:
+    """Drop dominated and repeated rows; falling in the last outcome, limit sets soon become small."""
+    if not len(boxes):
+        return boxes
+    front = np.unique(boxes[non_dominated(boxes)], axis=0)
+    return np.asarray(front[np.argsort(-front[:, -1], kind="stable")])
+
+
+def _volume(front: FloatArray) -> float:
+    """Add up a front as `_front` gives it."""
+    if not len(front):
+        return 0.0
+    if front.shape[1] == 1:
+        return float(front[0, 0])
+    if front.shape[1] == 2:
+        return _area(front)
+    # The rows before one reach at least as far in the last outcome, so what they take of its box has one outcome fewer.
+    total = 0.0
+    for row, box in enumerate(front):
+        before = np.minimum(front[:row, :-1], box[:-1])
+        total += float(box[-1]) * (float(np.prod(box[:-1])) - _volume(_front(before)))
+    return total
+
+
+def _area(front: FloatArray) -> float:
+    """Add up two outcomes: along a front that falls in the second, the first rises."""
+    widths = np.diff(front[:, 0], prepend=0.0)
+    return float(widths @ front[:, 1])
+
+
+MEMO = "further outcomes"
+"""Under this key the history's memo keeps one of its own for each further outcome's model."""
+
+
+def signs(problem: Problem) -> FloatArray:
+    """Return +1 for an outcome to maximise, -1 for one to minimise, (K,)."""
+    directions = (problem.maximise, *(f.maximise for f in problem.further))
+    return np.array([1.0 if maximise else -1.0 for maximise in directions])
+
+
+def measured_whole(problem: Problem, history: History) -> tuple[Observation, ...]:
+    """Return the complete observations that have every outcome: those before further outcomes were added have not."""
+    return tuple(o for o in history.complete if len(o.further) >= len(problem.further))
+
+
+def outcome_values(problem: Problem, history: History) -> FloatArray:
+    """Return the outcomes of every observation of `measured_whole`, as values, (n, K)."""
+    rows = [(o.y, *o.further[: len(problem.further)]) for o in measured_whole(problem, history)]
+    table = np.array(rows, dtype=float).reshape(len(rows), len(problem.further) + 1)
+    return np.asarray(signs(problem) * table)
+
+
+def floors(problem: Problem) -> FloatArray:
+    """Return the worst values the outcomes can take, (K,); NaN where none is declared."""
+    declared = (problem.floor, *(f.floor for f in problem.further))
+    return np.asarray(signs(problem) * np.array([np.nan if floor is None else floor for floor in declared]))
+
+
+def reference_of(problem: Problem, history: History) -> FloatArray:
+    """Return the values hypervolumes are counted from (`reference_point`), (K,); 0 before anything was measured."""
+    seen = outcome_values(problem, history)
+    return reference_point(seen, floors(problem)) if len(seen) else np.zeros(seen.shape[1])
+
+
+def fit_further(
+    problem: Problem, history: History, remembered: Sequence[JsonState] = (), *, under_way: bool = True
+) -> tuple[Fitted, ...]:
+    """Fit one model per further outcome, learning anew when the schedule says so.
+
+    Args:
+        problem: with K - 1 further outcomes.
+        history: all trials.
+        remembered: `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first.
+        under_way: see `fit_history`.
+    """
+    memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
+    kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}
+    history.memo.keep(MEMO, kept)
+    by_name = {state.get("name"): state for state in remembered}
+    fits = []
+    for k, memo in kept.items():
+        last = by_name.get(problem.further[k].name, {})
+        fits.append(fit_again(*as_first(problem, history, k, memo), last, under_way=under_way))
+    return tuple(fits)
+
+
+def as_first(problem: Problem, history: History, k: int, memo: Memo | None = None) -> tuple[Problem, History]:
+    """Return the problem whose only outcome is the k-th further one (from 0), and its history.
+
+    Signal, noise and mean of the configured model are in the first outcome's units, so the others' are learned;
+    lengthscales are then where learning starts.
+    """
+    further = problem.further[k]
+    model = replace(problem.model, hyperparameters="learned", signal_sd=None, noise_sd=None, mean=None)
+    alone = replace(problem, maximise=further.maximise, floor=further.floor, model=model, further=())
+    return alone, History.of((replace(o, y=_further_of(o, k), noise_sd=None) for o in history.observations), memo)
+
+
+def _further_of(o: Observation, k: int) -> float | None:
+    return o.further[k] if o.y is not None and len(o.further) > k else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,10 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.marginals.drift import Scan, scan
 from rigctl.core.experiment.natural import left_alone
 from rigctl.core.experiment.problem import Problem, sign, values
-from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.hyperparameters import Hyperparameters, Term, told
 from rigctl.core.gp.model import Fitted
-from rigctl.core.gp.noticing import noticed, still_off
-from rigctl.core.gp.record import OutcomeRecord
-from rigctl.core.gp.terms import Term, told
-from rigctl.core.operating.memory import Drift, Memory
+from rigctl.core.gp.noticing import OutcomeRecord, noticed, still_off
+from rigctl.core.operating.playing import Drift, Memory
 
 RESPONSE = "response"
 SOON = 30

@@ -1,25 +1,204 @@
-"""What is run at a reading: the line of the rule that holds, else the best fixed setting that can be played."""
+"""What is run at a reading: the line of the rule that holds, else the best fixed setting that can be played.
+
+What is run for production is kept in the journal: made once, and the same until it is to be made anew.
+
+Exploring while producing, within a loss budget.
+
+A conservative bandit (Wu, Shariff, Lattimore, Szepesvari 2016): the optimistic choice is played while what all batches
+are expected to lose by exploring stays within a share of what the rule is expected to gain. An outcome's zero may be
+arbitrary, so the share is of the gain over controlling nothing, at the same readings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from rigctl.codec import plain, typed
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.advice.rule import Between, RuleLine, line_for
 from rigctl.core.advice.rules.planner import Planner
-from rigctl.core.bounds.expectations import factors_outside
+from rigctl.core.bounds.best import best_bounds
+from rigctl.core.bounds.expectations import factors_outside, value_at
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.policy import NotWorthIt
+from rigctl.core.experiment.policy import PRODUCTION, NotWorthIt
 from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.operating.memory import Memory, Way
 from rigctl.text import set_label, shown_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One control set at one setting, for any reading."""
+
+    control_set: tuple[str, ...]
+    at: Mapping[str, float]
+    """Engineering units."""
+    cost: float | None = None
+    """Of a batch, currency units; None: nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One change of supply or response since what is run was learned."""
+
+    source: str
+    """A variable, or `response`."""
+    noticed: int
+    """The trial at which the evidence sufficed."""
+    told: str
+    """In a sentence, without the last full stop; as it was told first."""
+    batch: int = 0
+    """The batch at whose decision that was, or the last one for which what is run was made anew and still does not
+    know of it: what is run was made before it was known, or anew since."""
+    by_errors: bool = False
+    """Whether the errors of what was expected gave it away, and not a term of the model that goes on learning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a batch was expected to gain and to lose, until it is known whether it has given an outcome."""
+
+    trial: int
+    gain: float
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Hold what is run, and what has been seen while it was. Values are in outcome units, larger is better."""
+
+    begun: int
+    """The first batch, by its trial number."""
+    since: int
+    """Trials that it was made of: the first so many."""
+    outcomes: int
+    """How many of them had given one."""
+    asked: str
+    """What it was made for; with another wish it is made anew."""
+    ways: tuple[Way, ...]
+    """Run where no line holds, or cannot be played: the first of these that can."""
+    lines: tuple[RuleLine, ...] = ()
+    """Of the rule; empty where no reading calls for anything else than the first of `ways`."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    """Of the fit that expectations are of (`Fitted.to_state`)."""
+    watch: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the fit to all outcomes, by which a change of the response shows."""
+    drifts: tuple[Drift, ...] = ()
+    """All since the first batch that still show."""
+    gained: float = 0.0
+    """Over controlling nothing, by the rule, expected; of batches with an outcome."""
+    lost: float = 0.0
+    """By exploring, against the rule, expected."""
+    pending: Pending | None = None
+    """The last batch."""
+    owed: tuple[Pending, ...] = ()
+    """Batches before it whose outcome is awaited; their losses are counted."""
+
+    @property
+    def standing(self) -> tuple[Drift, ...]:
+        """Return the changes that what is run does not know of."""
+        return tuple(d for d in self.drifts if d.batch > self.since)
+
+
+def remembered(state: JsonState | None) -> Memory | None:
+    """Return what is run by a policy's state; None where nothing is, or another version has written it."""
+    if state is None or PRODUCTION not in state:
+        return None
+    try:
+        return typed(Memory, state[PRODUCTION])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def kept(memory: Memory, state: JsonState) -> dict[str, Any]:
+    """Return a policy's state with it; what a campaign's own policy remembers stays."""
+    return {**state, PRODUCTION: plain(memory)}
+
+
+WORTH_LEARNING = 0.01
+"""Of the signal's spread: an upper bound that is higher by less promises nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Hold what a batch is decided on."""
+
+    problem: Problem
+    """As believed after the reading."""
+    history: History
+    posterior: Posterior
+    """Of the value."""
+
+
+def settled(memory: Memory, history: History) -> Memory:
+    """Count the last batch's loss, and the gains of those whose outcome has come; one that gives none gains none."""
+    known = history.observations if memory.owed or memory.pending is not None else ()
+    return counted(memory, {o.trial for o in known if o.y is not None}, {o.trial for o in known if o.awaited})
+
+
+def counted(memory: Memory, came: Container[int], awaited: Container[int]) -> Memory:
+    """Count as `settled`, by the trials that have an outcome and those that await theirs."""
+    last = () if memory.pending is None else (memory.pending,)
+    owed = (*memory.owed, *last)
+    return replace(
+        memory,
+        pending=None,
+        owed=tuple(p for p in owed if p.trial in awaited),
+        gained=memory.gained + sum(p.gain for p in owed if p.trial in came),
+        lost=memory.lost + sum(p.loss for p in last),
+    )
+
+
+def explored(
+    memory: Memory, batch: Batch, rule: ProductionChoice, share: float, rng: np.random.Generator
+) -> tuple[ProductionChoice | None, Pending]:
+    """Return what is tried instead of the rule, if anything is, and what this batch is expected to gain and to lose.
+
+    It costs no more than what it stands in for, and its upper confidence bound is the highest of those whose loss is
+    within the budget.
+
+    Args:
+        memory: with all batches before this one counted.
+        batch: what is known.
+        rule: what is run without exploring.
+        share: of what is gained that may be lost.
+        rng: starts of the search.
+    """
+    problem, posterior = batch.problem, batch.posterior
+    mean, sd = value_at(posterior, problem.space, rule.control_set, rule.setting)
+    gain = max(0.0, mean - left_alone(posterior, problem.space))
+    within = share * memory.gained - memory.lost  # whether this batch gains anything is not known yet
+    trial = len(batch.history) + 1
+    prices = Prices.of(problem, batch.history)
+    most = prices.at(rule.control_set, np.array([rule.setting]))
+    # what trials that were broken off were charged does not say what a whole one costs
+    priced = {i for i in range(len(problem.space.control_sets)) if problem.costs_told or batch.history.costs(i).size}
+    beta, h = problem.model.beta, posterior.hyperparameters
+    to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
+    best = None
+    for found in best_bounds(posterior, problem.space, problem.model, rng):
+        if found.control_set in problem.unavailable:
+            continue
+        own, own_sd = value_at(posterior, problem.space, found.control_set, found.upper_at)
+        cost = prices.at(found.control_set, np.array([found.upper_at])) if found.control_set in priced else None
+        affordable = most is not None and cost is not None and cost[0] <= most[0]
+        upper, loss = own + beta * own_sd, max(0.0, mean - own)
+        if affordable and loss <= within and upper > to_beat:
+            best, to_beat = (found.control_set, found.upper_at, loss), upper
+    if best is None:
+        return None, Pending(trial, gain, 0.0)
+    control_set, setting, loss = best
+    label = problem.space.control_sets[control_set].label
+    why = f"to learn, {label} is set elsewhere than the rule says. It may be better, and stays within the loss budget"
+    return ProductionChoice(control_set, setting, why), Pending(trial, gain, loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,28 @@ import numpy as np
 from rigctl.core.advice.rule import RuleLine
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import value_at
-from rigctl.core.costs.prices import Prices
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import UNCHANGED, Policy, Proposal, SetReport
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.drifts import drifted, not_taken_in
-from rigctl.core.operating.exploring import Batch, explored, settled
-from rigctl.core.operating.memory import Memory, Way, kept, remembered
-from rigctl.core.operating.playing import ProductionChoice, asked_for, at_any_reading, in_full, known_then, made
+from rigctl.core.operating.playing import (
+    Batch,
+    Memory,
+    ProductionChoice,
+    Way,
+    asked_for,
+    at_any_reading,
+    explored,
+    in_full,
+    kept,
+    known_then,
+    made,
+    remembered,
+    settled,
+)
 from rigctl.core.policies.fallback import NAME as FALLBACK
 from rigctl.errors import PolicyError
 

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
-from rigctl.core.acquisition.readings import told
-from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried
+from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried, told
 from rigctl.core.advice.doubts import promising
 from rigctl.core.advice.recommend import cheapest, good_enough, supported
 from rigctl.core.bounds.search import Peak

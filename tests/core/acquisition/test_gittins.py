@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.gittins import gittins_index, inverse_height
-from rigctl.core.acquisition.improvement import expected_improvement
+from rigctl.core.acquisition.improvement import expected_improvement, gittins_index, inverse_height
 from tests.profiles import slow_beyond
 
 DIGITS = 60

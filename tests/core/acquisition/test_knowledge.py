@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from rigctl.core.acquisition.candidates import Neighbourhood, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
+from rigctl.core.acquisition.valuing import Neighbourhood, join, peaks
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.problem import ModelOptions

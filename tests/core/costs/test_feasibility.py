@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from rigctl.core.acquisition.outlook import look
+from rigctl.core.asking import play
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.costs.feasibility import margin, nothing_fits, within
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.gp.model import fit_history
-from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit, Intersection
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.gittins import GittinsIndex

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng
-from rigctl.core.costs.beliefs import believe, left_for_a_trial
-from rigctl.core.costs.spread import CostSpread, spreads
+from rigctl.core.costs.beliefs import CostSpread, believe, left_for_a_trial, spreads
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent

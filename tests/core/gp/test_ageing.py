@@ -15,14 +15,11 @@ from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.ageing import _reasons, condition
-from rigctl.core.gp.answers import evidence
-from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.ageing import _reasons, condition, evidence
+from rigctl.core.gp.hyperparameters import Hyperparameters, Term
 from rigctl.core.gp.model import Fitted, fit_again
-from rigctl.core.gp.noticing import THRESHOLD
-from rigctl.core.gp.record import OutcomeRecord, differences
+from rigctl.core.gp.noticing import THRESHOLD, OutcomeRecord, differences
 from rigctl.core.gp.surrogate import fit
-from rigctl.core.gp.terms import Term
 from tests.core.measure_ageing import World, believed, measured
 
 OPTIONS = ModelOptions(kernel="matern-5/2")

@@ -16,7 +16,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.doubting import DOUBTED, believable, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history, given_without
-from rigctl.core.gp.record import OutcomeRecord
+from rigctl.core.gp.noticing import OutcomeRecord
 from rigctl.core.gp.surrogate import fit
 
 OPTIONS = ModelOptions(kernel="matern-5/2")

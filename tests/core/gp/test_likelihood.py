@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from rigctl.core.gp.likelihood import LogLikelihood
+from rigctl.core.gp.priors import LogLikelihood
 from tests.core.gp.sloped import SlopedCovariance
 from tests.profiles import share
 

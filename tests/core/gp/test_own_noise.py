@@ -11,7 +11,7 @@ from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.likelihood import LogLikelihood
+from rigctl.core.gp.priors import LogLikelihood
 from rigctl.core.gp.surrogate import fit
 
 H = Hyperparameters((0.3, 0.5), signal_sd=1.3, noise_sd=0.1, mean=0.1, y_shift=3.0, y_scale=2.0)

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import norm, truncnorm
 
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
-from rigctl.core.experiment.marginals.conditional import conditional
+from rigctl.core.experiment.marginals.conditional import Stretched, conditional
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.experiment.marginals.stretched import Stretched
 
 NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
 CUT = TruncatedNormal(0.1, 0.5)

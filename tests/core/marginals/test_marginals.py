@@ -13,8 +13,7 @@ from scipy.stats import norm, truncnorm
 
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
-from rigctl.core.experiment.marginals.gaussian import gauss_legendre, log_integral
-from rigctl.core.experiment.marginals.moments import largest_sd
+from rigctl.core.experiment.marginals.gaussian import gauss_legendre, largest_sd, log_integral
 from tests.profiles import slow_beyond
 
 B = np.array([-0.1, 0.0, 0.31, 0.5, 0.98, 1.2])

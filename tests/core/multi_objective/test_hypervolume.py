@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.trade_off import hypervolume
 
 
 def on_a_sphere(n, k, seed):

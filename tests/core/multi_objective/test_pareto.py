@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rigctl.core.multi_objective.pareto import non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import non_dominated, reference_point
 from tests.golden import Golden
 
 

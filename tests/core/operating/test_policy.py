@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.core.advice.recommend import planner_of, recommend
 from rigctl.core.advice.rule import Between, Setting
-from rigctl.core.asking import next_proposal, trial_rng
+from rigctl.core.asking import next_proposal, play, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
@@ -19,9 +19,8 @@ from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.operating.drifts import RESPONSE
-from rigctl.core.operating.memory import kept, remembered
+from rigctl.core.operating.playing import kept, remembered
 from rigctl.core.operating.policy import Operating
-from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.plain import PlainProcess
 from tests.golden import Golden

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.core.advice.rules.lines import CONDITIONS, LINES, Arranging, Leaf
+from rigctl.core.advice.rules.short import CONDITIONS, LINES, Arranging, Leaf
 
 LEVELS = 12
 BOXES = ((0, (3, 8), 1, (2, 9)), (2, (0, 5), 1, (4, 12)), (0, (5, 12), 2, (6, 12)))

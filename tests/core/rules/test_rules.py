@@ -10,7 +10,7 @@ import pytest
 
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
 from rigctl.core.advice.rule import RuleLine, Setting, Slope
-from rigctl.core.advice.rules.readings import Beyond, Days, Readings
+from rigctl.core.advice.rules.full import Beyond, Days, Readings
 from rigctl.core.advice.rules.saying import answer, how_to_read, rows, settings, worth
 from rigctl.core.advice.worth import Gain
 from rigctl.core.asking import trial_rng

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rigctl.core.advice.rules.full import Full, Seeking
-from rigctl.core.advice.rules.lines import Leaf
-from rigctl.core.advice.rules.readings import Days, Readings, telling
-from rigctl.core.advice.rules.short import Formula, constant, short_rule
-from rigctl.core.costs.prices import Prices
+from rigctl.core.advice.rules.full import Days, Full, Readings, Seeking, telling
+from rigctl.core.advice.rules.short import Formula, Leaf, constant, short_rule
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import persistences

@@ -20,8 +20,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D, SquaredExponential
-from rigctl.core.experiment.marginals.gaussian import log_integral, panels, resolution, support
-from rigctl.core.experiment.marginals.moments import parent_of
+from rigctl.core.experiment.marginals.gaussian import log_integral, panels, parent_of, resolution, support
 
 
 class Marginal(Protocol):

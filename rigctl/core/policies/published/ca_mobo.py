@@ -25,9 +25,8 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted
-from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs
-from rigctl.core.multi_objective.preference import CostPreference, Sorting
-from rigctl.core.multi_objective.scalarise import Scalarised, TradeOff, best_trade_offs
+from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
+from rigctl.core.multi_objective.trade_off import fit_further, outcome_values, reference_of, signs
 from rigctl.errors import PolicyError
 from rigctl.text import plus_minus, shown_unit
 

@@ -18,8 +18,7 @@ from math import exp, log
 
 import numpy as np
 
-from rigctl.core.acquisition.fantasies import FantasyImprovement
-from rigctl.core.acquisition.fourier import SampledFunction
+from rigctl.core.acquisition.fourier import FantasyImprovement, SampledFunction
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.search import Peak, Screening, Search, Surface
