@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from annotated_types import Ge, Le
 
 from rigctl.errors import UsageError
+from rigctl.kinds import Clash, Duration, Late, Section, Whole
 
 MOST_BYTES: Final = 65_536
 MOST_URLS: Final = 50
@@ -69,32 +72,74 @@ def _text_of(path: Path) -> str:
             raise UsageError(f"file {path}: must be text in UTF-8, one URL on each line") from None
 
 
-@dataclass(frozen=True, slots=True)
-class NotifySpec:
-    """Says who is told what."""
-
-    urls: Secret | None = None
-    """One URL of the library `apprise` on each line."""
-    at_least: int = 2
-    """Severity from which on an alarm is told."""
-    alive: Secret | None = None
-    """A URL that is asked for as long as the watch looks."""
-    alive_every_s: float = 900.0
-    """Wall seconds."""
-    daily: str = ""
-    """Civil time of the daily summary, `HH:MM`; empty: none."""
-    zone: str = ""
-    """Of that and of all times that people are told; empty: this machine's."""
+_FILE: Final = "A file that others cannot read (mode 600); its path is from the configuration's folder."
+_ENV: Final = "A variable of the environment that rigctl is started in."
+_KEPT: Final = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "description": _FILE}, "env": {"type": "string", "description": _ENV}},
+    "description": "Where a URL is kept that nobody else should know: exactly one of these.",
+    "additionalProperties": False,
+}
+Kept = Annotated[Secret, Late("secret", _KEPT, Secret(), in_unit=False)]
+_TIME: Final = {"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"}
+LEAST_ALIVE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsSpec:
-    """Says where other programs find numbers."""
+class AliveSpec(Section):
+    """A URL that is asked for as long as the watch looks: whoever is behind it tells when that ends."""
 
-    textfile: str = ""
-    """For the textfile collector of node_exporter; empty: none."""
-    port: int = 0
-    """On 127.0.0.1; 0: none."""
+    url: Kept
+    """Where the URL is kept."""
+    every_s: Duration = 900.0
+    """Wall time between two."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """Nobody's server is asked all the time."""
+        if self.every_s < LEAST_ALIVE_S:
+            yield Clash("every", "must be at least 1 min")
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySpec(Section):
+    """Who is told what; needs the extra `notify`."""
+
+    urls: Kept | None = None
+    """Where the URLs are kept, one on each line, as the library apprise has them: mailto, ntfy, mqtt, json, ..."""
+    at_least: Literal["MINOR", "MAJOR", "INVALID"] = "MAJOR"
+    """Severity from which on people are told of an alarm."""
+    alive: AliveSpec | None = None
+    """A sign of life."""
+    daily: Annotated[str, Late("time_of_day", _TIME, in_unit=False)] | None = None
+    """Civil time of a daily summary, as "08:00"."""
+    zone: Annotated[str, Late("zone", {"type": "string"}, in_unit=False)] | None = None
+    """Zone of that time and of all times that are told, as Europe/Berlin; default: this machine's."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """Somebody is told."""
+        if self.urls is None and self.alive is None:
+            yield Clash("", "tells nobody, must have urls, alive or both", ("urls", "alive"))
+        elif self.urls is None and self.daily is not None:
+            yield Clash("daily", "but nobody is told, must have urls beside it", ("urls",))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSpec(Section):
+    """Where Prometheus finds the campaign's numbers; needs the extra `notify`."""
+
+    textfile: str | None = None
+    """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
+    port: Annotated[Whole, Ge(1), Le(65535)] | None = None
+    """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """Somebody finds them, and where the collector looks."""
+        if self.textfile is None and self.port is None:
+            yield Clash("", "are given to nobody, must have textfile, port or both", ("textfile", "port"))
+        path = Path(self.textfile or "/any.prom")
+        if not path.is_absolute() or path.suffix != ".prom" or ".." in path.parts:
+            must = "must be an absolute path that ends in .prom, such as /var/lib/node_exporter/rigctl.prom"
+            yield Clash("textfile", must)
 
 
 @dataclass(frozen=True, slots=True)

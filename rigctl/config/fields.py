@@ -91,12 +91,6 @@ def or_words(*words: str) -> Callable[[dict[str, Any]], None]:
     return rewritten
 
 
-def _time(value: Any) -> str:
-    if not isinstance(value, str) or re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value) is None:
-        raise ValueError('must be a time of day such as "08:00"')
-    return value.zfill(5)
-
-
 def _actuators(value: Any) -> str | list[str]:
     two = isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
     if isinstance(value, str) or two:
@@ -123,9 +117,6 @@ def _price(value: Any) -> str | list[dict[str, Any]]:
     return value
 
 
-Time = Annotated[
-    str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})
-]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
 _MONEY: Final = {"type": "string", "pattern": AMOUNT, "examples": ["40 EUR"]}
 _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Limit of each trial."}

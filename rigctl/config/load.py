@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 from rigctl.config.devices import build_devices
 from rigctl.config.document import Document, parse, read
@@ -19,17 +18,15 @@ from rigctl.config.inspect_rig import check_budget, inspect_rig
 from rigctl.config.problem import build_problem, build_today
 from rigctl.config.reading import measures_of, read_late
 from rigctl.config.safety import with_windows
-from rigctl.config.schema import SecretSection
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.policy import Particular, Policy
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.errors import ConfigError, KeyPath, Mistake, UsageError
-from rigctl.rig.protocols import Severity
+from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
-from rigctl.telling import MetricsSpec, NotifySpec, Secret, Telling
+from rigctl.telling import Telling
 
 if TYPE_CHECKING:
     from rigctl.config.schema import PolicySection
@@ -119,7 +116,6 @@ def load_text(
     context = _context(document, findings, path.parent, registry or Registry.installed(), to_run=to_run)
     config = context.config
     problem, today = build_problem(context), build_today(context)
-    telling = build_telling(context)
     rig = with_windows(context, build_rig(context), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem)
@@ -148,7 +144,7 @@ def load_text(
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
         document=document,
-        telling=telling,
+        telling=_telling(context),
         today=today,
         plausible=build_plausible(context),
         worth=config.outcome.worth,
@@ -214,70 +210,12 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     return policy
 
 
-# who is told what -------------------------------------------------------------------------------------------------
-
-
-LEAST_ALIVE_S: Final = 60.0
-
-
-def build_telling(context: CheckContext) -> Telling:
+def _telling(context: CheckContext) -> Telling:
     """Return who is told what; secrets are looked for if the rig is to be run, and are not kept."""
-    return Telling(_notify(context), _metrics(context))
-
-
-def _notify(context: CheckContext) -> NotifySpec | None:
-    section, findings = context.config.notify, context.findings
-    if section is None:
-        return None
-    urls = None if section.urls is None else _secret(context, ("notify", "urls"), section.urls)
-    alive, every_s = None, 900.0
-    if section.alive is not None:
-        alive = _secret(context, ("notify", "alive", "url"), section.alive.url)
-        path: KeyPath = ("notify", "alive", "every")
-        every_s = section.alive.every
-        if every_s < LEAST_ALIVE_S:
-            findings.add(path, f'got "{findings.given(path)}", must be at least 1 min')
-    if section.zone is not None:
-        try:
-            ZoneInfo(section.zone)
-        except (KeyError, OSError, ValueError):  # not there, or no name of one at all
-            findings.add(("notify", "zone"), f'got "{section.zone}", must be a zone such as Europe/Berlin')
-    if urls is None and alive is None and not findings.told_below(("notify",)):
-        findings.add(("notify",), "tells nobody, must have urls, alive or both")
-    if urls is None and section.daily is not None and alive is not None:
-        findings.add(("notify", "daily"), "is told to nobody, must have urls beside it")
-    return NotifySpec(
-        urls=urls,
-        at_least=Severity[section.at_least],
-        alive=alive,
-        alive_every_s=every_s,
-        daily=section.daily or "",
-        zone=section.zone or "",
-    )
-
-
-def _secret(context: CheckContext, path: KeyPath, section: SecretSection) -> Secret:
-    file = "" if section.file is None else str((context.folder / section.file).expanduser().absolute())
-    secret = Secret(file, section.env or "")
-    if context.to_run:
-        try:
-            secret.lines()
-        except UsageError as error:  # no reason not to run the rig
-            context.findings.warn(path, f"nobody can be told: {error}")
-    return secret
-
-
-def _metrics(context: CheckContext) -> MetricsSpec | None:
-    section, findings = context.config.metrics, context.findings
-    if section is None:
-        return None
-    if section.textfile is None and section.port is None and not findings.told_below(("metrics",)):
-        findings.add(("metrics",), "are given to nobody, must have textfile, port or both")
-    if section.textfile is not None:
-        path = Path(section.textfile)
-        if not path.is_absolute() or path.suffix != ".prom" or ".." in path.parts:
-            must = "must be an absolute path that ends in .prom, such as /var/lib/node_exporter/rigctl.prom"
-            findings.add(("metrics", "textfile"), f'got "{section.textfile}", {must}')
-        elif context.to_run and not path.parent.is_dir():
-            findings.warn(("metrics", "textfile"), f"{path.parent} is not there, so nothing can be written; make it")
-    return MetricsSpec(section.textfile or "", section.port or 0)
+    told = Telling(context.config.notify, context.config.metrics)
+    if context.to_run and told.metrics is not None and told.metrics.textfile is not None:
+        folder = Path(told.metrics.textfile).parent
+        if not folder.is_dir():
+            what = f"{folder} is not there, so nothing can be written; make it"
+            context.findings.warn(("metrics", "textfile"), what)
+    return told

@@ -24,11 +24,12 @@ from rigctl.config.conditions import ToldElsewhere, parse
 from rigctl.config.devices import unit_of
 from rigctl.config.findings import CheckContext, Measure, unknown
 from rigctl.config.wording import shown, write
-from rigctl.errors import KeyPath
+from rigctl.errors import KeyPath, UsageError
 from rigctl.kinds import DURATION, Kind, Late, Section, key_of
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, hours_of_week
 from rigctl.rig.conditions import Condition
+from rigctl.telling import Secret
 from rigctl.text import shown_unit
 
 _RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
@@ -218,6 +219,33 @@ class Readers:
             except ValueError:
                 findings.add(self._path, f"{file}:{i}: got {row[column]!r}, must be a number")
 
+    # who is told
+
+    def secret(self, value: Any) -> Secret:
+        """Read where a secret is kept; nothing of it is shown, for it may be the secret itself."""
+        if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"file", "env"}:
+            raise ValueError("got something else, must be exactly one of {file: PATH}, {env: NAME}")
+        name, file = value.get("env", "NAME"), value.get("file", "")
+        if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
+            raise ValueError("got no name, must be that of an environment variable such as RIGCTL_NOTIFY")
+        if not isinstance(file, str):
+            raise ValueError("got no path, must be that of a file")  # noqa: TRY004  # of the file
+        found = Secret(str((self._context.folder / file).expanduser().absolute())) if file else Secret(env=name)
+        if self._context.to_run:
+            try:
+                found.lines()
+            except UsageError as error:  # no reason not to run the rig
+                self._context.findings.warn(self._path, f"nobody can be told: {error}")
+        return found
+
+    def time_of_day(self, value: Any) -> str:
+        if not isinstance(value, str) or re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value) is None:
+            raise ValueError(f'got {shown(value)}, must be a time of day such as "08:00"')
+        return value.zfill(5)
+
+    def zone(self, value: Any) -> str:
+        return _zone(value)
+
     # times and conditions
 
     def frozen_after(self, value: Any) -> tuple[float | None, int | None]:
@@ -309,12 +337,16 @@ def zone_of(context: CheckContext, *, needed: bool = False) -> str | None:
             must = "must say where the rig stands, such as Europe/Berlin: hours of the day are those of its clocks"
             findings.add(("zone",), f"is missing, {must}")
         return None
+    return findings.attempt(("zone",), None, _zone, given)
+
+
+def _zone(given: Any) -> str:
+    """Return the name of a time zone if it is one."""
     try:
         ZoneInfo(given)
-    except (ValueError, OSError, KeyError):
+    except (ValueError, OSError, KeyError, TypeError) as error:
         from zoneinfo import available_timezones  # noqa: PLC0415  # reads hundreds of files
 
-        near = did_you_mean(given, sorted(available_timezones()))
-        context.findings.add(("zone",), f'got "{given}", must be a time zone such as Europe/Berlin{near}')
-        return None
-    return given
+        near = did_you_mean(str(given), sorted(available_timezones()))
+        raise ValueError(f"got {shown(given)}, must be a time zone such as Europe/Berlin{near}") from error
+    return str(given)

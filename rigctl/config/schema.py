@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rigctl.config.fields import (
     Actuators,
@@ -27,7 +27,6 @@ from rigctl.config.fields import (
     Rated,
     SafeState,
     Samples,
-    Time,
     Trials,
     Used,
     Worth,
@@ -38,7 +37,6 @@ from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.kinds import (
     Amount,
     Clash,
-    Duration,
     Name,
     PositiveDuration,
     PositiveSpan,
@@ -50,6 +48,7 @@ from rigctl.kinds import (
     key_of,
 )
 from rigctl.rig.spec import Caps, DosingSpec, InterlockSpec, StartsSpec, TankSpec, TrialTiming, VolumeSpec, WatchPace
+from rigctl.telling import MetricsSpec, NotifySpec
 
 
 class FileSection(BaseModel):
@@ -143,58 +142,15 @@ class NaturalSection(DeclaredNatural):
     """From readings; a supply that changes is noticed."""
 
 
-class SecretSection(FileSection):
-    """Where a URL is kept that nobody else should know: exactly one of these."""
-
-    file: str | None = None
-    """A file that others cannot read (mode 600); its path is from the configuration's folder."""
-    env: str | None = None
-    """A variable of the environment that rigctl is started in."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError("got something else, must be exactly one of {file: PATH}, {env: NAME}")
-        name = value.get("env", "NAME")
-        if not (isinstance(name, str) and name.isascii() and name.isidentifier()):  # may be the secret itself
-            raise ValueError("got no name, must be that of an environment variable such as RIGCTL_NOTIFY")
-        return value
-
-
-class AliveSection(FileSection):
-    """A URL that is asked for as long as the watch looks: whoever is behind it tells when that ends."""
-
-    url: SecretSection
-    """Where the URL is kept."""
-    every: Duration = 900.0
-    """Wall time between two."""
-
-
-class NotifySection(FileSection):
-    """Who is told what; needs the extra `notify`."""
-
-    urls: SecretSection | None = None
-    """Where the URLs are kept, one on each line, as the library apprise has them: mailto, ntfy, mqtt, json, ..."""
-    at_least: Literal["MINOR", "MAJOR", "INVALID"] = "MAJOR"
-    """Severity from which on people are told of an alarm."""
-    alive: AliveSection | None = None
-    """A sign of life."""
-    daily: Time | None = None
-    """Civil time of a daily summary, as "08:00"."""
-    zone: str | None = None
-    """Zone of that time and of all times that are told, as Europe/Berlin; default: this machine's."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_the_open(cls, value: Any) -> Any:
-        if _holds_url(value):
-            must = "must not stand in a configuration, which is copied into the journal; write it into a file"
-            raise ValueError(f"got a URL in the open, {must}, `chmod 600` it, and name it here: {{file: PATH}}")
-        if not isinstance(value, dict) or not isinstance(value.get("alive", {}), dict):  # may be the secret itself
-            must = "must be a mapping such as {urls: {file: PATH}, alive: {url: {env: NAME}}}"
-            raise ValueError(f"got something else, {must}")  # noqa: TRY004  # pydantic collects ValueErrors only
-        return value
+def _hides_urls(value: Any) -> Any:
+    """Refuse a URL in the open, and what may be one: it would be shown, and copied into the journal."""
+    if _holds_url(value):
+        must = "must not stand in a configuration, which is copied into the journal; write it into a file"
+        raise ValueError(f"got a URL in the open, {must}, `chmod 600` it, and name it here: {{file: PATH}}")
+    if not isinstance(value, dict) or not isinstance(value.get("alive", {}), dict):
+        must = "must be a mapping such as {urls: {file: PATH}, alive: {url: {env: NAME}}}"
+        raise ValueError(f"got something else, {must}")  # noqa: TRY004  # pydantic collects ValueErrors only
+    return value
 
 
 def _holds_url(value: Any) -> bool:
@@ -203,15 +159,6 @@ def _holds_url(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_holds_url, value))
     return isinstance(value, str) and "://" in value
-
-
-class MetricsSection(FileSection):
-    """Where Prometheus finds the campaign's numbers; needs the extra `notify`."""
-
-    textfile: str | None = None
-    """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
-    port: int | None = Field(default=None, ge=1, le=65535)
-    """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
 
 
 class InventorySection(FileSection):
@@ -504,7 +451,7 @@ class RigConfig(FileSection):
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""
-    notify: NotifySection | None = None
+    notify: Annotated[NotifySpec | None, BeforeValidator(_hides_urls)] = None
     """Who is told what."""
-    metrics: MetricsSection | None = None
+    metrics: MetricsSpec | None = None
     """Numbers for other programs."""

@@ -141,8 +141,8 @@ def told(loaded: LoadedConfig) -> Mapping[str, Any] | None:
         found["notify"] = _notify(telling.notify)
     if telling.metrics is not None:
         found["metrics"] = {
-            "textfile": telling.metrics.textfile or None,
-            "port": telling.metrics.port or None,
+            "textfile": telling.metrics.textfile,
+            "port": telling.metrics.port,
             "installed": find_spec("prometheus_client") is not None,
         }
     return found
@@ -150,7 +150,7 @@ def told(loaded: LoadedConfig) -> Mapping[str, Any] | None:
 
 def _notify(spec: NotifySpec) -> Mapping[str, Any]:
     answer: dict[str, Any] = {"installed": find_spec("apprise") is not None}
-    answer |= {"at_least": Severity(spec.at_least).name, "daily": spec.daily or None, "zone": spec.zone or None}
+    answer |= {"at_least": spec.at_least, "daily": spec.daily, "zone": spec.zone}
     if spec.urls is not None:
         try:
             found = parsed(spec.urls.lines())
@@ -159,7 +159,11 @@ def _notify(spec: NotifySpec) -> Mapping[str, Any]:
         except RigctlError as error:
             answer["urls"] = {"in": str(spec.urls), "services": [], "trouble": str(error)}
     if spec.alive is not None:
-        answer["alive"] = {"in": str(spec.alive), "every_s": spec.alive_every_s, "trouble": _trouble(spec.alive)}
+        answer["alive"] = {
+            "in": str(spec.alive.url),
+            "every_s": spec.alive.every_s,
+            "trouble": _trouble(spec.alive.url),
+        }
     return answer
 
 
@@ -222,7 +226,7 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
         sent |= {f"URL {number}": "NOT sent: apprise does not understand it" for number in found.refused}
     if spec.alive is not None:
         try:
-            ping(spec.alive.lines()[0])
+            ping(spec.alive.url.lines()[0])
             sent["sign of life"] = "sent"
         except RigctlError as error:
             sent["sign of life"] = f"NOT sent: {error}"

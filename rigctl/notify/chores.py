@@ -231,7 +231,7 @@ class Chores:
         last = False
         while not last:
             last = self._ending.is_set()
-            self.trouble = "; ".join(filter(None, (deaf, _given(looker, metrics.textfile, registry))))
+            self.trouble = "; ".join(filter(None, (deaf, _given(looker, metrics.textfile or "", registry))))
             self._ending.wait(0.0 if last else EVERY_S)
 
 

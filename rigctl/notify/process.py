@@ -98,10 +98,10 @@ class NotifierLoop:
         zone = ZoneInfo(spec.zone) if spec is not None and spec.zone else None
         self.words = Words(self.setup.rig, zone)
         shelves = {(s.kind, s.source): Shelf(s.until_s, s.until_utc, s.who, s.why) for s in self.setup.shelved}
-        least = Severity.MAJOR if spec is None else Severity(spec.at_least)
+        least = Severity.MAJOR if spec is None else Severity[spec.at_least]
         self.gathering = Gathering(self.words, least, Alarms(shelves=shelves))
         if spec is not None and spec.alive is not None:
-            self._alive = SignOfLife(spec.alive_every_s)
+            self._alive = SignOfLife(spec.alive.every_s)
         if spec is not None and spec.daily:
             self._daily = SummaryClock(time_of_day.fromisoformat(spec.daily), zone)
 
@@ -238,7 +238,7 @@ class NotifierLoop:
 
         def ask() -> None:
             if spec is not None and spec.alive is not None:
-                ping(spec.alive.lines()[0])
+                ping(spec.alive.url.lines()[0])
 
         def asked(trouble: str) -> None:
             self._pinging, self._alive_trouble = False, trouble

@@ -10,7 +10,7 @@ from rigctl.config.load import load_text
 from rigctl.console.checking import lines, plan
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import LateSpec
-from rigctl.telling import MetricsSpec, NotifySpec, Secret
+from rigctl.telling import AliveSpec, MetricsSpec, NotifySpec, Secret
 from tests.config.conftest import loaded, loaded_to_run
 from tests.config.texts import BY_HAND, SMALL
 from tests.console.conftest import BENCH
@@ -81,7 +81,7 @@ def test_all_of_it_is_converted(tmp_path):
         tmp_path / "bench.yaml",
     ).telling
     urls, alive = Secret(file=str(tmp_path / "secrets/n.txt")), Secret(env="PING_URL")
-    assert found.notify == NotifySpec(urls, 1, alive, 300.0, "08:00", "Europe/Berlin")
+    assert found.notify == NotifySpec(urls, "MINOR", AliveSpec(alive, 300.0), "08:00", "Europe/Berlin")
     assert found.metrics == MetricsSpec("/var/lib/node/rig.prom", 9108)
     assert not telling_of("").telling
 

@@ -11,7 +11,7 @@ from rigctl.notify.gathering import HANGS_S, WORRYING_S
 from rigctl.notify.process import AGAIN_S, STUCK, NotifierLoop
 from rigctl.notify.services import MessageService, NotSent
 from rigctl.notify.setup import Setup, Shelved
-from rigctl.telling import NotifySpec, Secret, Telling
+from rigctl.telling import AliveSpec, NotifySpec, Secret, Telling
 from tests.golden import Golden
 from tests.notify.party import listening
 
@@ -178,7 +178,7 @@ def test_the_day_s_summary_comes_at_its_time():
 
 def test_a_sign_of_life_is_given_while_the_watch_looks(monkeypatch, golden: Golden):
     """At a real web server; a service that does not answer well is said."""
-    spec = NotifySpec(alive=Secret(env="PING_URL"), alive_every_s=60.0)
+    spec = NotifySpec(alive=AliveSpec(Secret(env="PING_URL"), 60.0))
     with listening() as party:
         monkeypatch.setenv("PING_URL", party.ping)
         world = World(spec=spec)
