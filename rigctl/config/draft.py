@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final, Literal
 
+from rigctl.codec import fields_of
 from rigctl.config import wording
 from rigctl.text import set_label
 
@@ -64,6 +65,34 @@ class VariableDraft:
     mix: str | None = None
     treatment: DraftPoint | None = None
     """What brings it to the other side of its setpoints, before a pump that only raises or only lowers it."""
+
+    @property
+    def natural_range(self) -> list[float] | None:
+        """Return where it is when left alone, if that is not the range of its setpoints."""
+        natural = self.natural
+        if natural is None or natural.first is None or natural.second is None:
+            return None
+        first, last, within = natural.first, natural.second, self.low <= natural.first < natural.second <= self.high
+        if natural.kind == "normal":
+            first, last = natural.first - TAILS * natural.second, natural.first + TAILS * natural.second
+            within = self.low <= natural.first <= self.high
+        return None if within else [first, last]
+
+    @property
+    def varies(self) -> str | dict[str, Any]:
+        """Return how it varies when left alone, as the file has it."""
+        natural = self.natural or Natural()
+        if natural.kind == "normal":
+            return {"truncated_normal": {"mean": natural.first, "sd": natural.second}}
+        if natural.kind == "uniform" and natural.first is not None and self.natural_range is None:
+            return {"uniform": {"low": natural.first, "high": natural.second}}
+        return natural.kind
+
+    @property
+    def plausible(self) -> list[float]:
+        """Return what a probe by which doses are judged may read: three times as much as there should be."""
+        low, high = min([self.low, *(self.natural_range or ())]), max([self.high, *(self.natural_range or ())])
+        return [low - (high - low), high + (high - low)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,27 +204,44 @@ SETTLE: Final = "5 min"
 MEASURE: Final = "2 min"
 EVERY: Final = "30 s"
 MIX: Final = "45 s"
-NEAR: Final = 0.02
-"""Of the range: as near to its setpoint as a pump has to bring a variable."""
 TAILS: Final = 4
 """Standard deviations from the mean within which nature stays."""
 AT: Final = 40
-"""Column where comments begin."""
+"""Column where comments begin; in the template a tab stands before each."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+ -]*")
 
 
 def configuration(draft: Draft, devices: Sequence[FoundDevice]) -> str:
     """Return the configuration as YAML; devices that nothing uses are left in it as comments."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  # only for a new configuration
+
+    jinja = Environment(  # noqa: S701  # no HTML
+        loader=PackageLoader("rigctl.config"), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    jinja.filters |= {"flow": flow, "named": _name_of, "number": lambda value: f"{value:.12g}"}
     used = {} if draft.by_hand else _devices(draft, devices)
-    sections = [_head(draft), _variables(draft, devices), _control_sets(draft), _outcome(draft)]
-    if draft.by_hand:
-        sections += [_costs_by_hand(draft)]
-    else:
-        sections += [_meters(draft, devices), _trial(draft), _wiring(devices, used), _doses(draft, devices)]
-    sections += [_spare(devices, used)]
-    if not draft.by_hand:
-        sections += [_safety(draft, devices)]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    driven = [v for v in draft.variables if v.actuator is not None]
+    text = jinja.get_template("new.yaml").render(
+        {
+            **fields_of(draft),
+            "outcome": draft.outcome or OutcomeDraft("outcome", "1"),
+            "sets": _control_sets(draft),
+            "costs": _known_costs(draft),
+            "examples": {v.name: f"{v.cost or '0.40'} {draft.currency}" for v in draft.variables},
+            "meters": _meters(draft, devices),
+            "buses": {_bus(device, devices): device.url for device, _ in used.values()},
+            "used": used,
+            "driven": driven,
+            "pumped": [v for v in driven if is_pump(v.actuator, devices)],
+            "spare": _spare(devices, used),
+            "usual": {"settle": SETTLE, "measure": MEASURE, "every": EVERY, "mix": MIX},
+        }
+    )
+    return "\n".join(_aligned(*line.split("\t", 1)) for line in text.split("\n"))
+
+
+def _aligned(text: str, comment: str = "") -> str:
+    return f"{text.ljust(AT)}  # {comment}" if comment else text
 
 
 def flow(value: Any) -> str:
@@ -208,134 +254,30 @@ def _quoted(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and not read_otherwise else json.dumps(text, ensure_ascii=False)
 
 
-def _line(text: str, comment: str = "") -> str:
-    return f"{text.ljust(AT)}  # {comment}" if comment else text
+def _name_of(part: VariableDraft | OutcomeDraft, use: str) -> str:
+    """Return the name of the device that measures or imposes it."""
+    point = getattr(part, use)
+    return "?" if point is None else _named(point, part.name, use)
 
 
-# what the campaign is for -----------------------------------------------------------------------------------------
-
-
-def _head(draft: Draft) -> list[str]:
-    name, currency, budget = draft.name, draft.currency, f"{draft.budget} {draft.currency}"
-    if draft.max_per_trial is not None:
-        budget = f"{{total: {budget}, max_per_trial: {draft.max_per_trial} {currency}}}"
-    return [
-        f"# {name}: written by `rigctl init`. Change what you like, then run `rigctl check` on this file.",
-        "# docs/configuration.md explains every key; `rigctl schema` is for editors that complete and underline.",
-        "",
-        _line(f"rig: {name}", f"what is recorded is kept in ./state/{name}"),
-        _line(f"currency: {currency}", "of every amount in this file"),
-        _line(f"budget: {budget}", "of the whole campaign; it is never exceeded knowingly"),
-        _line("# max_trials: 30", "ends the campaign after so many trials, whatever is left"),
-        _line("# seed: 1", "another seed, other first trials; 0 unless given"),
-        _line("# today: {control: [...], at: {...}}", "how it is run today: recommendations compare with it"),
-        _line("# policy: {name: value-per-cost}", "who decides; `likely-maximisers` unless given"),
-    ]
-
-
-def _variables(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
-    lines = [
-        "# What can be controlled, each in its own unit. `natural` is how it varies when it is left alone: `learned`",
-        "# finds that out; else `uniform`, {uniform: {low: 1, high: 3}}, {truncated_normal: {mean: 2, sd: 0.5}}, or",
-        "# measured values, {empirical: [1.9, 2.4, 2.1]}.",
-        "variables:",
-    ]
-    for v in draft.variables:
-        lines += [
-            f"  {v.name}:",
-            _line(f"    unit: {flow(v.unit)}"),
-            _line(f"    range: {flow([v.low, v.high])}", "lowest and highest value you would set"),
-        ]
-        step = "    # step: 1" if v.step is None else f"    step: {v.step:.12g}"
-        lines.append(_line(step, "between two values you can set"))
-        around = natural_range(v)
-        if around is not None:
-            lines.append(_line(f"    natural_range: {flow(around)}", "where it is when left alone"))
-        lines.append(f"    natural: {_natural(v.natural or Natural(), within=around)}")
-        if draft.by_hand:
-            continue
-        lines.append(_line(f"    sensor: {_sensor(v)}", "measures it"))
-        if v.actuator is not None:
-            lines.append(_line(f"    actuator: {_actuator(v)}", "imposes it"))
-        else:
-            lines.append(_line("    # actuator: ...", "without one it is measured, and never controlled"))
-        if is_pump(v.actuator, devices):
-            low, high = min([v.low, *(around or ())]), max([v.high, *(around or ())])
-            true = flow([low - (high - low), high + (high - low)])
-            lines.append(_line(f"    plausible: {true}", "a reading outside is a fault, and no dose follows it"))
-    return lines
-
-
-def natural_range(v: VariableDraft) -> list[float] | None:
-    """Return where a variable is when left alone, if that is not the range of its setpoints."""
-    natural = v.natural
-    if natural is None or natural.first is None or natural.second is None:
-        return None
-    if natural.kind == "normal":
-        first, last = natural.first - TAILS * natural.second, natural.first + TAILS * natural.second
-        return None if v.low <= natural.first <= v.high else [first, last]
-    return None if v.low <= natural.first < natural.second <= v.high else [natural.first, natural.second]
-
-
-def _natural(natural: Natural, *, within: list[float] | None) -> str:
-    if natural.kind == "normal":
-        return flow({"truncated_normal": {"mean": natural.first, "sd": natural.second}})
-    if natural.kind == "uniform" and natural.first is not None and within is None:
-        return flow({"uniform": {"low": natural.first, "high": natural.second}})
-    return natural.kind
-
-
-def _control_sets(draft: Draft) -> list[str]:
+def _control_sets(draft: Draft) -> tuple[Any, str]:
+    """Return the control sets, and what is said of them."""
     names = [v.name for v in draft.variables if draft.by_hand or v.actuator is not None]
     if len(names) <= MOST_FOR_ALL:
-        sets, comment = "all", f"or list those worth trying, e.g. {flow([names[:1], names[:2]])}"
-    else:
-        some = [[n] for n in names] + [list(pair) for pair in combinations(names, 2)] + [names]
-        sets, comment = flow(some), "each alone, each pair, all together"
-    lines = ["# Which variables may be controlled together; the others vary by themselves and are measured."]
-    return [*lines, _line(f"control_sets: {sets}", comment if len(names) > 1 else "")]
+        return "all", f"or list those worth trying, e.g. {flow([names[:1], names[:2]])}" if len(names) > 1 else ""
+    return [*([n] for n in names), *combinations(names, 2), names], "each alone, each pair, all together"
 
 
-def _outcome(draft: Draft) -> list[str]:
-    o = draft.outcome or OutcomeDraft("outcome", "1")
-    lines = [
-        "# What the campaign is for.",
-        "outcome:",
-        f"  name: {o.name}",
-        f"  unit: {flow(o.unit)}",
-        _line(f"  direction: {o.direction}", "or minimise" if o.direction == "maximise" else "or maximise"),
-    ]
-    if o.target is not None:
-        lines.append(f"  # target: {o.target:.12g} {o.unit}. Only a note: see how near `rigctl recommend` comes to it.")
-    if not draft.by_hand and o.sensor is not None:
-        lines.append(_line(f"  sensor: {_named(o.sensor, o.name, 'sensor')}", "measures it"))
-    return [*lines, _line("  # floor: 0", "the worst value it can take, if you know it")]
-
-
-def _costs_by_hand(draft: Draft) -> list[str]:
-    told = [v for v in draft.variables if v.cost is not None]
-    if len(told) < len(draft.variables):
-        some = {v.name: f"{v.cost or '0.40'} {draft.currency}" for v in draft.variables}
-        return [
-            "# What a trial costs is learned from the cost given with each trial. If you know it beforehand,",
-            "# name every control set:",
-            f"# known_costs: {flow(some)}",
-        ]
-    lines = [
-        "# What one trial costs, by what is controlled in it. Delete this to have costs learned from the trials.",
-        "known_costs:",
-    ]
-    return [*lines, *(f"  {name}: {cost} {draft.currency}" for name, cost in _sets_and_costs(draft))]
-
-
-def _sets_and_costs(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield each control set with its cost: what every trial costs, and what controlling each variable adds."""
-    base, variables = Decimal(draft.per_trial or "0"), draft.variables
-    sizes = range(1, len(variables) + 1) if len(variables) <= MOST_FOR_ALL else (1, 2, len(variables))
-    for size in sizes:
+def _known_costs(draft: Draft) -> list[tuple[str, str]] | None:
+    """Return each control set's cost: of every trial, and of controlling each variable; None where one is not said."""
+    if any(v.cost is None for v in draft.variables):
+        return None
+    variables, found = draft.variables, []
+    for size in range(1, len(variables) + 1) if len(variables) <= MOST_FOR_ALL else (1, 2, len(variables)):
         for members in combinations(variables, size):
-            cost = base + sum(Decimal(v.cost or "0") for v in members)
-            yield set_label(v.name for v in members), f"{cost:f}"
+            cost = Decimal(draft.per_trial or "0") + sum(Decimal(v.cost or "0") for v in members)
+            found.append((set_label(v.name for v in members), f"{cost:f}"))
+    return found
 
 
 # a rig with wires -------------------------------------------------------------------------------------------------
@@ -344,18 +286,6 @@ def _sets_and_costs(draft: Draft) -> Iterator[tuple[str, str]]:
 def _named(point: DraftPoint, name: str, use: str) -> str:
     """Name the device that a place becomes: the one that was found, or one of the places in it."""
     return f"{name}_{use}" if point.place else point.device
-
-
-def _sensor(v: VariableDraft) -> str:
-    return _named(v.sensor, v.name, "sensor") if v.sensor is not None else "?"
-
-
-def _actuator(v: VariableDraft) -> str:
-    return _named(v.actuator, v.name, "actuator") if v.actuator is not None else "?"
-
-
-def _treatment(v: VariableDraft) -> str:
-    return "# treatment: ..." if v.treatment is None else f"treatment: {_named(v.treatment, v.name, 'treatment')}"
 
 
 def _bus(device: FoundDevice, devices: Sequence[FoundDevice]) -> str:
@@ -410,44 +340,22 @@ def _place(point: DraftPoint, device: FoundDevice, unit: str, use: str) -> dict[
     return {"unit": unit, "write": number, **way}
 
 
-def _meters(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
-    currency, lines = draft.currency, ["# What a trial costs; the sum is what counts against the budget.", "meters:"]
+def _meters(draft: Draft, devices: Sequence[FoundDevice]) -> list[tuple[dict[str, Any], str]]:
+    """Return the meters, and what is said of each."""
+    currency, found = draft.currency, []
     if draft.energy_price is not None:
-        for d in (d for d in devices if d.can == "meter"):
-            entry = {"kind": "energy", "device": d.name, "price": f"{draft.energy_price} {currency}/kWh"}
-            lines.append(_line(f"  - {flow(entry)}", "counted before and after"))
+        price = f"{draft.energy_price} {currency}/kWh"
+        counters = [d.name for d in devices if d.can == "meter"]
+        found += [({"kind": "energy", "device": n, "price": price}, "counted before and after") for n in counters]
     for v in draft.variables:
         if v.price is not None and is_pump(v.actuator, devices):
-            entry = {"kind": "volume", "device": _actuator(v), "price": f"{v.price} {currency}/L"}
-            lines.append(_line(f"  - {flow(entry)}", "what the pump dispenses"))
+            entry = {"kind": "volume", "device": _name_of(v, "actuator"), "price": f"{v.price} {currency}/L"}
+            found.append((entry, "what the pump dispenses"))
     if draft.per_hour is not None:
-        lines.append(_line(f"  - {flow({'kind': 'time', 'price': f'{draft.per_hour} {currency}/h'})}", "labour, rent"))
+        found.append(({"kind": "time", "price": f"{draft.per_hour} {currency}/h"}, "labour, rent"))
     if draft.per_trial is not None:
-        fixed = {"kind": "fixed", "price": f"{draft.per_trial} {currency}"}
-        lines.append(_line(f"  - {flow(fixed)}", "once in every trial"))
-    return lines
-
-
-def _trial(draft: Draft) -> list[str]:
-    window = {"for": draft.measure or MEASURE, "every": draft.every or EVERY, "statistic": "median"}
-    return [
-        "# How long a trial takes.",
-        "trial:",
-        _line(f"  settle: {draft.settle or SETTLE}", "from the last setpoint to the first sample"),
-        _line(f"  measure: {flow(window)}", "samples, and how they become one"),
-        "  # prepare: [{actuator: refill, value: 1, wait: 2 min}]   # a fresh tank, a new workpiece",
-    ]
-
-
-def _wiring(devices: Sequence[FoundDevice], used: Mapping[str, tuple[FoundDevice, dict[str, Any]]]) -> list[str]:
-    lines, wires = ["# The wires, and what is on them.", "buses:"], {}
-    for device, _ in used.values():
-        wires[_bus(device, devices)] = device.url
-    lines += [f"  {name}: {flow(url)}" for name, url in wires.items()]
-    lines.append("devices:")
-    for name, (device, entry) in used.items():
-        lines += [f"  # {device.said}"] * bool(device.said) + [f"  {name}: {flow(entry)}"]
-    return lines
+        found.append(({"kind": "fixed", "price": f"{draft.per_trial} {currency}"}, "once in every trial"))
+    return found
 
 
 def _spare(devices: Sequence[FoundDevice], used: Mapping[str, tuple[FoundDevice, dict[str, Any]]]) -> list[str]:
@@ -463,9 +371,7 @@ def _spare(devices: Sequence[FoundDevice], used: Mapping[str, tuple[FoundDevice,
             if any(_same_place(entry, there) for _, there in used.values()):
                 continue
             lines.append(f"#  {d.name}_{n}: {flow(entry)}   # {said}" if options else f"#  {d.name}: {said}")
-    return (
-        ["# Seen there, and not used: devices for a copy without the #, each with its unit.", *lines] if lines else []
-    )
+    return lines
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -476,40 +382,3 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         key in one and key in other and [one[key].get(k) for k in where] == [other[key].get(k) for k in where]
         for key, where in (("read", ("register", "at")), ("enable", ("coil",)))
     )
-
-
-def _doses(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
-    pumps = [v for v in draft.variables if is_pump(v.actuator, devices)]
-    if not pumps:
-        return []
-    lines = ["# How a pump brings its variable to a setpoint, dose by dose.", "dosing:"]
-    for v in pumps:
-        lines += [
-            f"  {_actuator(v)}:",
-            _line(f"    sensor: {_sensor(v)}", "judges each dose"),
-            _line(f"    effect: {v.effect:.12g} {v.unit}/mL", "what 1 mL changes; measure it once with one dose"),
-            _line(f"    tolerance: {NEAR * (v.high - v.low):.3g} {v.unit}", "near enough"),
-            _line(f"    mix: {v.mix or MIX}", "from a dose to the reading that judges it"),
-            _line("    max_doses: 6", "after as many in vain the trial fails"),
-            _line(f"    {_treatment(v)}", "an actuator that first brings it to the other side"),
-        ]
-    return lines
-
-
-def _safety(draft: Draft, devices: Sequence[FoundDevice]) -> list[str]:
-    lines = [
-        "# rigctl is not a safety system: fit a timer relay on every pump, and a limit switch where harm is possible.",
-        "safety:",
-        _line("  safe_state:", "where each goes on any fault: off, or a value to hold"),
-    ]
-    driven = [v for v in draft.variables if v.actuator is not None]
-    lines += [f"    {_actuator(v)}: {v.safe or 'off'}" for v in driven]
-    pumps = [v for v in driven if is_pump(v.actuator, devices)]
-    lines += [f"    {_named(v.treatment, v.name, 'treatment')}: off" for v in pumps if v.treatment is not None]
-    if pumps:
-        lines.append(_line("  limits:", "the most a pump may dispense, whatever is asked of it"))
-    for v in pumps:
-        lines.append(f"    {_actuator(v)}: {flow({'per_dose': v.per_dose, 'per_day': v.per_day})}")
-    first = draft.variables[0]
-    example = f'{{name: low, when: "{first.name} < {first.low:.12g} {first.unit}", for: 10 s, then: hold}}'
-    return [*lines, f"  # interlocks: [{example}]   # what must not hold, and what is done then"]
