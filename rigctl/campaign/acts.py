@@ -21,10 +21,10 @@ from rigctl.campaign.control import LARGEST, Request
 from rigctl.campaign.instruments import astray, out_of_service
 from rigctl.campaign.journal.beside import CAMPAIGN
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import Amendment, CampaignRow, Kind, TrialRow, UpkeepKind
+from rigctl.campaign.journal.rows import Amendment, CampaignRow, Kind, TrialRow, UpkeepKind, UpkeepRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
-from rigctl.codec import typed
+from rigctl.codec import fields_of, typed
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
 from rigctl.printable import one_line
@@ -354,7 +354,10 @@ class Care(Act):
     """Something done to an instrument."""
 
     about = "device"
-    kind: ClassVar[UpkeepKind]
+    fact: ClassVar[type] = UpkeepRow
+    """The kind of row that is kept of it; the act's fields are the row's."""
+    kind: ClassVar[UpkeepKind | None] = None
+    """What an `UpkeepRow` is kept of."""
     device: str
     """Its name in the configuration."""
 
@@ -376,8 +379,9 @@ class Care(Act):
             raise UsageError(f"{self.device}: is out of service already, {out}")
         if self.kind == "in" and not out and self.device not in astray(journal.read, rig):
             raise UsageError(f"{self.device}: is in service; `rigctl status` lists what is not")
-        outcome, own = self.outcome(rig), {f.name: getattr(self, f.name) for f in fields(self)}
-        journal.upkeep.keep(self.kind, own.pop("device"), verb=self.verb, outcome=outcome, **own)
+        blank = {} if self.kind is None else {"kind": self.kind, "part": "", "volume_ml": None, "age_s": 0.0}
+        outcome = self.outcome(rig)
+        journal.people.keep(self.fact, blank | fields_of(self), outcome, verb=self.verb)
         return outcome
 
 
@@ -462,14 +466,12 @@ class Calibrated(Care):
         return f"{self.device} was calibrated {when}{due}"
 
 
-CARE: Final[Mapping[str, type[Care]]] = MappingProxyType(
-    {kind.verb: kind for kind in (OutOfService, InService, Refilled, Replaced, Calibrated)}
+_KINDS: Final[tuple[type[Act], ...]] = (
+    *(Acknowledge, Shelve, Unshelve, Void, Amend, Outcome),
+    *(OutOfService, InService, Refilled, Replaced, Calibrated),
 )
-"""What is done to instruments, by verb."""
-ACTS: Final[Mapping[str, type[Act]]] = MappingProxyType(
-    {kind.verb: kind for kind in (Acknowledge, Shelve, Unshelve, Void, Amend, Outcome)} | dict(CARE)
-)
-"""All of them."""
+ACTS: Final[Mapping[str, type[Act]]] = MappingProxyType({kind.verb: kind for kind in _KINDS})
+"""All of them, by verb."""
 
 
 # What is asked for ----------------------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def follows_judged(wired: VariableWiring, follows: FollowSpec, off: Sequence[tup
 
 def astray(reader: Reader, rig: RigSpec) -> Mapping[str, Astray]:
     """Return the controlled variables that do not follow, by their actuator, since it was last put back in service."""
-    back_s = {row.device: row.at_s for row in reader.upkeep.rows() if row.kind == "in"}
+    back_s = {row.device: row.at_s for row in reader.people.kept(UpkeepRow) if row.kind == "in"}
     found = {}
     for wired in rig.variables:
         if wired.follows is not None and wired.actuator is not None:
@@ -288,7 +288,7 @@ def states_now(journal: Journal, rig: RigSpec) -> Mapping[str, DeviceState]:
 
 def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState]:
     """Return the state of every device of this rig that something is known of."""
-    rows = reader.upkeep.rows()
+    rows = reader.people.kept(UpkeepRow)
     said, since = reader.upkeep.calibrations(), reader.upkeep.calibrated()
     found: dict[str, DeviceState] = {}
     adrift = astray(reader, rig)
@@ -330,7 +330,7 @@ def _calibrated_ago_s(since: CalibrationRow | None, by_hand: UpkeepRow | None, a
 def out_of_service(reader: Reader) -> Mapping[str, str]:
     """Return the devices that people have taken out of service, with who and why."""
     by_device: dict[str, list[UpkeepRow]] = {}
-    for row in reader.upkeep.rows():
+    for row in reader.people.kept(UpkeepRow):
         by_device.setdefault(row.device, []).append(row)
     return {device: said for device, rows in by_device.items() if (said := _out(rows))}
 

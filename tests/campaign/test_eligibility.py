@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.instruments import DeviceState, needed, objections, unavailable
+from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.spec import CareSpec, DosingSpec, MeterSpec, PrepareStep, VariableWiring, VolumeSpec
@@ -150,7 +151,7 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
     assert (result.recorded, phases(stage)) == (1, ["HOLDING", "RUNNING"])
     with stage.journal() as journal:
         row = journal.upkeep.calibrations()["a_probe"]
-        (said,) = journal.upkeep.rows()
+        (said,) = journal.people.kept(UpkeepRow)
         (trial,) = journal.trials()
     assert (row.points, row.slopes, said.kind, round(said.age_s)) == (2, (99.0, 98.0), "calibrated", 3600)
     assert (trial.state, trial.unavailable) == (State.RECORDED, {})

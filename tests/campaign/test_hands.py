@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from rigctl.campaign.acts import OutOfService
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceFault, RigctlError
@@ -174,7 +175,7 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
 ):
     """Across a restart, too: it is in the journal; the reason is in the phase. Stopped, it does not say it is over."""
     journal = begun(stage, spec := make_spec(rig=make_rig_spec(watch=WATCH, outcome_sensor="pump"), max_trials=1))
-    journal.upkeep.keep("out", "pump", verb="out-of-service", who="anna")
+    OutOfService(device="pump", who="anna").apply(journal, spec.rig)
     journal.close()
     seen = {}
 

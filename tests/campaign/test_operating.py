@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
+from rigctl.campaign.acts import InService, OutOfService
 from rigctl.campaign.closing import SLEPT
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.production import for_production, production, said, told_by
@@ -226,9 +227,9 @@ async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_th
     spec = campaign()
     await stage.run(spec)
     await stage.run(produced(spec, 1))
-    for kind in ("out", "in"):
+    for kind in (OutOfService, InService):
         with closing(open_journal(stage.state, stage.clock())) as journal:
-            journal.upkeep.keep(kind, "pump", verb=f"{kind}-of-service", who="anna")
+            kind(device="pump", who="anna").apply(journal, spec.rig)
         await stage.run(produced(spec, 1))
     with stage.journal() as journal:
         before, without, after = journal.trials()[TRIALS:]

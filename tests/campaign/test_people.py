@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from rigctl.campaign.acts import Replaced
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.rows import TABLES, Amendment, Pin
@@ -15,7 +16,7 @@ from rigctl.core.experiment.history import Observation
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.values import Alarm
-from tests.campaign.fakes import make_space
+from tests.campaign.fakes import make_rig_spec, make_space
 from tests.campaign.records import make_decision, record_trial
 
 
@@ -46,7 +47,7 @@ def test_what_people_did_cannot_be_rewritten(journal, table):
     journal.alarms.acknowledge(1, "Ada")
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
     journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
-    journal.upkeep.keep("refilled", "pump", verb="refilled", who="Ada", volume_ml=10.0)
+    Replaced(device="pump", part="tubing", who="Ada").apply(journal, make_rig_spec())
     journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
     for change in ("DELETE FROM {0}", "UPDATE {0} SET {1} = 9"):
         with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rigctl.campaign.acts import Replaced
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
 from rigctl.campaign.journal.people import Source
@@ -45,7 +46,7 @@ def of_people(journal):
     journal.alarms.acknowledge(1, "Ada", "seen")
     journal.ingest([by_hand(7)], ("y",))
     journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))
-    journal.upkeep.keep("replaced", "pump", verb="replaced", who="Ada", part="tubing")
+    Replaced(device="pump", part="tubing", who="Ada").apply(journal, make_rig_spec())
     void(journal, 2, "Ada", "tap open")
     for trial, cost in ((1, 1_000_000), (1, 2_000_000), (8, 600_000)):
         amend(journal, trial, Amendment(amount=cost), "Ada", "found the bill")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rigctl.campaign.journal.database import transaction
-from rigctl.campaign.journal.rows import CalibrationRow, Pin, TripRow, UpkeepKind, UpkeepRow
+from rigctl.campaign.journal.rows import CalibrationRow, Pin, TripRow
 from rigctl.campaign.journal.store import Book
 from rigctl.codec import fields_of
 from rigctl.rig.protocols import Calibration
@@ -61,26 +61,7 @@ class TripBook(Book):
 
 
 class UpkeepBook(Book):
-    """What is done to instruments, and what they say."""
-
-    def keep(
-        self,
-        kind: UpkeepKind,
-        device: str,
-        *,
-        verb: str,
-        who: str,
-        why: str = "",
-        part: str = "",
-        volume_ml: float | None = None,
-        age_s: float = 0.0,
-        outcome: str = "",
-    ) -> None:
-        """Record what a person has done to a device, and the act in the audit; `age_s`: how long ago that was."""
-        values = {"device": device, "kind": kind, "part": part, "volume_ml": volume_ml, "age_s": age_s}
-        with transaction(self._connection):
-            self._insert(UpkeepRow, {**values, "why": why, "who": who})
-            self._act(verb, who, " ".join(filter(None, (device, part))), why, outcome)
+    """What instruments say of themselves."""
 
     def read(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> tuple[str, ...]:
         """Record what devices say of their calibration; return those that say something else than the last time.
@@ -97,10 +78,6 @@ class UpkeepBook(Book):
                 values = {"device": device, "points": said.points, "slopes": said.slopes, "detail": said.detail}
                 self._insert(CalibrationRow, {**values, "changed": other})
         return tuple(changed)
-
-    def rows(self) -> tuple[UpkeepRow, ...]:
-        """Return what people have done, in order."""
-        return self._rows(UpkeepRow)
 
     def calibrations(self) -> Mapping[str, CalibrationRow]:
         """Return what each device last said of its calibration, by name."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
 from rigctl.campaign.decision import Decision
@@ -33,6 +33,8 @@ from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError, UsageError
 from rigctl.rig.values import Alarm
+
+T = TypeVar("T")
 
 _ALL: Final = 2**62
 MANUAL: Final = "manual"
@@ -72,6 +74,20 @@ class PeopleBook(Book):
         """Record what a person did, or tried to do, and what came of it; return its number."""
         with transaction(self._connection):
             return self._act(verb, who, argument, why, outcome, **about)
+
+    def keep(self, kind: type, values: Mapping[str, Any], outcome: str = "", *, verb: str = "") -> None:
+        """Record what a person did: a row of this kind, and the act that such a row comes with, in the audit.
+
+        `verb` is the act's where the kind of row leaves it open.
+        """
+        declared, argument = table_of(kind).audited_as(values) or ("", "")
+        with transaction(self._connection):
+            self._insert(kind, values)
+            self._act(declared or verb, values["who"], argument, values["why"], outcome)
+
+    def kept(self, kind: type[T]) -> tuple[T, ...]:
+        """Return all rows of a kind, in order."""
+        return self._rows(kind)
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
