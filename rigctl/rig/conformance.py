@@ -7,16 +7,448 @@ the smallest dose. Run it on a simulator or with nothing dangerous connected, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
-from rigctl.errors import DriverNonConformance
-from rigctl.rig.conformance_bench import Broken, TestBench
-from rigctl.rig.conformance_checks import DESCRIPTION_CHECKS, FAULTY_LINE_CHECKS, LIVE_CHECKS, abilities
-from rigctl.rig.protocols import Clock, Driver, Line
+from pydantic import ValidationError
+
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, DriverNonConformance, RigctlError
+from rigctl.rig import testing
+from rigctl.rig.protocols import (
+    Actuator,
+    Clock,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Doser,
+    Driver,
+    Line,
+    Meter,
+    Reading,
+    Sensor,
+    Severity,
+)
 from rigctl.rig.registry import Registry
-from rigctl.rig.testing import RecordingLine
+from rigctl.rig.testing import GarbageLine, RecordingLine, SilentLine
+
+
+class Broken(AssertionError):
+    """A promise is broken; says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestBench:
+    """The driver under test and how to test it."""
+
+    driver: type[Driver]
+    given: Mapping[str, Any]
+    clock: Clock
+    setpoint: float
+    tolerance: float
+    timeout_s: float
+
+    @property
+    def name(self) -> str:
+        """Return what to call the driver, even if it does not say."""
+        return str(getattr(self.driver, "name", self.driver.__name__))
+
+    def connect(self, line: Line) -> Device:
+        return self.driver.connect(self.driver.options.model_validate(self.given), line)
+
+    def deadline(self) -> Deadline:
+        return Deadline.after(self.timeout_s)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Raise `Broken` if anything but a line or the clock sleeps meanwhile: nothing can cut that short."""
+        sleepers: list[str] = []
+
+        def profile(frame: FrameType, event: str, called: Any) -> None:
+            if event == "c_call" and called is time.sleep and not self._may_wait(frame):
+                sleepers.append(frame.f_code.co_name)
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+        if sleepers:
+            raise Broken(f"{sleepers[0]}() calls time.sleep, must wait by its line, or rig time by line.clock.sleep()")
+
+    def _may_wait(self, frame: FrameType | None) -> bool:
+        """Tell whether a line, each of which is called through one of `rigctl.rig.testing`, or the clock is at work."""
+        while frame is not None and frame.f_locals.get("self") is not self.clock:
+            if frame.f_globals.get("__name__") == testing.__name__:
+                return True
+            frame = frame.f_back
+        return frame is not None
+
+
+SHORT_S: Final = 0.03
+"""Wall seconds of a deadline on a line that misbehaves."""
+SLACK_S: Final = 0.005
+"""Between a deadline and one made from what remains of it."""
+ABILITIES: Final = (Sensor, Actuator, Meter, Doser)
+COMMANDS: Final = ("apply", "release", "safe", "start_dose", "stop")
+"""Calls that change something; all others only ask."""
+
+
+def abilities(device: Device) -> tuple[str, ...]:
+    return tuple(a.__name__ for a in ABILITIES if isinstance(device, a))
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Broken(otherwise)
+
+
+# without an instrument --------------------------------------------------------------------------------------------
+
+
+def _is_described(bench: TestBench) -> None:
+    """It has a name, a one-line summary and line schemes."""
+    driver = bench.driver
+    _expect(bool(re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(driver.name))), f"name {driver.name!r}: lower case, digits, -")
+    summary = driver.summary
+    _expect(bool(summary.strip()) and "\n" not in summary, f"summary {summary!r} must be one line of text")
+    schemes = driver.schemes
+    _expect(isinstance(schemes, tuple) and len(schemes) > 0, f"schemes {schemes!r} must be a tuple, not empty")
+    _expect(all(re.fullmatch(r"[a-z][a-z0-9_]*", s) for s in schemes), f"schemes {schemes!r} must be like 'serial'")
+
+
+def _options_are_described(bench: TestBench) -> None:
+    """Its options derive from DeviceOptions and each has a docstring."""
+    options = bench.driver.options
+    _expect(issubclass(options, DeviceOptions), f"{options!r} is no subclass of DeviceOptions")
+    silent = [n for n, f in options.model_fields.items() if not f.description]
+    _expect(not silent, f"no docstring below: {', '.join(silent)}")
+
+
+def _options_are_accepted(bench: TestBench) -> None:
+    """It accepts the options it is tested with."""
+    bench.driver.options.model_validate(bench.given)
+
+
+def _unknown_options_are_refused(bench: TestBench) -> None:
+    """It refuses options it does not know."""
+    try:
+        bench.driver.options.model_validate({**bench.given, "no_such_option": 1})
+    except ValidationError as refused:
+        _expect("no_such_option" in str(refused), "the refusal does not name the unknown option")
+    else:
+        raise Broken("`no_such_option: 1` was accepted")
+
+
+DESCRIPTION_CHECKS: Final = (_is_described, _options_are_described, _options_are_accepted, _unknown_options_are_refused)
+
+
+# on lines that misbehave ------------------------------------------------------------------------------------------
+
+
+def _calls(bench: TestBench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
+    """Yield every call the device offers, ready but for the deadline."""
+    yield "identify", device.identify
+    if isinstance(device, Sensor):
+        yield "read", device.read
+    if isinstance(device, Actuator):
+        yield "apply", lambda deadline: device.apply(bench.setpoint, deadline)
+        yield "release", device.release
+        yield "safe", device.safe
+        yield "read_back", device.read_back
+    if isinstance(device, Meter):
+        yield "total", device.total
+    if isinstance(device, Doser):
+        yield "ready", device.ready
+        yield "start_dose", lambda deadline: device.start_dose(device.min_dose_ml, deadline)
+        yield "dose_status", device.dose_status
+        yield "total_volume_ml", device.total_volume_ml
+        yield "stop", device.stop
+
+
+def _names(bench: TestBench) -> list[str]:
+    return [name for name, _ in _calls(bench, bench.connect(SilentLine(bench.clock)))]
+
+
+def _connecting_is_quiet(bench: TestBench) -> None:
+    """connect() sends nothing and makes a device with at least one ability."""
+    line = RecordingLine(SilentLine(bench.clock))
+    device = bench.connect(line)
+    _expect(line.traffic == 0, f"{line.traffic} exchanges during connect()")
+    _expect(isinstance(device, Device), f"{type(device).__name__} is no Device")
+    _expect(bool(abilities(device)), f"{type(device).__name__} is no Sensor, Actuator, Meter or Doser")
+
+
+def _silence_is_a_timeout(bench: TestBench) -> None:
+    """On a silent line every call raises DeviceTimeout and waits no longer than its deadline."""
+    for name in _names(bench):
+        line = SilentLine(bench.clock)
+        call = dict(_calls(bench, bench.connect(line)))[name]
+        deadline = Deadline.after(SHORT_S)
+        try:
+            got = call(deadline)
+        except DeviceTimeout:
+            pass
+        else:
+            raise Broken(f"{name}() returned {got!r}")
+        latest_s = max((asked.at_s for asked in line.asked), default=0.0)
+        _expect(bool(line.asked), f"{name}() timed out without asking anything")
+        _expect(
+            latest_s <= deadline.at_s + SLACK_S, f"{name}() waited {latest_s - deadline.at_s:.2g} s beyond its deadline"
+        )
+
+
+def _noise_is_no_value(bench: TestBench) -> None:
+    """On a line that carries noise nothing is taken for a value or a confirmation."""
+    for name in _names(bench):
+        call = dict(_calls(bench, bench.connect(GarbageLine(bench.clock))))[name]
+        try:
+            got = call(Deadline.after(SHORT_S))
+        except DeviceError:
+            continue
+        harmless = isinstance(got, Reading) and got.severity is Severity.INVALID and math.isnan(got.value)
+        _expect(harmless, f"{name}() returned {got!r}")
+
+
+def _says_how_fast_it_is(bench: TestBench) -> None:
+    """pace() and safe_all_s(), where it has them, are finite, above 0, and send nothing."""
+    line = RecordingLine(SilentLine(bench.clock))
+    device = bench.connect(line)
+    said: dict[str, float] = {}
+    pace = device.pace()
+    if pace is not None:
+        said |= {"pace().command_s": pace.command_s, "pace().confirm_s": pace.confirm_s}
+    if isinstance(device, Actuator) and device.safe_group() is not None:
+        said["safe_all_s()"] = device.safe_all_s([device])
+    for what, seconds in said.items():
+        _expect(math.isfinite(seconds) and seconds > 0, f"{what} is {seconds}")
+    _expect(line.traffic == 0, f"{line.traffic} exchanges")
+
+
+def _commands_before_it_asks(bench: TestBench) -> None:
+    """safe() and stop() send their command before they ask anything."""
+    began = {}
+    for name in _names(bench):
+        line = RecordingLine(SilentLine(bench.clock))
+        with suppress(DeviceTimeout):
+            dict(_calls(bench, bench.connect(line)))[name](Deadline.after(SHORT_S))
+        began[name] = line.sent[:1]
+    asked = [sent for name, sent in began.items() if name not in COMMANDS]
+    early = [name for name in ("safe", "stop") if name in began and (not began[name] or began[name] in asked)]
+    _expect(not early, f"{', '.join(early)}() began with a question")
+
+
+FAULTY_LINE_CHECKS: Final = (
+    *(_connecting_is_quiet, _says_how_fast_it_is, _silence_is_a_timeout, _noise_is_no_value),
+    _commands_before_it_asks,
+)
+
+
+# with an instrument that answers ----------------------------------------------------------------------------------
+
+
+def _identifies(bench: TestBench, device: Device, line: RecordingLine) -> None:
+    """identify() says who is there, twice the same, and writes no register."""
+    first = device.identify(bench.deadline())
+    _expect(bool(first.model), "the model is empty")
+    second = device.identify(bench.deadline())
+    _expect(first == second, f"{first} and then {second}")
+    written = [sent for sent in line.sent if sent[0] != "write"]
+    _expect(not written, f"it wrote {written}")
+
+
+def _remembers_nothing(bench: TestBench, device: Device, line: RecordingLine) -> None:
+    """A question whose answer comes too late is asked once, raises DeviceTimeout, and leaves the next one in step."""
+    for name, ask in _calls(bench, device):
+        if name not in (*COMMANDS, "identify"):  # that may take two, where the first only wakes
+            ask(bench.deadline())
+            _asked_while_deaf(line, name, ask)
+            ask(bench.deadline())
+
+
+def _presses_on(bench: TestBench, device: Device, line: RecordingLine) -> None:
+    """Its line has press_on(), after which it answers as before."""
+    line.press_on()
+    device.identify(bench.deadline())
+
+
+def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: TestBench) -> None:
+    _expect(reading.unit == unit, f"unit {reading.unit!r}, promised {unit!r}")
+    _expect(reading.valid, f"INVALID from an instrument that works: {reading.detail}")
+    _expect(math.isfinite(reading.value), f"value {reading.value} is not finite")
+    latest_s = bench.clock.now_s()
+    _expect(earliest_s <= reading.time_s <= latest_s, f"time {reading.time_s} is not between asking and answering")
+
+
+def _reads(bench: TestBench, device: Sensor, _line: RecordingLine) -> None:
+    """read() gives a fresh, valid value in the promised unit."""
+    for _ in range(3):
+        earliest_s = bench.clock.now_s()
+        _check_reading(device.read(bench.deadline()), device.unit, earliest_s, bench)
+
+
+def _counts(bench: TestBench, device: Meter, _line: RecordingLine) -> None:
+    """total() is valid, in the promised unit, and never falls."""
+    before = -math.inf
+    for _ in range(3):
+        earliest_s = bench.clock.now_s()
+        reading = device.total(bench.deadline())
+        _check_reading(reading, device.meter_unit, earliest_s, bench)
+        _expect(reading.value >= before, f"{before} and then {reading.value} {device.meter_unit}")
+        before = reading.value
+
+
+def _applies_and_releases(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
+    """apply() and release() show in read_back(), also when repeated."""
+    for _ in range(2):
+        device.apply(bench.setpoint, bench.deadline())
+        _asked_while_deaf(line, "read_back", device.read_back)
+        state = device.read_back(bench.deadline())
+        _expect(state.controlled, f"after apply({bench.setpoint}): {state}")
+        _expect(
+            state.setpoint is not None and abs(state.setpoint - bench.setpoint) <= bench.tolerance,
+            f"sent to {bench.setpoint}, holds {state.setpoint}",
+        )
+    device.identify(bench.deadline())
+    _expect(device.read_back(bench.deadline()) == state, "identify() changed the state")
+    for _ in range(2):
+        device.release(bench.deadline())
+        state = device.read_back(bench.deadline())
+        held = state.setpoint is not None and abs(state.setpoint - bench.setpoint) <= bench.tolerance
+        _expect(not state.controlled and not held, f"after release(): {state}")
+
+
+def _reaches_safety(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
+    """safe() leads to the same state from anywhere, also when repeated."""
+    device.apply(bench.setpoint, bench.deadline())
+    device.safe(bench.deadline())
+    first = device.read_back(bench.deadline())
+    device.safe(bench.deadline())
+    second = device.read_back(bench.deadline())
+    device.release(bench.deadline())
+    device.safe(bench.deadline())
+    third = device.read_back(bench.deadline())
+    _expect(first == second == third, f"{first}, {second}, {third}")
+
+
+def _goes_safe_with_others(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
+    """safe_all() leads where safe() does, or refuses with DeviceFault."""
+    if device.safe_group() is None:
+        return
+    device.safe(bench.deadline())
+    alone = device.read_back(bench.deadline())
+    device.apply(bench.setpoint, bench.deadline())
+    try:
+        device.safe_all([device], bench.deadline())
+    except DeviceFault:
+        device.safe(bench.deadline())
+    together = device.read_back(bench.deadline())
+    _expect(together == alone, f"{together}, by itself {alone}")
+
+
+def _refuses_no_number(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
+    """apply() refuses NaN and infinity, and sends nothing."""
+    _refuses(line, lambda value: device.apply(value, bench.deadline()), (math.nan, math.inf, -math.inf))
+
+
+def _applies_once(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
+    """apply() sends each command once, even if the reply is lost."""
+    _sent_once_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
+    device.release(bench.deadline())
+
+
+def _refuses(line: RecordingLine, command: Callable[[float], None], values: Iterable[float], unit: str = "") -> None:
+    before = len(line.sent)
+    for value in values:
+        try:
+            command(value)
+        except RigctlError:
+            continue
+        raise Broken(f"{value}{unit} was accepted")
+    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+
+
+def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], Any], who: str = "") -> set[Any]:
+    """Return what a call sends, each once, when no reply is seen; it must raise `DeviceTimeout`."""
+    before = len(line.sent)
+    line.lose_replies = True
+    try:
+        call()
+    except DeviceTimeout:
+        sent = Counter(line.sent[before:])
+    else:
+        raise Broken(f"{who}the reply was lost, yet it reports success")
+    finally:
+        line.lose_replies = False
+    _expect(all(n == 1 for n in sent.values()), f"{who}sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    return set(sent)
+
+
+def _asked_while_deaf(line: RecordingLine, name: str, ask: Callable[[Deadline], Any]) -> None:
+    _sent_once_while_deaf(line, lambda: ask(Deadline.after(10 * SHORT_S)), f"{name}(): ")
+
+
+def _is_ready(bench: TestBench, device: Doser, _line: RecordingLine) -> None:
+    """A doser that stands still is ready, and says its smallest dose and its rate."""
+    device.ready(bench.deadline())
+    _expect(device.min_dose_ml > 0, f"min_dose_ml is {device.min_dose_ml}")
+    _expect(device.max_rate_ml_per_min > 0, f"max_rate_ml_per_min is {device.max_rate_ml_per_min}")
+    _expect(not device.dose_status(bench.deadline()).running, "it runs although nothing was dosed")
+
+
+def _stops_harmlessly(bench: TestBench, device: Doser, _line: RecordingLine) -> None:
+    """stop() does no harm when nothing runs."""
+    before = device.total_volume_ml(bench.deadline()).value
+    for _ in range(2):
+        device.stop(bench.deadline())
+    after = device.total_volume_ml(bench.deadline()).value
+    _expect(after == before, f"the total went from {before} to {after} mL")
+    device.ready(bench.deadline())
+
+
+def _refuses_no_dose(bench: TestBench, device: Doser, line: RecordingLine) -> None:
+    """start_dose() refuses what is no volume or too small, and sends nothing."""
+    volumes_ml = (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml)
+    _refuses(line, lambda volume_ml: device.start_dose(volume_ml, bench.deadline()), volumes_ml, " mL")
+
+
+def _doses_once(bench: TestBench, device: Doser, line: RecordingLine) -> None:
+    """A dose whose reply is lost is never sent again, and the total tells what was dispensed."""
+    device.ready(bench.deadline())
+    volume_ml = device.min_dose_ml
+    before_ml = device.total_volume_ml(bench.deadline()).value
+    sent = _sent_once_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
+    mark = len(line.sent)
+    expected_s = 60.0 * volume_ml / device.max_rate_ml_per_min
+    for _ in range(10):
+        if not device.dose_status(bench.deadline()).running:
+            break
+        bench.clock.sleep(expected_s / 4)
+    device.stop(bench.deadline())
+    after_ml = device.total_volume_ml(bench.deadline()).value
+    again = sent & set(line.sent[mark:])
+    _expect(not again, f"{again} was sent again")
+    _expect(after_ml <= before_ml + 1.2 * volume_ml, f"a dose of {volume_ml} mL became {after_ml - before_ml:g} mL")
+
+
+LIVE_CHECKS: Final[tuple[tuple[Any, bool, tuple[Callable[..., None], ...]], ...]] = (
+    (Device, False, (_identifies, _remembers_nothing, _presses_on)),
+    (Sensor, False, (_reads,)),
+    (Meter, False, (_counts,)),
+    (Actuator, True, (_applies_and_releases, _reaches_safety, _refuses_no_number, _applies_once)),
+    (Actuator, True, (_goes_safe_with_others,)),
+    (Doser, True, (_is_ready, _stops_harmlessly, _refuses_no_dose, _doses_once)),
+)
+"""Ability, whether its checks move something, the checks."""
+
 
 LineSource = str | Callable[[], Line]
 """The URL of an instrument that answers (real, simulated or scripted), or what makes its line."""

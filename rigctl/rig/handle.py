@@ -21,8 +21,7 @@ from rigctl.errors import (
     RigctlError,
     Tripped,
 )
-from rigctl.rig.bus import HURRY_S, Bus, Turn
-from rigctl.rig.link import Contact
+from rigctl.rig.bus import HURRY_S, Bus, Contact, Turn
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Deadline, Device, Hurry, Identity, Pace
 

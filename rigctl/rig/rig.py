@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from rigctl.rig.bus import BusTiming
 from rigctl.rig.by_hand import Hands
 from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import by_line, together
 from rigctl.rig.imposing import Imposer
-from rigctl.rig.link import BusTiming
 from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, reduced, sample_window
 from rigctl.rig.metering import Metering

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
-from rigctl.rig.bus import Bus
+from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import Handle
-from rigctl.rig.link import BusTiming
 from rigctl.rig.measuring import Probe, Thermometer
 from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Line, Meter, Sensor
 from rigctl.rig.registry import Registry

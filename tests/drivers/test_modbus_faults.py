@@ -7,9 +7,8 @@ import re
 import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.bus import Bus
+from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import combined
-from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import (
     HangUp,

@@ -25,8 +25,8 @@ from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
 from rigctl_drivers.looking import look_ezo, look_modbus, look_scpi
-from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
 from rigctl_drivers.modbus_frames import Framing
+from rigctl_drivers.modbus_line import Echo, Exchanger, Timing
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver

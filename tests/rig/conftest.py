@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.rig.link import BusTiming
+from rigctl.rig.bus import BusTiming
 from rigctl.rig.rig import Rig
 from tests.rig.fakes import Bench
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.bus import Bus
-from rigctl.rig.link import BusTiming
+from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.protocols import LOOK_S, Severity
 from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeLine

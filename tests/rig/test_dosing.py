@@ -4,11 +4,10 @@ import math
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, JournalUnwritable, Tripped
-from rigctl.rig.bus import Bus
+from rigctl.rig.bus import Bus, BusTiming, Contact
 from rigctl.rig.dosing import Dispenser, DoseTiming
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.link import BusTiming, Contact
 from rigctl.rig.protocols import Identity, Reading, Severity
 from rigctl.rig.spec import ActuatorLimits
 from rigctl.rig.values import OpenDose

@@ -1,9 +1,8 @@
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch, PortUnavailable
-from rigctl.rig.bus import Bus
+from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import Handle
-from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import Identity
 from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeLine

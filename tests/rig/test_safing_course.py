@@ -12,9 +12,9 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, PortUnavailable
 from rigctl.rig import safing
+from rigctl.rig.bus import Contact
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.link import Contact
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus
 from rigctl.rig.safing import _Course, _question
 from rigctl.rig.spec import ActuatorLimits
