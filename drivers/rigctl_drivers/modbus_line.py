@@ -3,10 +3,10 @@
 `modbus_tcp://host:502`, `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5&echo=auto` and
 `rtu_tcp://host:4001?quiet=0.5&echo=auto`.
 
-Reads are asked again a few times and counted, writes leave exactly once and must be confirmed as *this* write, and after
+Reads are asked again a few times and counted, writes leave exactly once and must be confirmed as *this* write. After
 any failure the line is not trusted: RTU stays silent for `quiet` wall seconds and drops what came, TCP connects anew
-before it asks again. An answer over TCP carries the number of its question, so a command that must leave at once need
-not wait for a new connection.
+before it asks again. An answer over TCP carries the number of its question, so a command that must leave at once
+need not wait for a new connection.
 
 Some RS-485 adapters echo locally: what is sent comes back before the answer, or instead of one if the cable is cut. To
 functions 05 and 06 a sound answer is the request once more, so an echo looks like success. Whether a line echoes is
