@@ -50,7 +50,7 @@ def read(state: Path | str, what: str = "trials") -> dict[str, list[Any]]:
 
     Args:
         state: directory of the campaign.
-        what: `trials`, `ledger`, `measurements`, `events`, `doses` or `alarms`; columns as in `rigctl export`.
+        what: `trials`, `ledger`, `measurements`, `events`, `doses` or `alarms`; columns as in `rigctl journal export`.
 
     Raises:
         UsageError: there is no campaign there, or no such records.

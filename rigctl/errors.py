@@ -252,7 +252,9 @@ class Tripped(RigctlError):
 
     def __init__(self, reason: str, first: str = "Find the cause") -> None:
         self.reason = reason
-        super().__init__(f"{reason}. {first}, then `rigctl reset-trip CONFIG` (with the same --state), and run again")
+        super().__init__(
+            f"{reason}. {first}, then `rigctl alarm reset-trip CONFIG` (with the same --state), and run again"
+        )
 
 
 class JournalError(RigctlError):
@@ -287,7 +289,7 @@ class JournalVersion(JournalError):
         self.found = found
         self.known = known
         newer = "update rigctl, or start a new campaign with another --state directory"
-        older = "export its trials with the rigctl that wrote it, and `rigctl import` them into a new campaign"
+        older = "export its trials with the rigctl that wrote it, and `rigctl trial import` them into a new campaign"
         told = f"journal version {found}, but this rigctl reads version {known} only"
         super().__init__(f"{path}: {told}; {newer if found > known else older}")
 

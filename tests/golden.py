@@ -77,7 +77,7 @@ class Golden:
     came: list[Any] = field(default_factory=list)
 
     def __call__(self, what: object) -> None:
-        text = yaml.dump(plain(what), Dumper=_Dumper, allow_unicode=True, width=120, sort_keys=False)
+        text = yaml.dump(plain(what), Dumper=_Dumper, allow_unicode=True, width=10 * LONGEST, sort_keys=False)
         text = steady(text, self.places)
         if "Traceback" in text:
             raise ValueError(f"{self.test}: a traceback changes with each line of the program: assert what raised it")

@@ -134,7 +134,7 @@ class Void(TrialAct):
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         row = over(journal, self)
         if self.undo and not row.voided:
-            raise UsageError(f"trial {self.trial}: is not void; `rigctl export` lists trials and what they are")
+            raise UsageError(f"trial {self.trial}: is not void; `rigctl journal export` lists trials and what they are")
         if not self.undo and row.voided:
             last = [c for c in row.corrected if c.kind == "void"][-1]
             raise UsageError(f"trial {self.trial}: {last.who} has voided it already, {last.utc}: {last.why}")
@@ -211,7 +211,7 @@ def over(journal: Journal, act: TrialAct) -> TrialRow:
     row = journal.read.trial(act.trial)
     if row.state is State.AWAITING:
         raise UsageError(
-            f"trial {act.trial}: awaits its outcome; `rigctl outcome {act.trial} VALUE` records it, "
+            f"trial {act.trial}: awaits its outcome; `rigctl trial outcome {act.trial} VALUE` records it, "
             "with --lost that none comes; then it can be corrected"
         )
     if not row.state.final:
@@ -326,9 +326,9 @@ def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
         by = "" if said is None else f" by {said.who} on {said.utc}"
         raise UsageError(
             f"trial {number}: has its outcome already, {row.outcome:g}{by}; "
-            f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
+            f"`rigctl trial amend {number} --outcome VALUE --why TEXT` corrects it"
         )
-    raise UsageError(f"trial {number}: is {row.state} and awaits none; `rigctl outcome` lists those that do")
+    raise UsageError(f"trial {number}: is {row.state} and awaits none; `rigctl trial outcome` lists those that do")
 
 
 def void_misses(journal: Journal, rig: RigSpec) -> bool:

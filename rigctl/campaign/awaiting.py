@@ -113,7 +113,7 @@ class Awaiting(Part):
     @staticmethod
     def _how(late: LateSpec) -> str:
         """Say how a person ends that; nothing where sensors do."""
-        return ": `rigctl outcome TRIAL VALUE` records it" if late.how == "hand" else ""
+        return ": `rigctl trial outcome TRIAL VALUE` records it" if late.how == "hand" else ""
 
     # one trial ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Awaiting(Part):
             if late.how == "hand" or trial in self._warned:  # else nobody was there to read it
                 self._given_up.append(f"trial {trial}: {why}")
             message = f"trial {trial}: given up without an outcome, its cost stays spent: {why}"
-            message += "; `rigctl outcome --force` takes one still"
+            message += "; `rigctl trial outcome --force` takes one still"
             self.desk.alarm(Alarm(Severity.MAJOR, "trial", message, kind="no outcome"))
 
     async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> bool:
@@ -195,7 +195,7 @@ class Awaiting(Part):
         self._warned.add(trial)
         row = await self.journal.call(lambda j: j.read.trial(trial))
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
-        how = f"`rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
+        how = f"`rigctl trial outcome {trial} VALUE` records {', '.join(late.names)}"
         message = f"trial {trial}: its outcome is awaited{until}: {how}"
         self.desk.alarm(Alarm(Severity.MINOR, "trial", message, kind="outcome awaited"))
 

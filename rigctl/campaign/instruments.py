@@ -109,7 +109,7 @@ def objections(rig: RigSpec, states: Mapping[str, DeviceState]) -> tuple[Objecti
 
 def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> Iterator[Objection]:
     if state.out:
-        yield Objection(device, "out", f"is out of service, {state.out}", f"`rigctl in-service {device}`", _ANY)
+        yield Objection(device, "out", f"is out of service, {state.out}", f"`rigctl device in-service {device}`", _ANY)
         return
     yield from _runs_out(device, state, care)
     if state.astray:
@@ -119,7 +119,7 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
     if state.spent:
         yield Objection(device, SPENT, state.spent, "raise the cap of the campaign, and start it again", _ANY)
     forbids = _DOSING if judges else _NONE
-    calibrate = f"calibrate it, then `rigctl calibrated {device}`"
+    calibrate = f"calibrate it, then `rigctl device calibrated {device}`"
     if state.points == 0:
         yield Objection(device, "uncalibrated", "is not calibrated", calibrate, forbids)
     low, high = care.slope
@@ -138,7 +138,7 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
 
 
 def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objection]:
-    refill = f"refill it, then `rigctl refilled {device}`"
+    refill = f"refill it, then `rigctl device refilled {device}`"
     left_ml, doses = state.left_ml, state.doses_left
     if left_ml is not None:
         trial_ml = state.trial_ml or state.dose_ml or 0.0
@@ -150,7 +150,7 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
     if care.tubing_ml is not None and state.tubing_ml is not None and state.tubing_ml >= care.tubing_ml:
         good_for = f"which is good for {care.tubing_ml / 1000:g} L"
         why = f"has pumped {state.tubing_ml / 1000:.4g} L through its tubing, {good_for}"
-        yield Objection(device, "tubing", why, f"replace it, then `rigctl replaced {device} tubing`")
+        yield Objection(device, "tubing", why, f"replace it, then `rigctl device replaced {device} tubing`")
 
 
 # From devices to control sets ------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Astray:
 
     @property
     def remedy(self) -> str:
-        check = f"check {self.wired.actuator}, its line and {self.wired.sensor}, then `rigctl in-service"
+        check = f"check {self.wired.actuator}, its line and {self.wired.sensor}, then `rigctl device in-service"
         return f"{check} {self.wired.actuator}`; if it may be so far off, set `follows` of {self.wired.name} first"
 
     def missed(self, trial: int) -> str:

@@ -218,7 +218,7 @@ def _ml(volume_ml: float | None) -> str:
 # Requests -------------------------------------------------------------------------------------------------------------
 
 NOTED = ("denied", "login", "token")
-"""What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""
+"""What others do beside a campaign and have it keep: the page's server and `rigctl tools token` write no journal."""
 NOT_KEPT = "done, but not kept in the journal"
 
 

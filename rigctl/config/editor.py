@@ -100,7 +100,7 @@ HEAD: Final = """\
 # Configuration: every key
 
 Each section with its keys, what they may be, and what holds where a key is left out; a required key has no default.
-[How it all goes together](../configuration.md) says more. `rigctl schema --as configuration` writes this page.
+[How it all goes together](../configuration.md) says more. `rigctl tools schema --as configuration` writes this page.
 """
 _KINDS: Final[Mapping[str, str]] = {
     "string": "text",

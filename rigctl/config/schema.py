@@ -74,7 +74,7 @@ class LateSection(FileSection):
     """How an outcome comes: measured in the trial, or later."""
 
     by: Literal["sensor", "hand"] = "sensor"
-    """Who gives it: a sensor, or a person with `rigctl outcome` after the rig has done its part: by: hand."""
+    """Who gives it: a sensor, or a person with `rigctl trial outcome` after the rig has done its part: by: hand."""
     after: PositiveDuration | None = None
     """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
     within: PositiveDuration | None = None
@@ -162,7 +162,7 @@ def _holds_url(value: Any) -> bool:
 
 
 class InventorySection(FileSection):
-    """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
+    """A pump's bottle. Doses are counted since `rigctl device refilled`; one with too little for a trial rests."""
 
     volume: PositiveVolume
     """What a full bottle holds."""
@@ -171,14 +171,14 @@ class InventorySection(FileSection):
 
 
 class TubingSection(FileSection):
-    """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
+    """A pump's tubing, whose mL are counted since `rigctl device replaced PUMP tubing`."""
 
     replace_after: PositiveVolume
     """An alarm is raised when it has seen so much."""
 
 
 class CalibrationSection(FileSection):
-    """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
+    """How often a device is calibrated: since `rigctl device calibrated`, or since it said so itself."""
 
     every: PositiveDuration | None = None
     """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""
@@ -346,7 +346,7 @@ class DeviceSection(OpenSection):
     """An instrument; the other keys are its driver's own options."""
 
     driver: str
-    """An installed driver, see `rigctl drivers`."""
+    """An installed driver, see `rigctl tools drivers`."""
     bus: str
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: PositiveDuration = 2.0

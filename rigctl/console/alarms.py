@@ -81,7 +81,7 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
     """Print what there is to be looked at, or `every` alarm."""
     listed, now = found if every else pressing(found), datetime.now(UTC).astimezone()
     if not listed:
-        left = f"; {counted(len(found), 'alarm')} settled, `rigctl alarms --all` lists them" if found else ""
+        left = f"; {counted(len(found), 'alarm')} settled, `rigctl alarm list --all` lists them" if found else ""
         lines(console, [f"No alarm stands{left}."])
         return
     columns = (

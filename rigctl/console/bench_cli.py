@@ -1,4 +1,4 @@
-"""`rigctl bench ...`: policies and decisions measured on simulated problems; its verbs, and what they show."""
+"""`rigctl tools bench ...`: policies and decisions measured on simulated problems; its verbs, and what they show."""
 
 # ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
 

@@ -83,7 +83,7 @@ def _follows(rig: RigSpec) -> Iterator[str]:
 def _late(late: LateSpec) -> Iterator[str]:
     names, within = joined(late.names), lasting(late.within_s)
     if late.how == "hand":
-        yield f"A person says {names} within {within} of a trial: `rigctl outcome TRIAL VALUE`; then it ends without."
+        yield f"Within {within} of a trial a person says {names}: `rigctl trial outcome TRIAL VALUE`; else it has none."
     else:
         yield f"{names} is read {lasting(late.after_s)} after a trial, and tried again until {within} after it."
     meanwhile = "The next trial waits for it" if late.hold else f"Up to {counted(late.pending, 'trial')} may await it"

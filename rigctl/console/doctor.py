@@ -1,4 +1,4 @@
-"""`rigctl doctor`: looks at the machine a rig is left alone with, and at the campaign on it, and says what to mend."""
+"""`rigctl tools doctor`: looks at the machine a rig is left alone with and at its campaign, and says what to mend."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SERVICES_STATE: Final = "/var/lib/rigctl"
-"""Where systemd keeps the state of `rigctl service`."""
+"""Where systemd keeps the state of `rigctl tools service`."""
 STYLES: Final[Mapping[Verdict, str]] = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 TRIAL_BYTES: Final = 20_000
 """What a trial adds to a journal, doses and all, until the journal itself says it; of the examples' rigs 6 kB."""
@@ -163,7 +163,7 @@ def _card(machine: Machine, source: str) -> Iterator[MachineFinding]:
     folder = f"/sys/block/{found[1]}/device"
     if machine.read(f"{folder}/type") == "SD":
         what = "an SD card: it wears with every commit, and most do not say how far they are"
-        remedy = "an industrial card, eMMC or a USB SSD; and `rigctl backup` daily onto something else"
+        remedy = "an industrial card, eMMC or a USB SSD; and `rigctl journal backup` daily onto something else"
         yield MachineFinding("disk wear", "warn", what, remedy)
         return
     worst = max((int(part, 16) for part in machine.read(f"{folder}/life_time").split()), default=0)
@@ -277,7 +277,7 @@ def _service(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     told = dict(line.partition("=")[::2] for line in asked.splitlines())
     if told.get("LoadState") != "loaded":
         what = "none: after a power cut nobody starts the campaign again"
-        yield MachineFinding("service", "warn", what, f"`rigctl service {subject.loaded.path} --install`")
+        yield MachineFinding("service", "warn", what, f"`rigctl tools service {subject.loaded.path} --install`")
         return
     enabled = told.get("UnitFileState") == "enabled"
     remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
@@ -285,7 +285,7 @@ def _service(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
         "service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy
     )
     watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
-    install = f"`rigctl service {subject.loaded.path} --install --force`"
+    install = f"`rigctl tools service {subject.loaded.path} --install --force`"
     remedy = "" if watched else f"{install} writes one that is"
     what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
     yield MachineFinding("service watchdog", "ok" if watched else "bad", what, remedy)

@@ -1,4 +1,4 @@
-"""Trials that people did: `rigctl ingest` records them like the rig's own, `rigctl import` as uncharged evidence."""
+"""Trials that people did: `rigctl ingest` records them like the rig's own, `rigctl trial import` as evidence alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `rigctl verify`, `backup` and `recover` do, and how they tell it."""
+"""What `rigctl journal verify`, `backup` and `recover` do, and how they tell it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _rig(text: str) -> RigSpec | None:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `rigctl verify` found."""
+    """What `rigctl journal verify` found."""
 
     path: Path
     verdict: JournalVerdict
@@ -169,7 +169,11 @@ def loss_json(loss: Loss) -> Mapping[str, Any]:
 def loss_lines(loss: Loss, directory: Path) -> Sequence[str]:
     """Say what is lost, one thing per line, and what to do next."""
     new = directory / FILE_NAME
-    held = "everything holds" if not loss.left else f"{counted(len(loss.left), 'violation')}; `rigctl verify {new}`"
+    held = (
+        "everything holds"
+        if not loss.left
+        else f"{counted(len(loss.left), 'violation')}; `rigctl journal verify {new}`"
+    )
     following = f"look at what it holds, then go on: `rigctl run CONFIG --state {directory}`"
     return [
         *(f"{loss.file}: {phrase}" for phrase in told(loss)),

@@ -1,4 +1,4 @@
-"""What `rigctl doctor` asks a machine, and looks at on it: clocks, power, memory, ports. It asks only, and never a rig.
+"""What `rigctl tools doctor` asks a machine, and looks at on it: clocks, power, memory, ports. It asks no rig.
 
 A check is a function of the machine and of what runs on it; it yields findings. All that is looked at comes through
 `Machine`, so that another one can be put in its place.

@@ -134,7 +134,7 @@ def asked_of(
         raise UsageError("--decimal: says how a file is to be read; give --from FILE, too, or leave it out")
     if not words:
         if values or lost:
-            raise UsageError("outcome: give the trial's number, too: rigctl outcome TRIAL VALUE [UNIT]")
+            raise UsageError("outcome: give the trial's number, too: rigctl trial outcome TRIAL VALUE [UNIT]")
         return Asked(config)
     if not words[0].isdecimal() or len(words) > 3 or (len(words) == 1) != lost:
         wanted = "TRIAL --lost --why TEXT" if lost else "TRIAL VALUE [UNIT]"

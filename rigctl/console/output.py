@@ -250,7 +250,7 @@ def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:
     """Ask the instruments, then run; a bench by hand has a first trial at once."""
     config = _word(loaded.path)
     if not loaded.wired:
-        return f"{HEAD}rigctl suggest {config}   (trials of the past first: rigctl import {config} OLD.csv)"
+        return f"{HEAD}rigctl suggest {config}   (trials of the past first: rigctl trial import {config} OLD.csv)"
     if silent or not probed:
         again = "   (once more, when those that are silent are mended)" if silent else ""
         return f"{HEAD}rigctl check {config} --probe{again}"

@@ -236,7 +236,9 @@ def prepared(
         raise UsageError(needs_look("operate", config))
     if not known and not fixed:
         there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
-        first = "`rigctl outcome TRIAL VALUE` says one that is awaited" if awaited else f"`rigctl run {config}` first"
+        first = (
+            "`rigctl trial outcome TRIAL VALUE` says one that is awaited" if awaited else f"`rigctl run {config}` first"
+        )
         raise UsageError(
             f"{directory}: got {there}, must be at least one trial with an outcome; {first}, "
             "or say what to run with --set NAME=X,..."
@@ -371,7 +373,7 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
     if not of.drifts:
         yield "  drift: none was noticed"
     elif len(of.drifts) > MOST_DRIFTS:
-        yield f"  drift: {len(of.drifts) - MOST_DRIFTS} more; `rigctl alarms` lists them"
+        yield f"  drift: {len(of.drifts) - MOST_DRIFTS} more; `rigctl alarm list` lists them"
     yield f"The campaign itself has spent {to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency}."
 
 

@@ -1,4 +1,4 @@
-"""`rigctl service`: a configuration -> a unit, where it is kept and whose it is, and what to run next."""
+"""`rigctl tools service`: a configuration -> a unit, where it is kept and whose it is, and what to run next."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Made:
         if not installed:
             user = " --user" if own else f" --as {self.service.account}"
             sudo = "" if own else "sudo "
-            return (f"Next: {sudo}rigctl service {shlex.quote(str(self.service.config))}{user} --install",)
+            return (f"Next: {sudo}rigctl tools service {shlex.quote(str(self.service.config))}{user} --install",)
         user, sudo = (" --user", "") if own else ("", "sudo ")
         steps = [] if own or _known(self.service.account) else [_new_account(self.service)]
         steps += [f"{sudo}systemctl{user} daemon-reload", f"{sudo}systemctl{user} enable --now {name}"]
@@ -210,7 +210,7 @@ def _new_account(service: Service) -> str:
 
 
 SYSTEM: Final = Path("/etc/systemd/system")
-_MARK: Final = re.compile(r"# Written by `rigctl service` for (?P<config>.*) \(sha256 (?P<sum>[0-9a-f]{64})\)\n")
+_MARK: Final = re.compile(r"# Written by `rigctl tools service` for (?P<config>.*) \(sha256 (?P<sum>[0-9a-f]{64})\)\n")
 
 
 def folder(*, own: bool) -> Path:
@@ -223,7 +223,7 @@ def folder(*, own: bool) -> Path:
 
 def marked(text: str, config: Path) -> str:
     """Return a unit under a line that says what it was made from, and by which a later edit is noticed."""
-    return f"# Written by `rigctl service` for {config} (sha256 {_sum(text)})\n{text}"
+    return f"# Written by `rigctl tools service` for {config} (sha256 {_sum(text)})\n{text}"
 
 
 def install(path: Path, text: str, *, force: bool) -> None:
@@ -253,7 +253,7 @@ def _why_not(path: Path, text: str) -> str:
         return ""
     old, new = _MARK.match(there), _MARK.match(text)
     if old is None:
-        return "is there already, and was not written by `rigctl service`"
+        return "is there already, and was not written by `rigctl tools service`"
     if new is not None and old["config"] != new["config"]:
         return f"runs another configuration, {old['config']}"
     return "" if old["sum"] == _sum(there[old.end() :]) else "was edited since it was written"

@@ -1,4 +1,4 @@
-"""`rigctl serve`, `rigctl token`, and the page beside a campaign that runs."""
+"""`rigctl serve`, `rigctl tools token`, and the page beside a campaign that runs."""
 
 # ruff: noqa: PLC0415  # the extra `web` is imported only where it is used, and only once it is known to be there
 

@@ -356,7 +356,7 @@ def columns_of(names: Names, header: Sequence[str], where: str) -> tuple[SheetCo
         if twins:
             raise UsageError(
                 f"{where}: columns {twins[0]!r} and {column.header!r} are both {column.target.split(':')[-1]}; "
-                f'remove one, or have `rigctl import` ignore it with --map "{column.header}={IGNORED}"'
+                f'remove one, or have `rigctl trial import` ignore it with --map "{column.header}={IGNORED}"'
             )
     return tuple(found)
 

@@ -246,7 +246,7 @@ HEAD: Final = """\
 # Commands
 
 Every verb with its arguments and options, as `rigctl VERB --help` tells them; [the verbs explained](../cli.md) says
-more of what each does. `rigctl schema --as commands` writes this page.
+more of what each does. `rigctl tools schema --as commands` writes this page.
 """
 TOP: Final = """
 ## Before the verb

@@ -70,7 +70,7 @@ class Words:
         stand = [n for n in ordered if n.what != "over"]
         lines = [self._about(n) for n in ordered[:MOST]]
         if len(ordered) > MOST:
-            lines.append(f"And {counted(len(ordered) - MOST, 'other')}; `rigctl alarms` lists all.")
+            lines.append(f"And {counted(len(ordered) - MOST, 'other')}; `rigctl alarm list` lists all.")
         if phase:
             lines.append(f"Now: {phase}.")
         lines.append(_to_do(stand))
@@ -158,7 +158,7 @@ def _trips(news: Sequence[News]) -> bool:
 
 def _to_do(news: Sequence[News]) -> str:
     if not news:
-        return "Nothing need be done. `rigctl ack` says that you have seen it."
+        return "Nothing need be done. `rigctl alarm ack` says that you have seen it."
     if _trips(news):
-        return "Find the cause, then `rigctl reset-trip` and `rigctl run`."
-    return "`rigctl alarms` shows what stands, and `rigctl ack` says that you have seen it."
+        return "Find the cause, then `rigctl alarm reset-trip` and `rigctl run`."
+    return "`rigctl alarm list` shows what stands, and `rigctl alarm ack` says that you have seen it."

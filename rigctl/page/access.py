@@ -59,7 +59,7 @@ class TokenFile:
         """Return every token that holds; none if there is no file.
 
         Raises:
-            RigctlError: the file cannot be read, others may read it, or it is not what `rigctl token` writes.
+            RigctlError: the file cannot be read, others may read it, or it is not what `rigctl tools token` writes.
         """
         try:
             return tuple(Token(**entry) for entry in json.loads(own(self.path, 0o077)))
@@ -69,7 +69,7 @@ class TokenFile:
             raise RigctlError(f"{self.path}: cannot be read ({error.strerror}); nobody can act on the page") from error
         except (ValueError, TypeError) as error:
             raise RigctlError(
-                f"{self.path}: not what `rigctl token` writes ({error}); delete it and make new tokens"
+                f"{self.path}: not what `rigctl tools token` writes ({error}); delete it and make new tokens"
             ) from error
 
     def create(self, name: str, by: str) -> str:
@@ -84,7 +84,7 @@ class TokenFile:
             raise UsageError(f"token: NAME: got {name!r}, must be a person's name of 1 to {MAX_NAME} characters")
         with self._alone() as tokens:
             if any(token.name == name for token in tokens):
-                raise UsageError(f"token: {name} has one already; `rigctl token revoke {name!r}` first")
+                raise UsageError(f"token: {name} has one already; `rigctl tools token revoke {name!r}` first")
             secret = PREFIX + secrets.token_urlsafe(BYTES)
             made = Token(name, _hash(secret), datetime.now(UTC).isoformat(timespec="seconds"), by)
             self._write([*tokens, made])

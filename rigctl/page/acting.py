@@ -38,7 +38,7 @@ FORMS: Mapping[str, type[Act]] = {kind.verb: kind for kind in (Acknowledge, Shel
 """The acts that have a form; its numbers are the act's whole ones."""
 ACT_S = 30.0
 """Wall seconds that an act may take."""
-NO_TOKENS = "Nobody can act on this page yet: `rigctl token create NAME` makes a token."
+NO_TOKENS = "Nobody can act on this page yet: `rigctl tools token create NAME` makes a token."
 
 
 @dataclass(slots=True)

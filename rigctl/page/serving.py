@@ -69,7 +69,7 @@ def check_place(place: ServedAt) -> str:
     if not TokenFile(place.directory).all():
         raise UsageError(
             f"--host {place.host}: other machines could reach the page there, and nobody has a token yet; "
-            "`rigctl token create NAME` makes one first. Or leave --host out: then only this machine can"
+            "`rigctl tools token create NAME` makes one first. Or leave --host out: then only this machine can"
         )
     return (
         f"--host {place.host}: other machines can read the page, and whoever has a token can act. It is NOT "

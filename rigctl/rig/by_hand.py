@@ -149,7 +149,7 @@ class Hands:
     def _in_service(self, name: str, operation: str) -> Handle[Device]:
         check_able(self.wiring, operation, name)
         if name in self.wiring.aside:
-            raise UsageError(f"{name}: is out of service; `rigctl in-service {name}` puts it back")
+            raise UsageError(f"{name}: is out of service; `rigctl device in-service {name}` puts it back")
         return self.wiring.handles[name]
 
 

@@ -103,7 +103,9 @@ class Imposer:
         wired = {v.name: v for v in self.spec.variables if v.actuators}
         aside = sorted(self.wiring.aside & {name for v in setpoints for name in wired.get(v, _NOTHING).actuators})
         if aside:
-            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back", devices=aside)
+            raise GuardRefused(
+                f"{', '.join(aside)}: out of service; `rigctl device in-service` puts it back", devices=aside
+            )
         unknown = sorted(set(setpoints) - set(wired))
         if unknown:
             raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")

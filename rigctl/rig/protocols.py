@@ -501,7 +501,7 @@ class Driver(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    """One line for `rigctl drivers`."""
+    """One line for `rigctl tools drivers`."""
     schemes: ClassVar[tuple[str, ...]]
     """Line schemes it can talk over, e.g. `("serial", "tcp")`."""
     options: ClassVar[type[DeviceOptions]]

@@ -20,7 +20,7 @@ LINES = "rigctl.lines"
 
 @dataclass(frozen=True, slots=True)
 class DriverInfo:
-    """Holds what `rigctl drivers` shows of one driver."""
+    """Holds what `rigctl tools drivers` shows of one driver."""
 
     name: str
     summary: str = ""

@@ -388,7 +388,7 @@ def test_findings_are_told_with_verdict_figures_and_extent(capsys: pytest.Captur
 def test_the_page_on_the_papers_has_every_paper_and_figure(paper: str) -> None:
     """docs/papers.md names each command and explains each figure it leaves behind."""
     page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
-    assert f"rigctl bench paper {paper} " in page
+    assert f"rigctl tools bench paper {paper} " in page
     settings = [("gp-sample3", "moderate-known", 0.04, 50.0), ("ackley16", "varying", 0.0, 400.0)]
     settings += [("ackley16", "uniform", 0.0, 160.0)]
     table = frame([rows(p, 0, [0.5], setting=s) for s in settings for p in ("pbgi", "ucb-psq-per-cost")])

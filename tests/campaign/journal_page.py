@@ -11,8 +11,8 @@ PAGE = Path(__file__).parent.parent.parent / "docs/journal.md"
 HEAD = """# The journal's tables
 
 One SQLite file, `journal.sqlite` in the state directory, holds everything that was decided, done and paid. Any program
-may read it while a campaign runs; only rigctl writes it. For most purposes `rigctl export` and `rigctl.read` are the
-better door. This is version {version} (`PRAGMA user_version`). rigctl reads no other one.
+may read it while a campaign runs; only rigctl writes it. Mostly `rigctl journal export` and `rigctl.read` are
+the better door. This is version {version} (`PRAGMA user_version`). rigctl reads no other one.
 
 Money is whole micro-units of the rig's currency; `_s` is campaign seconds, `_utc` and `utc` are for people, `_ml`
 millilitres. NULL stands for NaN and for what is not known. Rows of {kept} never

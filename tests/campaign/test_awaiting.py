@@ -36,7 +36,7 @@ from tests.campaign.records import LINES, STEPS, SetClock, amend, give, give_up,
 from tests.golden import Golden
 
 BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
-SAY = ": `rigctl outcome TRIAL VALUE` records it"
+SAY = ": `rigctl trial outcome TRIAL VALUE` records it"
 BY_SENSOR = LateSpec(("y",), "sensor", within_s=7200.0, after_s=3600.0)
 
 
@@ -115,7 +115,7 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golde
             "y: got nan, must be a finite number": lambda: give(journal, 1, {"y": float("nan")}, "Ada"),
             "say why none comes": lambda: give_up(journal, 1, "Ada", " "),
             "trial 7: not in this journal": lambda: give(journal, 7, {"y": 1.0}, "Ada"),
-            "trial 1: awaits its outcome; `rigctl outcome 1 VALUE`": lambda: void(journal, 1, "Ada", "x"),
+            "trial 1: awaits its outcome; `rigctl trial outcome 1 VALUE`": lambda: void(journal, 1, "Ada", "x"),
         }
         for what, work in refused.items():
             with pytest.raises(UsageError, match=what):
@@ -148,7 +148,7 @@ async def test_what_nobody_says_in_time_is_given_up(stage):
     assert [(row.state, row.outcome, row.cost > 0) for row in rows] == [(State.FAILED, None, True)] * 2
     assert "17 min" in rows[0].because
     told = [alarm.message for alarm in stage.alarms()]
-    assert sum("`rigctl outcome 1 VALUE` records y" in message for message in told) == 1
+    assert sum("`rigctl trial outcome 1 VALUE` records y" in message for message in told) == 1
     assert sum("given up without an outcome" in message for message in told) == 2
     assert stage.world.now_s > 2000
     assert not history.awaited.size

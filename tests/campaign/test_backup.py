@@ -1,4 +1,4 @@
-"""`rigctl backup`: the copy is whole and good by itself, whoever writes meanwhile, or there is none."""
+"""`rigctl journal backup`: the copy is whole and good by itself, whoever writes meanwhile, or there is none."""
 
 from __future__ import annotations
 

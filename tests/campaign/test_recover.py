@@ -1,4 +1,4 @@
-"""`rigctl recover`: a damaged journal becomes one that holds, or it is told why not; it stays as it is."""
+"""`rigctl journal recover`: a damaged journal becomes one that holds, or it is told why not; it stays as it is."""
 
 from __future__ import annotations
 

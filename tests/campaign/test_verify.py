@@ -1,4 +1,4 @@
-"""`rigctl verify`: nothing is found in a journal that rigctl has written, and each thing that cannot be is."""
+"""`rigctl journal verify`: nothing is found in a journal that rigctl has written, and each thing that cannot be is."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def built_in() -> Registry:
 
 
 def test_the_schema_in_the_repository_is_current():
-    """config/schema.json is what `rigctl schema` prints; write it again after a change."""
+    """config/schema.json is what `rigctl tools schema` prints; write it again after a change."""
     assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(built_in()))
 
 

@@ -1,4 +1,4 @@
-"""`rigctl doctor`: every finding on a machine that is made up, and nothing written to it."""
+"""`rigctl tools doctor`: every finding on a machine that is made up, and nothing written to it."""
 
 from __future__ import annotations
 

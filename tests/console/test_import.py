@@ -1,4 +1,4 @@
-"""`rigctl import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
+"""`rigctl trial import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rigctl verify`: what people and programs are told of a journal."""
+"""`rigctl journal verify`: what people and programs are told of a journal."""
 
 from __future__ import annotations
 

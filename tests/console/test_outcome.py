@@ -1,4 +1,4 @@
-"""`rigctl outcome`: what a person says is converted, doubted, recorded once, and known from then on."""
+"""`rigctl trial outcome`: what a person says is converted, doubted, recorded once, and known from then on."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden: Golden):
     golden(awaited.rigctl("outcome", "--from", "none.csv", code=2).err)
     second = awaited.rigctl("outcome", "2", "1.7", "--values", "taste=3", code=2).err
     golden(second)
-    assert "`rigctl amend 2" in second
+    assert "`rigctl trial amend 2" in second
 
 
 SHEETS = {
@@ -181,7 +181,7 @@ SHEETS = {
 @pytest.mark.parametrize("text", SHEETS.values(), ids=SHEETS)
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden: Golden):
-    """Separator, decimal comma, mark at the head, capitals and units in the header: as `rigctl import` reads them."""
+    """Separator, decimal comma, mark at the head, capitals and units: as `rigctl trial import` reads them."""
     (awaited.folder / "lab.csv").write_bytes(text.encode(encoding))
     said = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
     golden(said[-1])

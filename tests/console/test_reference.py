@@ -49,7 +49,7 @@ def test_every_key_is_in_the_reference_with_its_meaning(source):
 
 
 def test_the_schema_verb_writes_the_pages(bench):
-    """`rigctl schema --as` commands or configuration; without it the JSON schema for editors."""
+    """`rigctl tools schema --as` commands or configuration; without it the JSON schema for editors."""
     assert bench.rigctl("schema", "--as", "commands").out == commands.page(COMMAND)
     assert bench.rigctl("schema", "--as", "configuration").out.startswith("# Configuration: every key\n")
     assert bench.rigctl("schema").out.startswith('{\n  "$schema"')

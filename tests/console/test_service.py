@@ -1,4 +1,4 @@
-"""`rigctl service`: a unit that systemd accepts, that lets through what the rig needs and nothing else."""
+"""`rigctl tools service`: a unit that systemd accepts, that lets through what the rig needs and nothing else."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, m
 
 
 def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden: Golden):
-    """With the options that `rigctl backup` has, as the same account, writing there and beside the journal alone."""
+    """With the options that `rigctl journal backup` has, as the same account, writing there and beside the journal."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
     done = bench.rigctl("service", real, "--user", "--install", "--backup", "/mnt/my disk", "--json", *on(SERIAL)).json
     golden(done["next"])

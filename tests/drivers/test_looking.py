@@ -127,14 +127,14 @@ def test_a_scpi_instrument_is_found_with_its_line_end(seen, peer, end):
     assert set(supply.requests) <= {b"*IDN?\n", b"*IDN?\r\n"}
 
 
-def test_a_logger_that_streams_lines_is_nobody(seen, peer, golden: Golden):
+def test_a_logger_that_streams_lines_is_nobody(seen, peer):
     """Four fields with commas are no identity if they are numbers, or another line every time; no Modbus follows."""
     count = iter(range(1000))
     logger = peer(PtyPeer, len, lambda _: [f"T{next(count)},12.1,0.4,7\n".encode()])
     with chattering(logger, b"12.1,0.4,7,8\n"):
         found = seen(logger.path)
     assert found.found == ()
-    golden(found.remark)
+    assert "somebody speaks there unasked" in found.remark
     assert set(b"".join(logger.requests)) == set(b"*IDN?i\r\n")
 
 

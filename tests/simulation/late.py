@@ -67,7 +67,7 @@ class Late:
         self._witness.mischief.ask(running, "outcome", take, trial=trial, **given)
 
     def between(self) -> None:
-        """Let somebody say one while no campaign runs, as `rigctl outcome` does, and end it in the midst of that."""
+        """Let somebody say one while no campaign runs, as `rigctl trial outcome` does, and end it in its midst."""
         if not self._name or not self._waiting() or self._draw.random() < 0.5:
             return
         witness, controller = self._witness, self._witness.controller

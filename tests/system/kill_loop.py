@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from rigctl.campaign.deciding import keep_to_one_thread  # noqa: E402
 
-keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl replay`
+keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl journal replay`
 
 from rigctl.campaign.journal import open_reader  # noqa: E402
 from rigctl.campaign.journal.reader import FILE_NAME  # noqa: E402

@@ -2,7 +2,7 @@
 
     python tests/system/measure_decider.py --repeats 9
 
-The problem, trials and policies of `rigctl bench latency`, integrated bounds, one trial after the last; prints one JSON
+The problem, trials and policies of `rigctl tools bench latency`, integrated bounds, trial after trial; prints one JSON
 line per policy and number of trials known: medians here and there, and the first decision after a new process has taken
 the place of one that was ended (it is told all trials anew).
 """

@@ -1,6 +1,6 @@
 """A month of a rig, left alone: `python -m tests.system.month [--days 30] [--out FOLDER]`.
 
-A campaign on the simulated greenhouse at speed 2400, under a service manager as `rigctl service` describes it, goes
+A campaign on the simulated greenhouse at speed 2400, under a manager as `rigctl tools service` describes it, goes
 through what a month has in store: reboots, kills, a full disk, an exchanged probe, bottles that run empty, tariffs, a
 change of the clock. Nobody touches it, but for what it asks for: a person types the commands that its alarms name, and
 nothing else. At the end what the rig counted is held against the journal. Prints a table; exit code 1 if anything

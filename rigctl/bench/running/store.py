@@ -105,7 +105,7 @@ def load(directory: Path) -> pd.DataFrame:
 
     files = {p.stem: p for p in cell_files(directory)}
     if not files:
-        raise UsageError(f"{directory}: no finished cells; run `rigctl bench run ... --out {directory}` first")
+        raise UsageError(f"{directory}: no finished cells; run `rigctl tools bench run ... --out {directory}` first")
     tables = [table for table in map(_read, files.values()) if len(table)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

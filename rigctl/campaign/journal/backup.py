@@ -61,7 +61,7 @@ def back_up(path: Path, target: Path) -> Backup:
     with closing(open_for_reading(path, whole=False)) as source, guarded(path), snapshot(source):
         if lost_its_log(source, path):
             raise JournalCorrupt(
-                f"{path}: its log is missing, so a copy would not be whole; run `rigctl recover`", "no-log"
+                f"{path}: its log is missing, so a copy would not be whole; run `rigctl journal recover`", "no-log"
             )
         if target.exists():
             raise UsageError(f"{target}: is there already, and a backup replaces nothing; choose another name")
@@ -132,7 +132,9 @@ def _verify(passing: Path, there: JournalContents, path: Path) -> None:
         except sqlite3.Error as error:
             found = str(error)
     if found:
-        raise JournalCorrupt(f"{path}: its backup does not check out ({found}) and was removed; run `rigctl verify`")
+        raise JournalCorrupt(
+            f"{path}: its backup does not check out ({found}) and was removed; run `rigctl journal verify`"
+        )
 
 
 def _settle(passing: Path, target: Path) -> None:

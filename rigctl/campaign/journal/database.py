@@ -81,7 +81,7 @@ def corrupt(path: Path, found: Damage | str) -> JournalCorrupt:
     where = (found.table, found.key) if isinstance(found, Damage) else ()
     return JournalCorrupt(
         f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: "
-        f"`rigctl recover {path} --to NEWDIR` makes a new journal and lists what is lost. By hand: copy {path.name} "
+        f"`rigctl journal recover {path} --to NEWDIR` makes a new one and lists what is lost. Or copy {path.name} "
         f"and {path.name}-wal (if there) aside, then run "
         f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
         f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files",

@@ -257,7 +257,7 @@ class AlarmBook(Book):
         """
         for found in self._ask("SELECT kind, source FROM alarms WHERE id = ?", alarm):
             return found["kind"], found["source"]
-        raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
+        raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarm list --all` lists them")
 
     def now_s(self) -> float:
         """Return the campaign time that the journal was last alive at."""

@@ -34,7 +34,7 @@ _ROUNDS: Final = 20
 
 _CHIEF: Final = ("starts", "trials", "ledger")
 _FEW: Final = 3
-_NOT_READ: Final = "a trip that could not be read; look at the rig, then `rigctl reset-trip`"
+_NOT_READ: Final = "a trip that could not be read; look at the rig, then `rigctl alarm reset-trip`"
 
 
 @dataclass(frozen=True, slots=True)

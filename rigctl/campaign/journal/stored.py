@@ -25,9 +25,9 @@ from rigctl.rig.spec import DAY_S, HOUR_S, CapSpec, RigSpec
 Caps = Mapping[int, RigSpec]
 """By the process's number (`starts.id`): the rig as configured then, with what each pump was allowed."""
 
-RESTORE: Final = "restore a backup, or run `rigctl recover`"
-AMEND: Final = "`rigctl amend` puts a cost right, and keeps who did it"
-LOOK: Final = "find out what was dosed before you run again; then restore a backup, or run `rigctl recover`"
+RESTORE: Final = "restore a backup, or run `rigctl journal recover`"
+AMEND: Final = "`rigctl trial amend` puts a cost right, and keeps who did it"
+LOOK: Final = "find out what was dosed before you run again; then restore a backup, or run `rigctl journal recover`"
 
 
 @dataclass(frozen=True, slots=True)

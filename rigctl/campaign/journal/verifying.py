@@ -22,7 +22,7 @@ from rigctl.errors import JournalCorrupt, RigctlError
 
 FILE: Final = "file"
 """Stands for the table where it is the file as a whole."""
-PUT_BACK: Final = "put the log back, or run `rigctl recover`"
+PUT_BACK: Final = "put the log back, or run `rigctl journal recover`"
 BY_OTHERS: Final = "find out who did it; the next `rigctl run` seals it as it is then"
 
 

@@ -161,7 +161,7 @@ def _setpoints(journal: Reader, writes: Sequence[Mapping[str, Any]]) -> Iterator
 
 
 def replayed(state: Path) -> Mapping[str, Any]:
-    """What `rigctl replay --json` says."""
+    """What `rigctl journal replay --json` says."""
     done = run(["rigctl", "replay", "--state", state, "--json"])
     assert done.returncode in (0, 1), done.stderr
     answer: Mapping[str, Any] = json.loads(done.stdout)
