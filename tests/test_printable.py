@@ -12,7 +12,7 @@ import structlog
 
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.status import Status
+from rigctl.campaign.status import StatusFold
 from rigctl.console import output, sink
 from rigctl.console.export import _cell
 from rigctl.console.output import console, print_fields, screen_class
@@ -25,7 +25,7 @@ from rigctl.page.facts import log_entries
 from rigctl.page.render import environment
 from rigctl.printable import one_line, printable
 from rigctl.rig.protocols import Deadline, Identity, Reading, Severity
-from rigctl.rig.testing import ManualClock, ScriptedLine
+from rigctl.rig.testing import ScriptedLine
 from rigctl.rig.values import Alarm
 from rigctl.text import settings
 from rigctl_drivers.scpi_instrument import ScpiDriver
@@ -108,11 +108,11 @@ def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
         journal.begin(make_spec(), "0.0")
         journal.alarms.add(alarm)
         shown = [entry.text for entry in log_entries(journal.read, 10, None)]
-    status = Status("tank", "EUR", ManualClock())
+    status = StatusFold.of("tank", "EUR", 1.0)
     status.follow(AlarmRaised(alarm))
     page = environment().from_string("{{ text }}").render(text=EVERYTHING)
     assert shown
-    assert all(map(harmless, [*shown, status.answer()["last_alarm"], page, plain_page(EVERYTHING, [EVERYTHING])]))
+    assert all(map(harmless, [*shown, status.told(0.0).last_alarm, page, plain_page(EVERYTHING, [EVERYTHING])]))
 
 
 def test_a_terminal_is_told_text(capsys):

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec, RigFactory
 from rigctl.campaign.starts import Starts, Word
-from rigctl.campaign.status import Status
+from rigctl.campaign.status import StandingFinding, Status, StatusFold
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
@@ -100,7 +101,7 @@ async def run_campaign(
         bus_locks(urls),
         JournalThread(lambda: make(state_dir, clock)) as journal,
     ):
-        status = Status(spec.rig.name, spec.currency, clock)
+        status = StatusFold.of(spec.rig.name, spec.currency, clock.speedup)
 
         def tell(event: CampaignEvent) -> None:
             status.follow(event)
@@ -112,7 +113,7 @@ async def run_campaign(
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         shared = Part(spec, rig, journal, clock, desk, StopRequest())
         session = Session(shared, decider=decider or ProcessDecider(), surroundings=around)
-        session.describe = lambda: {**status.answer(), **session.acts.manual.status()}
+        session.describe = lambda: replace(status.told(clock.now_s()), **session.acts.manual.status())
         session.watchman.untold = untold
         if person is not None:
             session.stop.pause = "driven by hand"
@@ -121,12 +122,7 @@ async def run_campaign(
 
 async def _supervise(session: Session, state_dir: Path, signals: Signals, person: Person | None) -> CampaignResult:
     verbs: Verbs = {
-        "status": lambda _: {
-            **session.describe(),
-            "paused": session.stop.pause,
-            "standing": session.standing(),
-            "watch": session.watchman.lateness.to_json(),
-        },
+        "status": lambda _: session.status().to_json(),
         **session.acts.verbs(),
     }
     try:
@@ -171,7 +167,7 @@ class Session:
             period_s=spec.rig.watch.every_s,
         )
         self.task: asyncio.Task[CampaignResult] | None = None
-        self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
+        self.describe: Callable[[], Status] = Status
         self._manager = ServiceManager(spec.rig.watch.every_s)
         self._word = Word(spec.rig, journal)
         self.starts = Starts(spec.rig.starts, journal, desk)
@@ -193,12 +189,15 @@ class Session:
         self._given_up: asyncio.TimerHandle | None = None
         self._signalled = self._enough = False
 
-    def standing(self) -> list[dict[str, str]]:
-        """Return what the watch finds wrong now, for programs."""
-        return [
-            {"severity": "MINOR" if f.then == "warn" else "MAJOR", "source": f.subject or f.rule, "message": str(f)}
-            for f in self.watchman.standing.found.values()
-        ]
+    def status(self) -> Status:
+        """Return how the campaign stands, with what the watch finds wrong now."""
+        status, watchman = self.describe(), self.watchman
+        standing = tuple(
+            StandingFinding("MINOR" if f.then == "warn" else "MAJOR", f.subject or f.rule, str(f))
+            for f in watchman.standing.found.values()
+        )
+        watch = {**status.watch, **watchman.lateness.to_json()}
+        return replace(status, paused=self.stop.pause, standing=standing, watch=watch)
 
     def stop_after_trial(self, why: str) -> Mapping[str, Any]:
         """End after the trial under way; the answer names what is not confirmed safe, if there is anything."""
@@ -406,7 +405,7 @@ class Session:
 
     def _alive(self) -> None:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
-        self._manager.looked(self.describe())
+        self._manager.looked(self.describe().in_short)
         self.starts.looked(self.stop.pause)
         tried = self.safe_was_tried.is_set() and (self._report.ok or self._enough)
         if tried and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:

@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded, batched
+from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -146,31 +146,18 @@ class ServiceManager:
         self._running, self._asked = False, 0
         self._tell("STOPPING=1")
 
-    def looked(self, standing: Mapping[str, Any]) -> None:
+    def looked(self, said: str) -> None:
         """Feed the watchdog; ask for more time while the process starts or ends; say how the campaign stands."""
         self._tell("WATCHDOG=1")
         if not self._running and self._asked < MOST_LOOKS:
             self._asked += 1
             self._tell(f"EXTEND_TIMEOUT_USEC={self._more_us}")
-        said = _in_short(standing)
         if said != self._said:
             self._said = said
             self._tell(f"STATUS={said}")
 
     def _tell(self, message: str) -> None:
         notify(message, self._environment)
-
-
-def _in_short(standing: Mapping[str, Any]) -> str:
-    """Say in a line how a campaign stands, of what `status` answers."""
-    trial, why = standing.get("trial"), " ".join(str(standing.get("why") or "").split())
-    parts = [str(standing["phase"]) + (f": {why}" if why and standing["phase"] != "running" else "")]
-    parts += [f"trial {trial['trial']}"] if trial else []
-    if "operating" in standing:
-        parts += [f"{batched(standing['operating']['batches'])} done"]
-    elif "spent" in standing:
-        parts += [f"{standing['spent']:.2f} of {standing['budget']:.2f} {standing['currency']} spent"]
-    return "; ".join(parts)
 
 
 def notify(message: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -1,16 +1,18 @@
-"""What `rigctl status` is told by a running campaign, and the trial under way as people follow it."""
+"""How a running campaign stands: folded from its events, answered to `rigctl status`, read by all who look on."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from rigctl.campaign import control
 from rigctl.campaign.events import (
     AlarmRaised,
-    Batches,
+    CampaignEnded,
     CampaignEvent,
     CampaignStarted,
     Dosed,
@@ -20,13 +22,12 @@ from rigctl.campaign.events import (
     TrialLooked,
     TrialProposed,
     TrialStep,
+    batched,
 )
 from rigctl.campaign.trial import State
+from rigctl.codec import plain, typed
 from rigctl.core.experiment.money import to_units
-from rigctl.rig.protocols import Clock
-from rigctl.rig.values import SeenReading
-
-# The trial under way --------------------------------------------------------------------------------------------------
+from rigctl.errors import RigctlError
 
 STEPS: Final[Mapping[State, str]] = MappingProxyType(
     {
@@ -38,12 +39,11 @@ STEPS: Final[Mapping[State, str]] = MappingProxyType(
     }
 )
 """What is done in a state once what has a known end is over."""
-
 LOOKING: Final = "looking"
 """What stands for the policy's phase while nothing is decided yet."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Doses:
     """Counts one pump's doses in this trial."""
 
@@ -53,167 +53,267 @@ class Doses:
     """In the 24 h up to the last of them."""
 
 
-@dataclass(slots=True)
-class UnderWay:
-    """Follows one trial; mutable. Times are rig time."""
+@dataclass(frozen=True, slots=True)
+class TrialUnderWay:
+    """The trial under way. Times are rig seconds from the moment it was told."""
 
     trial: int
+    state: State
     phase: str
     """Of the policy."""
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    reason: str
-    state: State = State.PROPOSED
+    control_set: tuple[str, ...] = ()
+    setpoints: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    step: str = ""
+    """What is done now."""
+    step_left_s: float | None = None
+    """None where its end is not known."""
+    elapsed_s: float | None = None
+    """Since the rig was first moved; None: it was not yet."""
+    left_s: Mapping[str, float] = field(default_factory=dict)
+    """Until each step that has a known end is over; see `events.TrialStep`."""
+    doses: Mapping[str, Doses] = field(default_factory=dict)
+    """By pump."""
+    looks: Mapping[str, float] = field(default_factory=dict)
+    """What the variables read before the decision, engineering units; nothing where nobody looked."""
+
+    def takes_yet_s(self, usual_s: float) -> float:
+        """Return how many rig seconds it takes yet, if those of its kind take `usual_s` from the first move."""
+        if self.state is State.RUNNING and self.left_s:
+            return max(0.0, *self.left_s.values())
+        return usual_s if self.elapsed_s is None else max(0.0, usual_s - self.elapsed_s)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReading:
+    """What the watch has read last of one sensor."""
+
+    value: float | None
+    unit: str = ""
+    age_s: float | None = None
+    """Wall seconds."""
+    detail: str = ""
+    """Why the last attempt gave no valid reading."""
+    stale_after_s: float | None = None
+    """Wall seconds; None: the watch does not go by this reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFinding:
+    """What the watch finds wrong now."""
+
+    severity: Literal["MINOR", "MAJOR", "INVALID"]
+    source: str
+    message: str
+    since: str = ""
+    """UTC, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedSoFar:
+    """What production has come to; money in currency units."""
+
+    batches: int
+    spent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a campaign that runs stands. Its fields are the answer to `status`; money is in currency units."""
+
+    pid: int = 0
+    rig: str = ""
+    currency: str = ""
+    speedup: float = 1.0
+    """Rig seconds per wall second."""
+    phase: str = "starting"
+    why: str = ""
+    trials: int = 0
+    """Charged so far."""
+    spent: float | None = None
+    """None while the campaign starts."""
+    budget: float | None = None
+    operating: OperatedSoFar | None = None
+    """None: trials of the campaign are run."""
+    alarms: int = 0
+    """Raised since the process began."""
+    last_alarm: str | None = None
+    decision_s: float | None = None
+    """What the last decision took, wall seconds."""
+    trial: TrialUnderWay | None = None
+    readings: Mapping[str, StatusReading] = field(default_factory=dict)
+    watch: Mapping[str, float] = field(default_factory=dict)
+    """How many looks there were, how late they came, and how long ago the last was; wall seconds."""
+    buses: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Exchanges that failed, and reads that were repeated."""
+    paused: str = ""
+    """By whom, and why."""
+    standing: tuple[StandingFinding, ...] = ()
+    by_hand: Mapping[str, Any] | None = None
+    """What a person does and drives; None: nothing."""
+    upkeep: tuple[Mapping[str, Any], ...] | None = None
+    """As `instruments.to_json`; None: nothing is known."""
+
+    @property
+    def in_short(self) -> str:
+        """Say it in a line, for the service manager."""
+        why = " ".join(self.why.split())
+        parts = [f"{self.phase}: {why}" if why and self.phase != "running" else self.phase]
+        parts += [f"trial {self.trial.trial}"] if self.trial is not None else []
+        if self.operating is not None:
+            parts += [f"{batched(self.operating.batches)} done"]
+        elif self.spent is not None and self.budget is not None:
+            parts += [f"{self.spent:.2f} of {self.budget:.2f} {self.currency} spent"]
+        return "; ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for programs; what is not known is left out."""
+        return {name: value for name, value in plain(self).items() if value is not None or name == "trial"}
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Status:
+        """Read what `to_json` has made; what it does not know is passed over.
+
+        Raises:
+            RigctlError: it is no status.
+        """
+        known = {each.name for each in fields(cls)}
+        try:
+            return typed(cls, {name: value for name, value in answer.items() if name in known})
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise RigctlError(f"status: cannot be understood ({error}); is it another version of rigctl?") from error
+
+
+def asked(directory: Path, within_s: float = 5.0) -> Status:
+    """Ask the campaign that runs here how it stands.
+
+    Raises:
+        UsageError: none runs here.
+        RigctlError: it does not answer.
+    """
+    return Status.of(control.ask(directory, "status", within_s))
+
+
+def answered(directory: Path, within_s: float) -> Status | None:
+    """Ask the campaign that runs here how it stands; None: none does, or it does not answer."""
+    try:
+        return asked(directory, within_s)
+    except RigctlError:
+        return None
+
+
+# The fold -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Timed:
+    """When a trial's steps are over, rig time."""
+
     begun_s: float | None = None
     """When the rig was first moved."""
     until_s: Mapping[str, float] = field(default_factory=dict)
-    """See `events.TrialStep`."""
-    doses: dict[str, Doses] = field(default_factory=dict)
-    """By pump."""
-    looks: Mapping[str, float] = field(default_factory=dict)
-    """What the variables read before it was decided, engineering units; nothing where nobody looked."""
-
-    @classmethod
-    def of(cls, event: TrialProposed | TrialStep, before: UnderWay | None = None) -> UnderWay:
-        """Return a trial as it begins, to look or decided; `before` is the one that was followed, maybe this one."""
-        if isinstance(event, TrialStep):
-            return cls(event.trial, LOOKING, (), {}, "", event.state, event.at_s, event.until_s)
-        proposal = event.proposal
-        decided = cls(event.trial, proposal.phase, event.control_set, event.setpoints, proposal.reason)
-        if before is not None and before.trial == event.trial:
-            decided.begun_s, decided.looks, decided.doses = before.begun_s, before.looks, before.doses
-        return decided
-
-    def follow(self, event: TrialStep | TrialLooked | Dosed) -> None:
-        if isinstance(event, TrialLooked):
-            self.looks = {name: found.value for name, found in event.found.items() if found.count}
-            return
-        if isinstance(event, Dosed):
-            doses = self.doses.setdefault(event.actuator, Doses())
-            doses.count, doses.volume_ml, doses.day_ml = (
-                doses.count + 1,
-                doses.volume_ml + event.volume_ml,
-                event.day_ml,
-            )
-            return
-        self.state, self.until_s = event.state, event.until_s
-        if event.state is State.ARMED and self.begun_s is None:
-            self.begun_s = event.at_s
-
-    def step(self, now_s: float) -> tuple[str, float | None]:
-        """Return what is done now, and how many rig seconds that takes yet; None where its end is not known."""
-        for step, until_s in self.until_s.items():
-            if now_s < until_s:
-                return step, until_s - now_s
-        return STEPS.get(self.state, self.state.value.lower()), None
-
-    def left_s(self, now_s: float, usual_s: float) -> float:
-        """Return how many rig seconds the trial takes yet, if those of its kind take `usual_s` from the first move."""
-        if self.state is State.RUNNING and self.until_s:
-            return max(0.0, max(self.until_s.values()) - now_s)
-        return usual_s if self.begun_s is None else max(0.0, self.begun_s + usual_s - now_s)
-
-    def to_json(self, now_s: float) -> dict[str, Any]:
-        step, left_s = self.step(now_s)
-        return {
-            "trial": self.trial,
-            "state": str(self.state),
-            "phase": self.phase,
-            "control_set": list(self.control_set),
-            "setpoints": dict(self.setpoints),
-            "reason": self.reason,
-            "step": step,
-            "step_left_s": left_s,
-            "elapsed_s": None if self.begun_s is None else now_s - self.begun_s,
-            "left_s": {name: until_s - now_s for name, until_s in self.until_s.items()},
-            "doses": {
-                name: {"count": d.count, "volume_ml": d.volume_ml, "day_ml": d.day_ml} for name, d in self.doses.items()
-            },
-            **({"looks": dict(self.looks)} if self.looks else {}),
-        }
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> UnderWay:
-        """Read what `to_json` has written; its instant is 0."""
-        elapsed_s = told["elapsed_s"]
-        return cls(
-            trial=told["trial"],
-            phase=told["phase"],
-            control_set=tuple(told["control_set"]),
-            setpoints=told["setpoints"],
-            reason=told["reason"],
-            state=State(told["state"]),
-            begun_s=None if elapsed_s is None else -elapsed_s,
-            until_s=told["left_s"],
-            doses={name: Doses(**doses) for name, doses in told["doses"].items()},
-            looks=told.get("looks", {}),
-        )
-
-
-# The answer -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Status:
-    """Follows a campaign's events; mutable, used in the event loop only."""
+class StatusFold:
+    """Follows a campaign's events; mutable, used in one thread."""
 
-    rig: str
-    currency: str
-    clock: Clock
-    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0})
-    _trial: UnderWay | None = None
-    _alarms: int = 0
-    _readings: Mapping[str, SeenReading] = field(default_factory=dict)
-    _look: Mapping[str, float] = field(default_factory=dict)
-    _exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    status: Status
+    _timed: _Timed = field(default_factory=_Timed)
+    _looked_s: float | None = None
+
+    @classmethod
+    def of(cls, rig: str, currency: str, speedup: float) -> StatusFold:
+        return cls(Status(os.getpid(), rig, currency, speedup))
 
     def follow(self, event: CampaignEvent) -> None:
         """Take in one event."""
+        status, trial = self.status, self.status.trial
         match event:
             case CampaignStarted():
-                self._facts.update(phase="running", trials=event.trials)
-                self._money(event.spent, event.budget, event.batches)
+                self._change(phase="running", trials=event.trials, **_money(event))
             case TrialProposed() | TrialStep(state=State.LOOKING):
-                self._trial = UnderWay.of(event, self._trial)
-                self._facts |= {"decision_s": event.decision_s} if isinstance(event, TrialProposed) else {}
-            case TrialStep() | TrialLooked() | Dosed() if self._trial is not None:
-                self._trial.follow(event)
+                self._begin(event, trial)
+            case TrialStep() | TrialLooked() | Dosed() if trial is not None:
+                self._change(trial=self._went_on(event, trial))
             case RigSeen():
-                self._readings = event.readings
-                self._look = {
-                    "at_s": event.now_s,
-                    "late_s": event.late_s,
-                    "worst_late_s": max(event.late_s, self._look.get("worst_late_s", 0.0)),
-                }
-                self._exchanges = {url: {"failed": n, "repeated": m} for url, (n, m) in event.exchanges.items()}
+                self._seen(event)
             case TrialEnded():
-                self._trial = None
-                self._facts.update(trials=event.row.trial)
-                self._money(event.spent, event.budget, event.batches)
+                self._change(trial=None, trials=event.row.trial, **_money(event))
             case PhaseChanged():
-                self._facts.update(phase=event.phase.lower(), why=event.why)
+                self._change(phase=event.phase.lower(), why=event.why)
             case AlarmRaised():
-                self._alarms += 1
-                self._facts["last_alarm"] = f"{event.alarm.source}: {event.alarm.message}"
+                said = f"{event.alarm.source}: {event.alarm.message}"
+                self._change(alarms=status.alarms + 1, last_alarm=said)
+            case CampaignEnded(result):  # one that ends while it starts has told nothing before
+                self._change(spent=to_units(result.spent), budget=to_units(result.budget))
             case _:
                 pass
 
-    def answer(self) -> Mapping[str, Any]:
-        """Return the state of affairs as JSON; money in currency units, times in rig seconds."""
-        trial = None if self._trial is None else self._trial.to_json(self.clock.now_s())
-        readings = {
-            name: {"value": seen.value, "unit": seen.unit, "age_s": seen.age_s, "detail": seen.detail}
-            for name, seen in self._readings.items()
-        }
-        who = {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms}
-        who["speedup"] = self.clock.speedup
-        look = {name: value for name, value in self._look.items() if name != "at_s"}
-        if self._look:
-            look["age_s"] = max(0.0, self.clock.now_s() - self._look["at_s"]) / self.clock.speedup
-        seen = {"readings": readings, "watch": look, "buses": self._exchanges}
-        return {**who, **self._facts, "trial": trial, **seen}
+    def told(self, now_s: float) -> Status:
+        """Return how it stands at this rig time."""
+        status, timed = self.status, self._timed
+        if self._looked_s is not None:
+            age_s = max(0.0, now_s - self._looked_s) / status.speedup
+            status = replace(status, watch={**status.watch, "age_s": age_s})
+        if status.trial is None:
+            return status
+        trial, left_s = status.trial, {step: until_s - now_s for step, until_s in timed.until_s.items()}
+        step, step_left_s = next(
+            ((name, left) for name, left in left_s.items() if left > 0),
+            (STEPS.get(trial.state, trial.state.value.lower()), None),
+        )
+        elapsed_s = None if timed.begun_s is None else now_s - timed.begun_s
+        under_way = replace(trial, step=step, step_left_s=step_left_s, elapsed_s=elapsed_s, left_s=left_s)
+        return replace(status, trial=under_way)
 
-    def _money(self, spent: int, budget: int, batches: Batches | None) -> None:
-        self._facts.update(spent=to_units(spent), budget=to_units(budget))
-        if batches is not None:
-            self._facts["operating"] = {"batches": batches.count, "spent": to_units(batches.spent)}
+    def _change(self, **changes: Any) -> None:
+        self.status = replace(self.status, **changes)
+
+    def _begin(self, event: TrialProposed | TrialStep, before: TrialUnderWay | None) -> None:
+        """Take in a trial as it begins to look, or is decided."""
+        if isinstance(event, TrialStep):
+            self._timed = _Timed(event.at_s, event.until_s)
+            self._change(trial=TrialUnderWay(event.trial, event.state, LOOKING))
+            return
+        proposal = event.proposal
+        decided = TrialUnderWay(
+            event.trial, State.PROPOSED, proposal.phase, event.control_set, event.setpoints, proposal.reason
+        )
+        if before is not None and before.trial == event.trial:
+            decided = replace(decided, looks=before.looks, doses=before.doses)
+            self._timed.until_s = {}
+        else:
+            self._timed = _Timed()
+        self._change(trial=decided, decision_s=event.decision_s)
+
+    def _went_on(self, event: TrialStep | TrialLooked | Dosed, trial: TrialUnderWay) -> TrialUnderWay:
+        if isinstance(event, TrialLooked):
+            return replace(trial, looks={name: found.value for name, found in event.found.items() if found.count})
+        if isinstance(event, Dosed):
+            was = trial.doses.get(event.actuator, Doses())
+            doses = Doses(was.count + 1, was.volume_ml + event.volume_ml, event.day_ml)
+            return replace(trial, doses={**trial.doses, event.actuator: doses})
+        self._timed.until_s = event.until_s
+        if event.state is State.ARMED and self._timed.begun_s is None:
+            self._timed.begun_s = event.at_s
+        return replace(trial, state=event.state)
+
+    def _seen(self, event: RigSeen) -> None:
+        self._looked_s = event.now_s
+        worst_s = max(event.late_s, self.status.watch.get("worst_late_s", 0.0))
+        self._change(
+            readings={
+                name: StatusReading(seen.value, seen.unit, seen.age_s, seen.detail, seen.stale_after_s)
+                for name, seen in event.readings.items()
+            },
+            watch={"late_s": event.late_s, "worst_late_s": worst_s},
+            buses={url: {"failed": n, "repeated": m} for url, (n, m) in event.exchanges.items()},
+        )
+
+
+def _money(event: CampaignStarted | TrialEnded) -> Mapping[str, Any]:
+    known: dict[str, Any] = {"spent": to_units(event.spent), "budget": to_units(event.budget)}
+    if event.batches is not None:
+        known["operating"] = OperatedSoFar(event.batches.count, to_units(event.batches.spent))
+    return known

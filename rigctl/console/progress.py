@@ -17,17 +17,17 @@ from rich.text import Text
 from rigctl.campaign import events
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.safe_file import standing
-from rigctl.campaign.status import UnderWay
+from rigctl.campaign.status import Status, StatusFold, StatusReading, TrialUnderWay
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, redraws, settings, table, wrapped
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.advice.explain import phase_word
-from rigctl.core.experiment.money import Micros, to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.core.multi_objective.trade_off import non_dominated
 from rigctl.errors import counted
 from rigctl.rig.metering import trial_s
-from rigctl.rig.values import Alarm, SeenReading
+from rigctl.rig.values import Alarm
 from rigctl.text import lasting, set_label, shown_unit
 
 LAST_TRIALS = 8
@@ -78,8 +78,6 @@ class Labels:
 class TrialPace:
     """Says how long a trial takes at least, and what may be dosed."""
 
-    speedup: float
-    """Rig seconds per wall second."""
     least_s: float
     """Of a trial, rig time: what preparing waits, settling and measuring take."""
     day_ml: Mapping[str, float]
@@ -91,7 +89,6 @@ class TrialPace:
     def of(cls, loaded: LoadedConfig) -> TrialPace:
         rig = loaded.rig
         return cls(
-            speedup=rig.speedup,
             least_s=trial_s(rig.timing),
             day_ml={n: limits.per_day_ml for n, limits in rig.limits.items() if limits.per_day_ml is not None},
             most_doses={n: dosing.max_doses for n, dosing in rig.dosing.items()},
@@ -104,68 +101,48 @@ class Board:
 
     labels: Labels
     pace: TrialPace
-    budget: Micros
-    spent: Micros = 0
-    batches: events.Batches | None = None
-    """Run for production; None: it is trials of the campaign that are run."""
-    trials: int = 0
+    now: Status
+    """As last told."""
     before: int = 0
     """Trials of earlier runs, whose outcomes the board does not know."""
-    now_s: float = 0.0
-    """Rig time, as last told."""
-    trial: UnderWay | None = None
     best: TrialRow | None = None
     front: tuple[TrialRow, ...] = ()
     """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
-    readings: Mapping[str, SeenReading] = field(default_factory=dict)
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
-    pausing: str = ""
-    """Why no trial goes on just now; empty while they do."""
     took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
     """What the last trials took from the first move to the last reading, rig time."""
-    result: events.CampaignResult | None = None
+    _fold: StatusFold = field(init=False)
+    _now_s: float = 0.0
+    """Rig time, as last told."""
+
+    def __post_init__(self) -> None:
+        self._fold = StatusFold(self.now)
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Board:
-        return cls(Labels.of(loaded), TrialPace.of(loaded), loaded.problem.budget)
+        budget = to_units(loaded.problem.budget)
+        now = Status(rig=loaded.name, currency=loaded.currency, speedup=loaded.rig.speedup, spent=0.0, budget=budget)
+        return cls(Labels.of(loaded), TrialPace.of(loaded), now)
 
     def follow(self, event: events.CampaignEvent) -> None:
+        self._fold.follow(event)
+        self._now_s = getattr(event, "at_s", getattr(event, "now_s", self._now_s))
+        self.now = self._fold.told(self._now_s)
         match event:
             case events.CampaignStarted():
-                self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
-                self.before, self.batches = event.trials, event.batches
-            case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
-                self.trial = UnderWay.of(event, self.trial)
-                self.now_s = event.at_s if isinstance(event, events.TrialStep) else self.now_s
-            case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
-                self.trial.follow(event)
-                self._timed(event, self.trial)
-            case events.RigSeen():
-                self.now_s, self.readings = event.now_s, event.readings
+                self.before = event.trials
+            case events.TrialStep(state=State.MEASURED) if self.now.trial and self.now.trial.elapsed_s is not None:
+                self.took_s.append(self.now.trial.elapsed_s)
             case events.TrialEnded() | events.OutcomeCame():
-                self._over(event)
-            case events.PhaseChanged():
-                self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
+                self.take(event.row)
             case events.AlarmRaised():
                 self.alarms.append(event.alarm)
-            case events.CampaignEnded():
-                # one that ends while it starts has told nothing before
-                self.result, self.spent, self.budget = event.result, event.result.spent, event.result.budget
             case _:
                 pass
 
-    def _over(self, event: events.TrialEnded | events.OutcomeCame) -> None:
-        if isinstance(event, events.TrialEnded):
-            self.spent, self.budget = event.spent, event.budget
-            self.batches = event.batches or self.batches
-        self.take(event.row)
-
     def take(self, row: TrialRow) -> None:
         """Take in a trial that is over, or whose outcome has come later."""
-        self.trials = max(self.trials, row.trial)
-        if self.trial is not None and self.trial.trial == row.trial:
-            self.trial.state, self.trial.until_s = row.state, {}
         earlier = [place for place, known in enumerate(self.recent) if known.trial == row.trial]
         if earlier:
             self.recent[earlier[0]] = row
@@ -173,12 +150,10 @@ class Board:
             self.recent.append(row)
         self._compare(row)
 
-    def _timed(self, event: events.CampaignEvent, trial: UnderWay) -> None:
-        if not isinstance(event, events.TrialStep):
-            return
-        self.now_s = event.at_s
-        if event.state is State.MEASURED and trial.begun_s is not None:
-            self.took_s.append(event.at_s - trial.begun_s)
+    @property
+    def pausing(self) -> str:
+        """Return why no trial goes on just now; empty while they do."""
+        return "" if self.now.phase in ("starting", "running") else f"{self.now.phase}: {self.now.why}"
 
     @property
     def usual_s(self) -> float:
@@ -188,9 +163,8 @@ class Board:
     @property
     def trial_left_s(self) -> float | None:
         """Return what the trial under way takes yet, wall seconds; None where none is."""
-        if self.trial is None or self.trial.state.charged:
-            return None
-        return self.trial.left_s(self.now_s, self.usual_s) / self.pace.speedup
+        trial = self.now.trial
+        return None if trial is None else trial.takes_yet_s(self.usual_s) / self.now.speedup
 
     @property
     def trials_left(self) -> float | None:
@@ -198,9 +172,10 @@ class Board:
 
         None of production, too, which no budget bounds.
         """
-        if not self.spent or not self.trials or self.batches is not None:
+        now = self.now
+        if not now.spent or not now.budget or not now.trials or now.operating is not None:
             return None
-        return max(0.0, (self.budget - self.spent) * self.trials / self.spent)
+        return max(0.0, (now.budget - now.spent) * now.trials / now.spent)
 
     def _compare(self, row: TrialRow) -> None:
         """Compare *observed* outcomes; the recommendation looks at expectations instead."""
@@ -321,46 +296,51 @@ def display(board: Board, width: int) -> RenderableType:
 
 
 def _now(board: Board) -> Mapping[str, str]:
-    trial, labels = board.trial, board.labels
-    if trial is None:
-        return {"trial": "getting ready"}
+    now, labels = board.now, board.labels
+    operating = "" if now.operating is None else f"for production, {events.batched(now.operating.batches)} done"
     rows = {
-        "operating": "" if board.batches is None else f"for production, {events.batched(board.batches.count)} done",
-        "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
-        "read before": settings(trial.looks, labels.units),
-        "control": set_label(trial.control_set),
-        "at": settings(trial.setpoints, labels.units),
-        "readings": readings_words(board.readings),
-        "doses": _doses(board, trial),
-        "why": trial.reason,
-        "best so far": _best(board) if board.batches is None else "",
+        "operating": operating,
+        **(_trial(board, now.trial) if now.trial else {"trial": "none" if board.pausing else "getting ready"}),
+        "readings": readings_words(now.readings),
+        "best so far": _best(board) if now.operating is None else "",
         "trade-off": _front(board) if labels.further else "",
         "left": _left(board),
     }
     return {name: text for name, text in rows.items() if text}
 
 
-def step_words(trial: UnderWay, now_s: float, speedup: float) -> str:
+def _trial(board: Board, trial: TrialUnderWay) -> Mapping[str, str]:
+    units = board.labels.units
+    return {
+        "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
+        "read before": settings(trial.looks, units),
+        "control": set_label(trial.control_set),
+        "at": settings(trial.setpoints, units),
+        "doses": _doses(board, trial),
+        "why": trial.reason,
+    }
+
+
+def step_words(trial: TrialUnderWay, speedup: float) -> str:
     """Say what is done now, and how long it takes yet."""
-    step, left_s = trial.step(now_s)
-    words = STEPS.get(step, step)
+    words, left_s = STEPS.get(trial.step, trial.step), trial.step_left_s
     return words if left_s is None else f"{words}, {lasting(round(left_s / speedup))} left"
 
 
-def _step(board: Board, trial: UnderWay) -> str:
-    words, left_s = step_words(trial, board.now_s, board.pace.speedup), board.trial_left_s
-    if left_s is None or left_s < WORTH_A_LINE_S or trial.step(board.now_s)[0] == "measure":
+def _step(board: Board, trial: TrialUnderWay) -> str:
+    words, left_s = step_words(trial, board.now.speedup), board.trial_left_s
+    if left_s is None or left_s < WORTH_A_LINE_S or trial.step == "measure":
         return words
     return f"{words}; the trial takes about {lasting(round(left_s))} yet"
 
 
 def state_line(board: Board) -> str:
     """Return one line that says how things stand."""
-    trial, ended = board.trial, counted(board.trials, "trial")
-    operating = "" if board.batches is None else f"operating, {events.batched(board.batches.count)} done"
-    parts = [board.pausing, operating, f"{ended}, {_spent(board)} spent"]
+    now, trial = board.now, board.now.trial
+    operating = "" if now.operating is None else f"operating, {events.batched(now.operating.batches)} done"
+    parts = [board.pausing, operating, f"{counted(now.trials, 'trial')}, {_spent(now)} spent"]
     if trial is not None:
-        doses, readings = _doses(board, trial), readings_words(board.readings)
+        doses, readings = _doses(board, trial), readings_words(now.readings)
         control = f" control {set_label(trial.control_set)}" if trial.control_set else ""
         parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
@@ -372,23 +352,24 @@ def _left(board: Board) -> str:
     if trials is None:
         return ""
     told = f"about {counted(round(trials), 'trial')} at what they have cost so far"
-    return f"{told}, {lasting(round(trials * board.usual_s / board.pace.speedup))}"
+    return f"{told}, {lasting(round(trials * board.usual_s / board.now.speedup))}"
 
 
-def readings_words(readings: Mapping[str, SeenReading]) -> str:
+def readings_words(readings: Mapping[str, StatusReading]) -> str:
     told = []
     for name, seen in readings.items():
         if seen.value is None:
             told += [f"{name} no reading"] if seen.stale_after_s is not None else []
             continue
         since = ", none since" if seen.detail else ""
-        age = f" ({lasting(round(seen.age_s))} ago{since})" if since or seen.age_s > STALE_S else ""
+        age_s = seen.age_s or 0.0
+        age = f" ({lasting(round(age_s))} ago{since})" if since or age_s > STALE_S else ""
         unit = shown_unit(seen.unit)
         told.append(f"{name} {number(seen.value)} {unit}".rstrip() + age)
     return ", ".join(told)
 
 
-def _doses(board: Board, trial: UnderWay) -> str:
+def _doses(board: Board, trial: TrialUnderWay) -> str:
     told = []
     for pump, doses in trial.doses.items():
         most, cap_ml = board.pace.most_doses.get(pump), board.pace.day_ml.get(pump)
@@ -421,7 +402,7 @@ def _best(board: Board) -> str:
 
 def _compared(board: Board, row: TrialRow) -> str:
     """Say what an outcome is to be held against: of a batch what was expected; the best is the luckiest one."""
-    if board.batches is None:
+    if board.now.operating is None:
         return f"; best: {_best(board)}"
     reports = row.proposal.sets if row.proposal is not None else ()
     if not reports or reports[0].mean is None:
@@ -431,10 +412,11 @@ def _compared(board: Board, row: TrialRow) -> str:
 
 
 def _money_bar(board: Board, width: int) -> RenderableType:
-    if board.batches is not None:
-        return Text(f"spent        {_spent(board)}")
-    share = min(1.0, board.spent / board.budget) if board.budget else 0.0
-    label, told = "spent        ", f"  {_spent(board)} ({share:.0%})"
+    if board.now.operating is not None:
+        return Text(f"spent        {_spent(board.now)}")
+    spent, budget = board.now.spent or 0.0, board.now.budget or 0.0
+    share = min(1.0, spent / budget) if budget else 0.0
+    label, told = "spent        ", f"  {_spent(board.now)} ({share:.0%})"
     room = max(min(BAR_WIDTH, width - len(label) - len(told)), 0)
     filled = round(room * share)
     text = Text(label)
@@ -443,11 +425,9 @@ def _money_bar(board: Board, width: int) -> RenderableType:
     return text.append(told)
 
 
-def _spent(board: Board) -> str:
-    own, batches = f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}", board.batches
-    return (
-        own if batches is None else f"{to_units(batches.spent):.2f} {board.labels.currency} for production beside {own}"
-    )
+def _spent(now: Status) -> str:
+    own = f"{now.spent or 0.0:.2f} of {now.budget or 0.0:.2f} {now.currency}"
+    return own if now.operating is None else f"{now.operating.spent:.2f} {now.currency} for production beside {own}"
 
 
 def _recent(board: Board) -> tuple[ShownColumn, ...]:
@@ -476,7 +456,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             resumed = f", {counted(event.trials, 'trial')} done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
             operating = "" if event.batches is None else f"operating, {events.batched(event.batches.count)} so far; "
-            line = f"rig {event.rig}: {operating}{_spent(board)} spent{resumed}{lost}"
+            line = f"rig {event.rig}: {operating}{_spent(board.now)} spent{resumed}{lost}"
         case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = set_label(event.control_set)
@@ -502,7 +482,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
 
 
 def _step_line(board: Board, event: events.TrialStep) -> str:
-    left_s, trial = board.trial_left_s, board.trial
+    left_s, trial = board.trial_left_s, board.now.trial
     if trial is None or left_s is None or left_s < WORTH_A_LINE_S:
         return ""
     doses = _doses(board, trial)
@@ -518,7 +498,8 @@ def _looked_line(board: Board, event: events.TrialLooked) -> str:
 
 def _end_line(board: Board, result: events.CampaignResult) -> str:
     unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
-    return f"ended ({result.ending}): {result.reason}; {counted(result.trials, 'trial')}, {_spent(board)} spent{unsafe}"
+    spent = f"{counted(result.trials, 'trial')}, {_spent(board.now)} spent"
+    return f"ended ({result.ending}): {result.reason}; {spent}{unsafe}"
 
 
 def _came_line(board: Board, event: events.OutcomeCame) -> str:
@@ -538,4 +519,4 @@ def _ended_line(board: Board, event: events.TrialEnded) -> str:
     about = " (estimated)" if row.estimated else ""
     cost = f"cost {to_units(row.cost):.4f} {labels.currency}{about}"
     ended = f"trial {row.trial} {row.state.value.lower()}: {outcome}"
-    return f"{ended}; {cost}; spent {_spent(board)}{_compared(board, row)}"
+    return f"{ended}; {cost}; spent {_spent(board.now)}{_compared(board, row)}"

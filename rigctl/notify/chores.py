@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.campaign import control
 from rigctl.campaign.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.status import Status, answered
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.files import whole
@@ -57,7 +57,7 @@ class Looker:
         Raises:
             UsageError, JournalError: there is no campaign here, or its journal cannot be read.
         """
-        status = self._status()
+        status = answered(self.directory, STATUS_S)
         now = datetime.now(UTC)
         with looking(self.directory) as reader:
             alive = campaign_here(self.directory) is not None
@@ -69,12 +69,6 @@ class Looker:
             free = found.f_bavail * found.f_frsize
         self.numbers = Numbers(self.facts, dosed, status, free, self._size())
         return self.numbers
-
-    def _status(self) -> dict[str, Any] | None:
-        try:
-            return dict(control.ask(self.directory, "status", STATUS_S))
-        except RigctlError:  # it runs no more, or does not answer
-            return None
 
     def _size(self) -> int | None:
         journal = self.directory / FILE_NAME
@@ -267,6 +261,11 @@ def _given(looker: Looker, textfile: str, registry: Any) -> str:
 
 PHASES: Final = ("starting", "running", "holding", "paused", "waiting", "ended", "tripped", "not running")
 LEVELS: Final = tuple(severity.name for severity in Severity if severity > Severity.NONE)
+_WATCH: Final = (
+    ("late_s", "rigctl_watch_late_seconds", "By how much the watch looked late, the last time."),
+    ("worst_late_s", "rigctl_watch_late_max_seconds", "By how much the watch looked late at worst."),
+    ("age_s", "rigctl_watch_age_seconds", "Time since the watch looked last."),
+)
 _EXCHANGES: Final = (
     ("failed", "rigctl_bus_failed_exchanges", "Exchanges without a good answer since the process began."),
     ("repeated", "rigctl_bus_repeated_reads", "Reads that were asked again since the process began."),
@@ -280,7 +279,7 @@ class Numbers:
     facts: Facts
     dosed_ml: Mapping[str, float] = field(default_factory=dict)
     """By pump, in the whole campaign."""
-    status: Mapping[str, Any] | None = None
+    status: Status | None = None
     """What the running campaign says; None: none answers."""
     disk_free_bytes: int | None = None
     journal_bytes: int | None = None
@@ -290,7 +289,7 @@ def families(numbers: Numbers) -> Iterator[Metric]:
     """Yield every metric; those whose value is not known are left out."""
     yield from _campaign(numbers)
     yield from _process(numbers)
-    yield from _readings(numbers.status or {})
+    yield from _readings(numbers.status)
 
 
 def _campaign(numbers: Numbers) -> Iterator[Metric]:
@@ -327,18 +326,13 @@ def _campaign(numbers: Numbers) -> Iterator[Metric]:
 def _process(numbers: Numbers) -> Iterator[Metric]:
     status = numbers.status
     yield _gauge("rigctl_up", "Whether the campaign runs and answers.", (), [((), float(status is not None))])
-    told = status or {}
-    watch = told.get("watch") or {}
-    for key, name, help_ in (
-        ("late_s", "rigctl_watch_late_seconds", "By how much the watch looked late, the last time."),
-        ("worst_late_s", "rigctl_watch_late_max_seconds", "By how much the watch looked late at worst."),
-        ("age_s", "rigctl_watch_age_seconds", "Time since the watch looked last."),
-    ):
+    watch = {} if status is None else status.watch
+    for key, name, help_ in _WATCH:
         yield _gauge(name, help_, (), [((), watch[key])] if key in watch else [])
-    decision_s = [((), told["decision_s"])] if "decision_s" in told else []
+    decision_s = [] if status is None or status.decision_s is None else [((), status.decision_s)]
     yield _gauge("rigctl_decision_seconds", "How long the last decision took.", (), decision_s)
     for key, name, help_ in _EXCHANGES:
-        by_bus = [((url,), counts[key]) for url, counts in (told.get("buses") or {}).items()]
+        by_bus = [((url,), counts[key]) for url, counts in ({} if status is None else status.buses).items()]
         yield _counter(name, help_, ("bus",), by_bus)
     free, size = numbers.disk_free_bytes, numbers.journal_bytes
     disk = "Free space on the disk of the state directory."
@@ -346,11 +340,11 @@ def _process(numbers: Numbers) -> Iterator[Metric]:
     yield _gauge("rigctl_journal_bytes", "Size of the journal and its log.", (), [] if size is None else [((), size)])
 
 
-def _readings(status: Mapping[str, Any]) -> Iterator[Metric]:
-    known = {name: r for name, r in (status.get("readings") or {}).items() if r.get("value") is not None}
-    values = [((name, str(r.get("unit", ""))), r["value"]) for name, r in known.items()]
+def _readings(status: Status | None) -> Iterator[Metric]:
+    known = [] if status is None else [(n, r) for n, r in status.readings.items() if r.value is not None]
+    values = [((name, reading.unit), reading.value or 0.0) for name, reading in known]
     yield _gauge("rigctl_reading", "What the watch has read last.", ("name", "unit"), values)
-    ages = [((name,), r["age_s"]) for name, r in known.items() if r.get("age_s") is not None]
+    ages = [((name,), reading.age_s) for name, reading in known if reading.age_s is not None]
     yield _gauge("rigctl_reading_age_seconds", "How old that is.", ("name",), ages)
 
 

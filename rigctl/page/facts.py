@@ -24,6 +24,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CampaignCondition, CourseRow, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
+from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.explain import plain_note, sentences
@@ -59,7 +60,7 @@ NINE_IN_TEN = (0.05, 0.95)
 def gather(
     reader: Reader,
     loaded: LoadedConfig | None,
-    status: Mapping[str, Any] | None,
+    status: Status | None,
     now: datetime,
     *,
     before: Facts | None = None,
@@ -338,7 +339,7 @@ IN_ORDER = ("budget", "finished", "trials", "stopped")
 
 def phase_now(
     condition: CampaignCondition,
-    status: Mapping[str, Any] | None,
+    status: Status | None,
     now: datetime,
     *,
     wired: bool,
@@ -349,11 +350,10 @@ def phase_now(
     if trip is not None:
         return Phase("tripped", trip.reason, trip.utc, abnormal=True)
     if status is not None:
-        word = str(status.get("phase", "running"))
+        word = status.phase
         since = noted.utc if noted is not None and noted.phase.lower() == word else "" if start is None else start.utc
-        paused = str(status.get("paused") or "")
-        why = f"after this trial {paused}" if word == "running" and paused else str(status.get("why", ""))
-        return Phase(word, "" if word == "running" and not paused else why, since, abnormal=word == "holding")
+        why = f"after this trial {status.paused}" if word == "running" and status.paused else status.why
+        return Phase(word, "" if word == "running" and not status.paused else why, since, abnormal=word == "holding")
     if not wired:
         return Phase("by hand")
     if start is None:
@@ -370,16 +370,15 @@ def _without_answer(start: StartRow, now: datetime, alive: bool | None) -> Phase
     return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
 
 
-def worst_standing(
-    condition: CampaignCondition, phase: Phase, status: Mapping[str, Any] | None
-) -> WorstStanding | None:
+def worst_standing(condition: CampaignCondition, phase: Phase, status: Status | None) -> WorstStanding | None:
     """Return the worst thing that stands now; None while all is in order."""
-    told = [] if status is None else [_told(f) for f in status.get("standing", ()) if isinstance(f, Mapping)]
+    told = () if status is None else status.standing
     order = ("MINOR", "MAJOR", "INVALID")
     if phase.word == "tripped":
         return WorstStanding("INVALID", "", phase.why, "")
     if told:
-        return replace(max(told, key=lambda found: order.index(found.severity)), others=len(told) - 1)
+        worst = max(told, key=lambda found: order.index(found.severity))
+        return WorstStanding(worst.severity, worst.source, worst.message, worst.since, others=len(told) - 1)
     start = condition.start
     if phase.word == "ended" and start is not None and start.safe is False:
         return WorstStanding("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
@@ -389,23 +388,14 @@ def worst_standing(
     return None
 
 
-def _told(finding: Mapping[str, Any]) -> WorstStanding:
-    known: Mapping[Any, Literal["MINOR", "MAJOR", "INVALID"]] = {"MINOR": "MINOR", "INVALID": "INVALID"}
-    source, message, since = (str(finding.get(key, "")) for key in ("source", "message", "since"))
-    return WorstStanding(known.get(finding.get("severity"), "MAJOR"), source, message, since)
-
-
 # Instruments ----------------------------------------------------------------------------------------------------------
 
 
-def instruments(
-    reader: Reader, loaded: LoadedConfig | None, status: Mapping[str, Any] | None
-) -> tuple[Instrument, ...]:
+def instruments(reader: Reader, loaded: LoadedConfig | None, status: Status | None) -> tuple[Instrument, ...]:
     """Return the instruments of which something is known, in their order."""
-    if status is not None and "upkeep" in status:
-        known = status["upkeep"]
-    else:
-        known = [] if loaded is None else as_last_known(reader, loaded.rig)
+    known: Sequence[Mapping[str, Any]] = () if status is None else status.upkeep or ()
+    if not known and loaded is not None:
+        known = as_last_known(reader, loaded.rig)
     told = (
         Instrument(
             name=entry["device"],

@@ -20,14 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
-from rigctl.campaign import control
 from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.campaign.journal.reader import Stamp, file_number, looking, stamp
 from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.status import Status, answered
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.campaign import Configured, configured
 from rigctl.page.facts import gather
@@ -95,7 +95,7 @@ class Gatherer:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _readers: int = 0
     _watched: asyncio.Event = field(default_factory=asyncio.Event)
-    _seen: tuple[Stamp, Mapping[str, Any] | None] | None = None
+    _seen: tuple[Stamp, Status | None] | None = None
     _seen_s: float = float("-inf")
     _took_s: float = 0.0
     _studying: asyncio.Task[None] | None = None
@@ -141,7 +141,7 @@ class Gatherer:
     # looking ---------------------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        status = await asyncio.to_thread(self._status)
+        status = await asyncio.to_thread(answered, self.directory, STATUS_S)
         seen = stamp(self.directory), status
         if seen == self._seen and self.clock() - self._seen_s < STILL_S and self.shown.facts is not None:
             return
@@ -151,15 +151,7 @@ class Gatherer:
         self._show(shown)
         self._study_if_due()
 
-    def _status(self) -> Mapping[str, Any] | None:
-        """Return what the campaign says of itself; None: none runs here, or it does not answer."""
-        try:
-            answer = control.ask(self.directory, "status", STATUS_S)
-        except RigctlError:
-            return None
-        return {name: value for name, value in answer.items() if name != "ok"}
-
-    def _made(self, seen: tuple[Stamp, Mapping[str, Any] | None], before: Shown) -> Shown:
+    def _made(self, seen: tuple[Stamp, Status | None], before: Shown) -> Shown:
         """Return what is to be shown now; in the gatherer's thread."""
         file, status = file_number(seen[0]), seen[1]
         same = before if before.file == file else Shown(before.version)
@@ -175,7 +167,7 @@ class Gatherer:
             trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not concerned."
             return Shown(before.version, trouble=trouble, file=file)
 
-    def _facts(self, status: Mapping[str, Any] | None, before: Facts | None, log_of: int | None = None) -> Facts:
+    def _facts(self, status: Status | None, before: Facts | None, log_of: int | None = None) -> Facts:
         with looking(self.directory) as reader:
             loaded = self._configured.of(reader.campaign(), self.directory)
             self._corrected = reader.people.last_correction()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
+from rigctl.campaign.status import Status, TrialUnderWay
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
@@ -27,28 +28,26 @@ DOSES = 1000
 
 
 def trial_now(
-    reader: Reader, row: TrialRow, loaded: LoadedConfig | None, status: Mapping[str, Any] | None, now: datetime
+    reader: Reader, row: TrialRow, loaded: LoadedConfig | None, status: Status | None, now: datetime
 ) -> TrialNow:
     """Return where the last trial stands."""
-    told = status.get("trial") if status is not None else None
-    told = told if isinstance(told, Mapping) and told.get("trial") == row.trial else {}
+    told = status.trial if status is not None and status.trial is not None and status.trial.trial == row.trial else None
     under_way = not row.state.charged
     elapsed_s = _elapsed_s(reader, row.trial, loaded, now) if under_way else 0.0
     step = _step(row, elapsed_s, loaded)
-    readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
-    told_step = str(told.get("step", ""))
+    readings = {} if status is None or not under_way else _readings(status, loaded)
     return TrialNow(
         trial=row.trial,
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_course(reader, row, told_step if told_step in LOOKING else step),
+        steps=_course(reader, row, told.step if told is not None and told.step in LOOKING else step),
         left_s=_left_s(row, elapsed_s, loaded, told),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(reader, row, loaded),
         outcome=row.outcome,
         cost=to_units(row.cost),
-        step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
+        step_left_s=None if told is None else told.step_left_s,
         note=row.note
         or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else _awaits(row, now)),
         read=_read(row, loaded),
@@ -81,13 +80,11 @@ def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | No
     return tuple(Pair(name, units.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
 
 
-def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:
+def _readings(status: Status, loaded: LoadedConfig | None) -> Mapping[str, float]:
     """Return what the watch has last read, by variable."""
-    if not isinstance(told, Mapping) or loaded is None:
-        return {}
-    seen = {wired.name: told.get(wired.name, told.get(wired.sensor)) for wired in loaded.rig.variables}
-    values = {name: s.get("value") if isinstance(s, Mapping) else s for name, s in seen.items()}
-    return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+    told = status.readings
+    seen = {} if loaded is None else {v.name: told.get(v.name) or told.get(v.sensor) for v in loaded.rig.variables}
+    return {name: s.value for name, s in seen.items() if s is not None and s.value is not None}
 
 
 def _elapsed_s(reader: Reader, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
@@ -130,12 +127,10 @@ def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
     return _steps(row, "") if done else _steps(row, at, "stopped")
 
 
-def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
-    left = told.get("left_s")
-    given = list(left.values()) if isinstance(left, Mapping) else [left]
-    known, state = [float(value) for value in given if isinstance(value, int | float)], row.state
-    if state is State.RUNNING and known:
-        return max(0.0, *known)
+def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: TrialUnderWay | None) -> float | None:
+    state = row.state
+    if state is State.RUNNING and told is not None and told.left_s:
+        return max(0.0, *told.left_s.values())
     if loaded is None or state.charged:
         return None
     timing = loaded.rig.timing

@@ -7,13 +7,12 @@ import math
 import pytest
 
 from rigctl.campaign.alarms import Alarms
-from rigctl.campaign.status import Status
+from rigctl.campaign.status import StatusFold
 from rigctl.campaign.watch import Snapshot, Standing, look, rules_of
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import WatchSpec
 from tests.campaign.fakes import make_rig_spec, make_spec
-from tests.campaign.records import SetClock
 
 AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
 
@@ -59,11 +58,11 @@ def test_people_who_cannot_be_told_are_an_alarm_that_ends():
 async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):
     """How late the watch looked, how long ago; what went wrong on each bus; how long the last decision took."""
     await stage.run(watching(max_trials=1))
-    status = Status("tank", "EUR", SetClock(1000.0))
+    status = StatusFold.of("tank", "EUR", 1.0)
     for event in stage.told:
         status.follow(event)
-    told = status.answer()
-    assert set(told["watch"]) == {"late_s", "worst_late_s", "age_s"}
-    assert 0.0 <= told["watch"]["late_s"] <= told["watch"]["worst_late_s"]
-    assert told["decision_s"] >= 0.0
-    assert told["buses"] == {}
+    told = status.told(1000.0)
+    assert set(told.watch) == {"late_s", "worst_late_s", "age_s"}
+    assert 0.0 <= told.watch["late_s"] <= told.watch["worst_late_s"]
+    assert told.decision_s >= 0.0
+    assert told.buses == {}

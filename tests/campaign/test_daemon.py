@@ -169,6 +169,18 @@ async def test_status_says_what_is_going_on(stage):
     assert second["trial"]["doses"] == {}
 
 
+async def test_status_says_how_late_the_watch_looked(stage):
+    """The last time, at worst and how often, for those who collect numbers."""
+    watch = {}
+
+    async def until_it_has_looked():
+        while "age_s" not in watch:
+            watch.update((await ask(stage, "status"))["watch"])
+
+    await asyncio.wait_for(stage.run(make_spec(max_trials=1), fail={"measure": until_it_has_looked}), 60.0)
+    assert {"looks", "late_p99_s", "late_s", "worst_late_s", "age_s"} <= set(watch)
+
+
 async def test_stop_finishes_the_trial_under_way(stage):
     """The trial in which `stop` is asked is recorded; no other starts."""
     result = await stage.run(make_spec(max_trials=9), fail={"measure": asking(stage, "stop", [])})

@@ -58,7 +58,7 @@ def test_more_time_is_not_asked_for_without_end(tmp_path):
         manager = ServiceManager(20.0, {"NOTIFY_SOCKET": str(tmp_path / "notify")})
         asked = 0
         for _ in range(MOST_LOOKS + 5):
-            manager.looked({"phase": "starting"})
+            manager.looked("starting")
             asked += sum(message == "EXTEND_TIMEOUT_USEC=60000000" for message in received(listening))
     assert asked == MOST_LOOKS
 

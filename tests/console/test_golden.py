@@ -212,18 +212,21 @@ def test_the_verbs_that_look_in_a_pipe(ingested, verb):
 
 def test_a_status_puts_the_trial_under_way_in_words(golden: Golden):
     """What is done, for how long yet, doses and readings; a program gets the same by its parts."""
-    answer = {
-        "running": True,
-        "speedup": 60.0,
-        "trial": board(7).trial.to_json(400.0),
-        "readings": {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}},
-    }
+    readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
+    answer = {"running": True, **board(7).now.to_json(), "speedup": 60.0, "readings": readings}
     assert answer["trial"]["step_left_s"] == 7100.0
     words = watch.for_people(answer)
     golden(words["trial"])
     golden(words["doses"])
     assert words["readings"] == "ca 3.01 mM"
-    nothing = {"state": "LOOKING", "phase": "looking", "control_set": [], "setpoints": {}, "reason": "", "left_s": {}}
+    nothing = {
+        "phase": "looking",
+        "control_set": [],
+        "setpoints": {},
+        "reason": "",
+        "step": "decide",
+        "step_left_s": None,
+    }
     looking = watch.for_people({**answer, "trial": {**answer["trial"], **nothing}})
     assert (looking["trial"], "why" in looking) == ("1 looking; deciding", False)
 

@@ -9,13 +9,11 @@ import pytest
 from rigctl.campaign.events import Batches, CampaignStarted
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.production import Production
-from rigctl.campaign.status import Status
 from rigctl.config.load import load
 from rigctl.console.progress import Board, Labels, line_for, state_line
 from rigctl.console.run import Wish, prepared, sentences, setpoints, share
 from rigctl.core.operating.playing import Drift
 from rigctl.errors import UsageError
-from tests.campaign.fakes import FakeClock
 from tests.campaign.records import SetClock
 from tests.console.conftest import assert_golden
 from tests.console.test_run import ended
@@ -70,6 +68,4 @@ def test_a_terminal_shows_production_beside_the_budget(loaded):
     assert line_for(board, begun) == f"rig greenhouse: operating, 4 batches so far; {money} spent, 30 trials done"
     assert state_line(board) == f"operating, 4 batches done; 30 trials, {money} spent"
     assert board.trials_left is None
-    status = Status("greenhouse", "EUR", FakeClock(None))
-    status.follow(begun)
-    assert status._facts["operating"] == {"batches": 4, "spent": 5.04}
+    assert board.now.to_json()["operating"] == {"batches": 4, "spent": 5.04}

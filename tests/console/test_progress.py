@@ -22,12 +22,13 @@ from rigctl.campaign.events import (
     TrialStep,
 )
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.status import StatusReading
 from rigctl.campaign.trial import State
 from rigctl.config.load import load_text
 from rigctl.console.progress import readings_words, watching
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport, SeenReading
+from rigctl.rig.values import Alarm, SafeReport
 from tests.console.conftest import BENCH, assert_golden
 from tests.golden import Golden
 
@@ -130,5 +131,5 @@ def test_several_outcomes_have_a_front_beside_the_best(golden: Golden):
 
 def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is(golden: Golden):
     """A probe that came off four seconds ago does not stand at its last reading."""
-    seen = {"ph": SeenReading(5.55, "pH", 4.0, detail="the circuit reports nan"), "ca": SeenReading(3.0, "mM", 4.0)}
+    seen = {"ph": StatusReading(5.55, "pH", 4.0, "the circuit reports nan"), "ca": StatusReading(3.0, "mM", 4.0)}
     golden(readings_words(seen))

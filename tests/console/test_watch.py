@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from rigctl.campaign import control
+from rigctl.campaign.events import RigSeen
 from rigctl.console import watch
 from rigctl.errors import UsageError
 from rigctl.printable import printable
@@ -20,11 +21,12 @@ from tests.golden import Golden
 
 def answer(now_s: float, **changes: object) -> dict[str, object]:
     """What a campaign on the bench answers at this rig time, in mid-trial."""
-    trial = board(7).trial
+    following = board(6)
+    following.follow(RigSeen(now_s, {}))
     facts = {"pid": 1, "rig": "bench", "currency": "EUR", "alarms": 0, "phase": "running", "trials": 5, "ok": True}
     readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
-    told = {**facts, "speedup": 10.0, "spent": 2.1, "budget": 20.0, "trial": trial.to_json(now_s), "readings": readings}
-    return {**told, **changes}
+    told = {**facts, "speedup": 10.0, "spent": 2.1, "budget": 20.0, "readings": readings}
+    return {**told, "trial": following.now.to_json()["trial"], **changes}
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def answers(monkeypatch):
     """Answers in order; then nobody runs the campaign any more."""
     given: list[dict[str, object]] = []
 
-    def ask(directory, verb):
+    def ask(directory, verb, within_s=0.0):
         if not given:
             raise UsageError(f"{directory}: no campaign is running here")
         return given.pop(0)

@@ -8,6 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rigctl.campaign.journal import Journal
+from rigctl.campaign.status import Status
+from rigctl.notify import chores
 from rigctl.notify.chores import Looker, registry_of, summary_of, write_textfile
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -15,14 +17,19 @@ from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock, record_trial
 from tests.golden import Golden
 
-STATUS = {
-    "phase": "holding",
-    "why": "acid",
-    "decision_s": 0.25,
-    "watch": {"late_s": 0.1, "worst_late_s": 3.5, "age_s": 0.4},
-    "buses": {"serial:///dev/ttyUSB0": {"failed": 7, "repeated": 3}},
-    "readings": {"ph": {"value": 6.1, "unit": "pH", "age_s": 2.0}, "ec": {"value": None, "unit": "", "age_s": None}},
-}
+STATUS = Status.of(
+    {
+        "phase": "holding",
+        "why": "acid",
+        "decision_s": 0.25,
+        "watch": {"late_s": 0.1, "worst_late_s": 3.5, "age_s": 0.4},
+        "buses": {"serial:///dev/ttyUSB0": {"failed": 7, "repeated": 3}},
+        "readings": {
+            "ph": {"value": 6.1, "unit": "pH", "age_s": 2.0},
+            "ec": {"value": None, "unit": "", "age_s": None},
+        },
+    }
+)
 
 
 @pytest.fixture
@@ -44,7 +51,7 @@ def directory(tmp_path):
 
 def looked(directory, monkeypatch, status=STATUS):
     looker = Looker(directory)
-    monkeypatch.setattr(Looker, "_status", lambda _: status)
+    monkeypatch.setattr(chores, "answered", lambda *_: status)
     looker.look()
     return looker
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rigctl.campaign.journal import Journal
+from rigctl.campaign.status import Status
 from rigctl.console.assemble import open_campaign
 from rigctl.page.facts import gather
 from tests.campaign.fakes import make_spec
@@ -27,7 +28,7 @@ def finished(tmp_path_factory):
 def told(directory, status=None, now=NOON, **options):
     """Give facts and the open campaign they are of."""
     with open_campaign(None, directory) as campaign:
-        yield gather(campaign.reader, campaign.loaded, status, now, **options), campaign
+        yield gather(campaign.reader, campaign.loaded, status and Status.of(status), now, **options), campaign
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
@@ -37,10 +38,13 @@ def plain(finished, tmp_path_factory):
     connection.close()
 
 
+DISK = {"severity": "MINOR", "source": "disk", "message": "150 MiB left"}
+
+
 def looked(directory, status=None, now=NOON, **options):
     """Facts of a journal whose configuration does not hold."""
     with open_reader(directory) as reader:
-        return gather(reader, None, status, now, **options)
+        return gather(reader, None, status and Status.of(status), now, **options)
 
 
 def test_trials_are_those_of_the_journal(finished, plain):
@@ -156,8 +160,8 @@ def test_idle_money_is_told(journal, tmp_path):
         ({"phase": "holding", "why": "b_probe is stale"}, "holding", True, "MAJOR"),
         ({"phase": "waiting", "why": "pump cap"}, "waiting", False, None),
         ({"phase": "paused", "why": "paused by eve"}, "paused", False, None),
-        ({"phase": "running", "standing": [{"severity": "MINOR", "source": "disk"}]}, "running", False, "MINOR"),
-        ({"phase": "running", "standing": [{"source": "x"}, {"severity": "MINOR"}]}, "running", False, "MAJOR"),
+        ({"phase": "running", "standing": [DISK]}, "running", False, "MINOR"),
+        ({"phase": "running", "standing": [{**DISK, "severity": "MAJOR"}, DISK]}, "running", False, "MAJOR"),
     ],
 )
 def test_the_state_in_a_word(journal, tmp_path, status, word, abnormal, severity):
@@ -275,15 +279,14 @@ def test_a_trial_that_looks_shows_what_was_read(journal, tmp_path):
 
 
 def test_a_running_campaign_knows_better(journal, tmp_path):
-    """Step, time left and readings are the campaign's own where it tells them, and nonsense in it does no harm."""
+    """Step, time left and readings are the campaign's own where it tells them."""
     for event in (Event.PROPOSE, Event.ARM, Event.RUN):
         STEPS[event](journal, 1)
-    told_of = {"trial": 1, "step": "measure", "step_left_s": 20.0, "left_s": {"settle": -5.0, "measure": 20.0}}
+    told_of = {"trial": 1, "state": "RUNNING", "phase": "explore", "step": "measure", "step_left_s": 20.0}
+    told_of["left_s"] = {"settle": -5.0, "measure": 20.0}
     trial = looked(tmp_path, {"phase": "running", "trial": told_of}).trial
     assert [step.name for step in trial.steps if step.state == "now"] == ["measure"]
     assert (trial.step_left_s, trial.left_s) == (20.0, 20.0)
-    odd = looked(tmp_path, {"phase": "running", "trial": {"trial": 1, "step": 7, "left_s": "soon"}, "readings": []})
-    assert [step.name for step in odd.trial.steps if step.state == "now"] == ["settle"]
 
 
 def test_a_trial_that_failed_says_why(journal, tmp_path):
@@ -326,7 +329,7 @@ def test_a_trial_cancelled_before_anything_moved_is_none_of_those_to_be_done(jou
     STEPS[Event.PROPOSE](journal, 2)
     journal.finish(2, State.PROPOSED, Event.ABANDON, (), detail="cancelled")
     with open_reader(tmp_path) as reader:
-        facts = gather(reader, None, {"phase": "running"}, NOON)
+        facts = gather(reader, None, Status.of({"phase": "running"}), NOON)
         money = _money(reader, reader.campaign(), facts.course, SimpleNamespace(max_trials=4), going_on=True)
     assert money.trials_left == (3, 3)
 

@@ -11,6 +11,7 @@ import pytest
 from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.beside import AwaitedOutcome
+from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
@@ -37,7 +38,7 @@ def in_kathmandu(monkeypatch):
 
 def facts(directory, phase, **told):
     with open_reader(directory) as reader:
-        return gather(reader, None, {"phase": phase, "why": "", "trial": None, **told}, NOON)
+        return gather(reader, None, Status.of({"phase": phase, "why": "", "trial": None, **told}), NOON)
 
 
 def said(directory, phase):

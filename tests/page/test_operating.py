@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from rigctl.campaign.status import Status
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
 from rigctl.page.words import headline
@@ -21,7 +22,7 @@ def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_
         asyncio.run(stage.run(produced(campaign(), 2)))
     with stage.journal() as journal:
         spent = journal.campaign()
-        facts = gather(journal, None, {"phase": "running", "trial": None}, NOON)
+        facts = gather(journal, None, Status.of({"phase": "running", "trial": None}), NOON)
     golden(headline(facts, None))
     assert (facts.money.spent, facts.money.operated) == (spent.spent / 1e6, spent.operated / 1e6)
     assert sum(part.amount for part in facts.money.parts) == facts.money.all

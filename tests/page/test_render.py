@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.status import Status
 from rigctl.page import render
 from rigctl.page.facts import gather
 from rigctl.page.render import SECTIONS, page, sections, series
@@ -118,7 +119,7 @@ def test_hostile_words_stay_words(journal, tmp_path):
     journal.alarms.add(Alarm(Severity.MAJOR, bad, bad, kind=bad))
     journal.propose(make_decision(2, note=bad))
     with open_reader(tmp_path) as reader:
-        facts = gather(reader, None, {"phase": bad, "why": bad, "trial": None}, NOON)
+        facts = gather(reader, None, Status.of({"phase": bad, "why": bad, "trial": None}), NOON)
     html = page(facts, None)
     outline(html)
     assert "<script>alert" not in html
@@ -128,7 +129,7 @@ def test_hostile_words_stay_words(journal, tmp_path):
 def test_an_empty_campaign_says_so(journal, tmp_path):
     """Before the first trial the page stands, and says that there is nothing yet."""
     with open_reader(tmp_path) as reader:
-        facts = gather(reader, None, {"phase": "running"}, NOON)
+        facts = gather(reader, None, Status.of({"phase": "running"}), NOON)
     html = page(facts, None)
     outline(html)
     assert "No trial yet." in html

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event
 from rigctl.page.facts import gather
 from rigctl.page.render import sections
@@ -174,7 +175,7 @@ def test_all_quiet_is_grey(shown):
 
 def looked(directory, status=None):
     with open_reader(directory) as reader:
-        return gather(reader, None, status, NOON)
+        return gather(reader, None, status and Status.of(status), NOON)
 
 
 def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
@@ -198,7 +199,7 @@ def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden:
     journal.alarms.acknowledge(32, "eve")
     journal.alarms.mind("shelve", 1, "eve", "known", 3600.0)
     with open_reader(tmp_path) as reader:  # going on from the look before
-        facts = gather(reader, None, {"phase": "running"}, NOON, before=before)
+        facts = gather(reader, None, Status.of({"phase": "running"}), NOON, before=before)
     assert facts.alarms == looked(tmp_path).alarms
     assert facts.unseen == 1
     html = sections(facts, None, acting="t")["log"]
@@ -231,7 +232,10 @@ def test_the_lit_step_is_said(journal, tmp_path):
 def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden: Golden):
     """Of several findings the worst is shown, the others counted."""
     record_trial(journal)
-    standing = [{"severity": "MINOR", "source": "disk"}, {"severity": "MAJOR", "source": "b_probe", "message": "stale"}]
+    standing = [
+        {"severity": "MINOR", "source": "disk", "message": "full"},
+        {"severity": "MAJOR", "source": "b_probe", "message": "stale"},
+    ]
     html = sections(looked(tmp_path, {"phase": "holding", "why": "stale", "standing": standing}), None)["now"]
     golden(text_of(html))
     golden(html)
