@@ -57,6 +57,18 @@ WHOLE = (
 )
 """A rig that nothing speaks against."""
 
+WATCHED = (
+    SMALL.replace("actuator: doser,", "actuator: doser, plausible: [3, 10], max_rate: 1 pH/min,")
+    + """\
+  watch: {every: 1 s, clear_for: 1 min}
+  safe_within: 2 s
+  interlocks:
+    - {name: acid, when: "ph < 4.5 pH and not (ca > 7 mM)", until: "ph > 5 pH", for: 10 s, then: hold}
+    - {name: load, when: "mains > 3 kW", then: safe}
+"""
+)
+"""One with interlocks."""
+
 PUMP = '  doser: {driver: ezo-pmp, bus: "serial:///dev/ttyUSB2"}\n'
 MORE = PUMP + "".join(f'  {n}: {{driver: ezo-pmp, bus: "serial:///dev/{n}"}}\n' for n in ("base", "feed_a", "feed_b"))
 DOSING = "dosing:\n  doser: {sensor: probe, effect: -0.04 pH/mL, tolerance: 0.04 pH, mix: 45 s, max_doses: 6}\n"

@@ -20,7 +20,7 @@ from rigctl.config.load import load, load_text
 from rigctl.errors import ConfigError
 from rigctl.printable import printable
 from tests.config.broken.cases import base
-from tests.config.test_fuzz import WHOLE
+from tests.config.texts import WATCHED
 from tests.fuzz.mutation import changed
 
 TARGETS = ("yaml",)
@@ -28,56 +28,13 @@ FILES = 10
 """Of one block."""
 ROOT = Path(__file__).parent.parent.parent
 TEXTS: tuple[str, ...] = (
-    *(
-        "~",
-        "off",
-        "1e400",
-        ".nan",
-        "-.inf",
-        "9" * 400,
-        "0x" + "f" * 300,
-        "2026-03-29 02:30:00",
-        "12:30",
-        "!!binary aGk=",
-    ),
-    *("!!python/object/apply:os.system [id]", "!!python/name:os.system", "&a [*a]", "*a", "<<: *a", "{<<: {a: 1}}"),
-    *(
-        '"\\e]52;c;cm0=\\a"',
-        '"\\u202e"',
-        '"\\0"',
-        "\ud7ff",
-        "x" * 2000,
-        "[[[[[[[[[[",
-        "{{{{",
-        "'",
-        '"',
-        "|",
-        ">",
-        "- -",
-        "? x",
-    ),
-    *(
-        "5 mM",
-        "-1 s",
-        "3 EUR",
-        "4.2 EUR/L",
-        "1e29 EUR",
-        "0 EUR/h",
-        "20 min",
-        "1e-300 min",
-        "pH < 1 and not (ca > 2)",
-        "(((",
-    ),
-    *(
-        "/dev/zero",
-        "../../../etc/passwd",
-        "serial:///dev/null",
-        "modbus_tcp://[::1]:99999",
-        "tcp://",
-        "http://x",
-        "%s%n",
-    ),
-)  # fmt: skip
+    *("~", "off", "1e400", ".nan", "-.inf", "9" * 400, "0x" + "f" * 300, "2026-03-29 02:30:00", "12:30"),
+    *("!!binary aGk=", "!!python/object/apply:os.system [id]", "!!python/name:os.system", "&a [*a]", "*a", "<<: *a"),
+    *("{<<: {a: 1}}", '"\\e]52;c;cm0=\\a"', '"\\u202e"', '"\\0"', "\ud7ff", "x" * 2000, "[[[[[[[[[[", "{{{{", "'", '"'),
+    *("|", ">", "- -", "? x", "5 mM", "-1 s", "3 EUR", "4.2 EUR/L", "1e29 EUR", "0 EUR/h", "20 min", "1e-300 min"),
+    *("pH < 1 and not (ca > 2)", "(((", "/dev/zero", "../../../etc/passwd", "serial:///dev/null", "tcp://", "http://x"),
+    *("modbus_tcp://[::1]:99999", "%s%n"),
+)
 """What is written in place of a value."""
 KEYS = ("x", "", "9" * 30, "a b", "k" * 500, "__class__", "../x", "\u202ex")
 
@@ -86,7 +43,7 @@ KEYS = ("x", "", "9" * 30, "a b", "k" * 500, "__class__", "../x", "\u202ex")
 def seeds() -> tuple[str, ...]:
     """Return the files that are changed, the smaller ones more often."""
     configurations = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "config").glob("*.yaml"))]
-    return (*configurations, *(base("rig"), base("bench"), WHOLE) * 4)
+    return (*configurations, *(base("rig"), base("bench"), WATCHED) * 4)
 
 
 def block(target: str, rng: random.Random) -> Counter[str]:
@@ -209,14 +166,7 @@ def _bombs(text: str, rng: random.Random) -> str:
 
 
 WAYS: tuple[Callable[[str, random.Random], str | bytes], ...] = (
-    _bytes,
-    _lines,
-    _words,
-    _words,
-    _tree,
-    _tree,
-    _tree,
-    _bombs,
+    *(_bytes, _lines, _words, _words, _tree, _tree, _tree, _bombs),
 )
 
 
