@@ -285,12 +285,12 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     Raises:
         UsageError: a policy that is to be compared has no results.
     """
-    from rigctl.bench.tables import reached, summary
+    from rigctl.bench.tables import summary
 
     rows = summary.summarise(frame)
     others = published or sorted({row.policy for row in rows} - {ours})
     comparison = None if ours is None else summary.compare(frame, ours, others)
-    money = () if ours is None else reached.reached(frame, ours, others)
+    money = () if ours is None else summary.reached(frame, ours, others)
     if json:
         compared = None if comparison is None else comparison.by_name()
         print_json({"summary": [row.by_name() for row in rows], "comparison": compared, "money": money})
@@ -299,7 +299,7 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     if comparison is not None:
         console().print(f"\n{summary.comparison_text(comparison)}")
     if money:
-        console().print(f"\n{reached.reached_text(money)}")
+        console().print(f"\n{summary.reached_text(money)}")
 
 
 def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:

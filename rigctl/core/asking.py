@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.advice.reference import kept, reference_proposal
+from rigctl.core.advice.response import kept, reference_proposal
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.natural import belief, present

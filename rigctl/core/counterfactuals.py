@@ -23,8 +23,7 @@ from rigctl.core.advice.flips import KINDS, Counterfactuals, Flip, Kind
 from rigctl.core.advice.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.beliefs import believe
-from rigctl.core.experiment.history import History
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo
 from rigctl.core.experiment.money import Micros, to_micros, to_units
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Finished, Policy

@@ -14,13 +14,11 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from rigctl.bench.asking.labels import predefined
-from rigctl.bench.asking.options import model_overrides
+from rigctl.bench.asking.options import model_overrides, predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import LEVELS, STEPS, bench_problem
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.regrets import good_cost, recommended_after, regrets, true_values
-from rigctl.bench.running.simulate import simulate
+from rigctl.bench.running.simulate import good_cost, recommended_after, regrets, simulate, true_values
 from rigctl.core.asking import Played
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import Proposal

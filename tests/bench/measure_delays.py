@@ -14,12 +14,10 @@ from typing import Final
 
 import numpy as np
 
-from rigctl.bench.asking.labels import predefined
-from rigctl.bench.asking.options import build_policy, model_overrides
+from rigctl.bench.asking.options import build_policy, model_overrides, predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
-from rigctl.bench.running.regrets import columns
-from rigctl.bench.running.simulate import one_thread, simulate
+from rigctl.bench.running.simulate import columns, one_thread, simulate
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from tests.bench.late import Awaiting, Post
 

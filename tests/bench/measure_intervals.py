@@ -14,12 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.bench.asking.labels import predefined
-from rigctl.bench.asking.options import build_policy, model_overrides
+from rigctl.bench.asking.options import build_policy, model_overrides, predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
-from rigctl.bench.problems.nature import Nature
-from rigctl.bench.problems.rules import RuleTruth
+from rigctl.bench.problems.rules import Nature, RuleTruth
 from rigctl.bench.running.simulate import one_thread, simulate
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.advice.rule import Rule

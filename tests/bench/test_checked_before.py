@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from rigctl.bench.asking import checking
+from rigctl.bench.asking import grid as checking
 from rigctl.bench.asking.grid import Block, Grid, from_options, read_grid
-from rigctl.bench.asking.labels import policy_spec
-from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, model_overrides
+from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, model_overrides, policy_spec
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.catalogue import bench_problem, catalogue, entry_of
 from rigctl.bench.problems.truth import ProblemTruth

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rigctl.bench.asking.labels import predefined
-from rigctl.bench.asking.options import build
-from rigctl.bench.papers.evidence import Expected
+from rigctl.bench.asking.options import build, predefined
 from rigctl.bench.papers.judge import findings_of
-from rigctl.bench.papers.paper import PAPERS, Claim, grid_of, paper_of
+from rigctl.bench.papers.paper import PAPERS, Claim, Expected, grid_of, paper_of
 from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.tables.results import COLUMNS, PolicyScenario
 from tests.bench.worlds import WORLDS, made_up

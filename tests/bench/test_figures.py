@@ -10,10 +10,9 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from rigctl.bench.asking.labels import listed, predefined
+from rigctl.bench.asking.options import listed, predefined
 from rigctl.bench.figures.draw import drawn, page_of, write_figure
-from rigctl.bench.figures.figure import PALETTE, Curve, Figure, Panel, style_of
-from rigctl.bench.figures.layouts import figures_of
+from rigctl.bench.figures.layouts import PALETTE, Curve, Figure, Panel, figures_of, style_of
 from rigctl.bench.papers.paper import PAPERS, grid_of
 from rigctl.bench.tables.results import curve_of, function_and_d, trials_of
 from rigctl.errors import UsageError

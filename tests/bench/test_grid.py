@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rigctl.bench.asking.grid import Block, Grid, from_options, read_grid
-from rigctl.bench.asking.labels import policy_spec, predefined
-from rigctl.bench.asking.options import build_policy
+from rigctl.bench.asking.options import build_policy, policy_spec, predefined
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.errors import UsageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.bench.asking.labels import predefined
+from rigctl.bench.asking.options import predefined
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
 from rigctl.core.advice.rule import Between, RuleLine, Setting

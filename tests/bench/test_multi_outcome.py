@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.bench.problems.multi_outcome import trays, zdt3
-from rigctl.bench.running.regrets import columns
-from rigctl.bench.running.simulate import simulate
+from rigctl.bench.problems.problem import trays, zdt3
+from rigctl.bench.running.simulate import columns, simulate
 from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
 

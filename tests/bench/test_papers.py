@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from rigctl.bench.figures.layouts import figures_of
-from rigctl.bench.papers.evidence import Effect, Expected, both, difference, effect, interval
 from rigctl.bench.papers.judge import JudgedClaim, findings_of, findings_text
-from rigctl.bench.papers.paper import PAPERS, grid_of
+from rigctl.bench.papers.paper import PAPERS, Effect, Expected, both, difference, effect, grid_of, interval
 from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.tables.results import Stat, at_share, trials_of

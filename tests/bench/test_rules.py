@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from rigctl.bench.asking.grid import block_of
-from rigctl.bench.asking.labels import policy_spec
+from rigctl.bench.asking.options import policy_spec
 from rigctl.bench.problems.functions import hartmann3
-from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import control_set_problem
-from rigctl.bench.problems.rules import RuleTruth
+from rigctl.bench.problems.rules import Nature, RuleTruth
 from rigctl.bench.problems.truth import ProblemTruth
-from rigctl.bench.running.regrets import rule_after
-from rigctl.bench.running.simulate import run_cell, simulate
+from rigctl.bench.running.simulate import rule_after, run_cell, simulate
 from rigctl.core.asking import Decided, Played
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal

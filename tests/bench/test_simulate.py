@@ -10,9 +10,8 @@ import pytest
 
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.full_control import full_control
-from rigctl.bench.problems.multi_outcome import zdt3
-from rigctl.bench.problems.problem import control_set_problem
-from rigctl.bench.running.regrets import (
+from rigctl.bench.problems.problem import control_set_problem, zdt3
+from rigctl.bench.running.simulate import (
     CHECKPOINTS,
     checkpoint_rows,
     columns,
@@ -21,9 +20,10 @@ from rigctl.bench.running.regrets import (
     known_beforehand,
     recommended_after,
     regrets,
+    run_cell,
+    simulate,
     true_values,
 )
-from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.multi_objective.trade_off import hypervolume

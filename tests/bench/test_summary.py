@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rigctl.bench.tables.reached import reached, reached_text
 from rigctl.bench.tables.results import (
     Stat,
     at_share,
@@ -20,7 +19,7 @@ from rigctl.bench.tables.results import (
     steps,
     trials_of,
 )
-from rigctl.bench.tables.summary import compare, comparison_text, summarise, summary_text
+from rigctl.bench.tables.summary import compare, comparison_text, reached, reached_text, summarise, summary_text
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters

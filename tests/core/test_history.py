@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.experiment.history import History, Observation, end_of
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo, Observation, end_of
 
 unit = st.floats(0, 1)
 observations = st.builds(

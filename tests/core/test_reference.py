@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from rigctl.core.advice.reference import replicates
+from rigctl.core.advice.response import replicates
 from rigctl.core.asking import Played, next_proposal, play, trial_rng
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.marginals.families import Uniform

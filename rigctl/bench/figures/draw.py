@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.figures.figure import Curve, Figure, Panel, Style, style_of
+from rigctl.bench.figures.layouts import Curve, Figure, Panel, Style, style_of
 from rigctl.errors import UsageError
 from rigctl.files import whole
 

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.papers.evidence import Effect, Expected, Verdict, both, difference, effect, interval
-from rigctl.bench.papers.paper import Claim, Where, paper_of
+from rigctl.bench.papers.paper import (
+    Claim,
+    Effect,
+    Expected,
+    Verdict,
+    Where,
+    both,
+    difference,
+    effect,
+    interval,
+    paper_of,
+)
 from rigctl.bench.tables.results import (
     RUN,
     SCENARIO,

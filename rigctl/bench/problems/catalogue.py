@@ -10,14 +10,11 @@ from math import pi, sin
 from pathlib import Path
 from typing import Any, get_args
 
-from rigctl.bench.cell import Cell
-from rigctl.bench.names import must_be_one_of
+from rigctl.bench.cell import Cell, must_be_one_of
 from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
-from rigctl.bench.problems.multi_outcome import trays, zdt3
-from rigctl.bench.problems.nature import Nature
-from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_problem, recipes
-from rigctl.bench.problems.rules import RuleTruth
+from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_problem, recipes, trays, zdt3
+from rigctl.bench.problems.rules import Nature, RuleTruth
 from rigctl.errors import UsageError
 
 DIMENSIONS = (4, 8, 16)

@@ -5,6 +5,8 @@
 The best rule is found reading by reading, on a grid of settings, with expectations in closed form (`terms`). Values
 are then averages of f itself over the same readings and nodes for every rule, so differences of rules are far more
 exact.
+
+How variables that are left alone go on from what they read before a trial: each persists for a part.
 """
 
 from __future__ import annotations
@@ -17,13 +19,41 @@ from operator import mul
 import numpy as np
 
 from rigctl.bench.problems.functions import Objective
-from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.terms import Terms
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.history import Look
+from rigctl.core.experiment.marginals.conditional import conditional
 from rigctl.core.experiment.marginals.families import Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.space import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """Read every variable before a trial; in the trial it is a Gaussian copy of what it was then, cut to its range."""
+
+    rho: float
+    """Correlation of before and during, of the marginal's parent. 0: independent, 1: the same value."""
+    error_sd: float = 0.0
+    """Of the readings, unit cube."""
+
+    def look(self, before: FloatArray, deviates: FloatArray) -> Look:
+        """Return the readings of values (d,), unit cube, given standard normal deviates (d,)."""
+        readings = before + self.error_sd * deviates
+        return Look(tuple(readings.tolist()), (self.error_sd,) * len(before))
+
+    def during(self, marginals: Sequence[Marginal], before: FloatArray, quantiles: FloatArray) -> FloatArray:
+        """Return the values in the trial, (d,), given those before it (d,), at these quantiles (d,)."""
+        if self.rho == 1.0:
+            return np.array(before)
+        each = zip(self.given(marginals, before), quantiles, strict=True)
+        return np.array([marginal.quantile(q) for marginal, q in each])
+
+    def given(self, marginals: Sequence[Marginal], before: FloatArray) -> tuple[Marginal, ...]:
+        """Return the marginals of the trial, given the values before it (d,)."""
+        return tuple(conditional(m, self.rho, 0.0, float(b)) for m, b in zip(marginals, before, strict=True))
+
 
 READINGS = 128
 NODES = 8

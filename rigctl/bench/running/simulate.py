@@ -1,14 +1,16 @@
 """One cell: a simulated campaign and its regrets, one row per charged trial.
 
 The loop is everybody's (`core.asking`), so marginals may be learned here too.
+
+Regrets of a simulated campaign (algorithms, section 1), as columns with one entry per charged trial.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -17,16 +19,191 @@ import numpy as np
 from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
-from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.regrets import columns
+from rigctl.bench.problems.rules import Nature, RuleTruth
+from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.store import code_version
-from rigctl.core.asking import Played, play
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.advice.recommend import planner_of, recommend
+from rigctl.core.asking import Decided, Played, play, trial_rng
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History, Look, Observation
-from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.money import to_micros, to_units
+from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Settings
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import fit_history
+
+TOLERANCE = 0.1
+"""alpha of the quality and cost regrets (U, Experiments)."""
+CHECKPOINTS = 20
+"""Even steps of the budget at which a recommendation is asked for; 25, 50 and 100 % are among them."""
+
+
+def initial(played: Played) -> int:
+    """Return the number of free initial points."""
+    return len(played.history) - len(played.decisions)
+
+
+def columns(bench: BenchProblem, played: Played, rules: RuleTruth | None = None) -> dict[str, list[Any]]:
+    """Return all columns; with the truth about `rules`, inference regret is that of what would be done by a reading."""
+    decided, history = played.decisions, played.history
+    charged = history.observations[initial(played) :]
+    spent = np.cumsum([o.cost for o in charged], dtype=np.int64)
+    labels = bench.space.control_sets
+    table: dict[str, list[Any]] = {
+        "trial": [o.trial for o in charged],
+        "control_set": [labels[d.proposal.control_set].label for d in decided],
+        "phase": [d.proposal.phase for d in decided],
+        "cost": [to_units(o.cost) for o in charged],
+        "spent": [to_units(int(s)) for s in spent],
+        "y": [o.y for o in charged],
+    }
+    table |= _of_truth(bench, played, spent) if rules is None else of_rules(rules, played, spent)
+    unknown = [np.nan] * len(decided)
+    table |= {"dear_input": unknown, "hypervolume": unknown} if bench.progress is None else bench.progress(history)
+    return {**table, "decision_s": [d.decision_s for d in decided]}
+
+
+def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str, list[Any]]:
+    count, truth = len(played.decisions), bench.truth
+    if truth is None:
+        return unknown_truth(count)
+    value = true_values(truth, played.decisions, len(bench.space.control_sets))
+    costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decisions])
+    inference, recommended = _inference(truth, played, checkpoint_rows(spent, played.problem.budget))
+    found = regrets(truth, value, costs, good_cost(bench, truth), known=known_beforehand(truth, played))
+    return {
+        "value": value.tolist(),
+        **{name: column.tolist() for name, column in found.items()},
+        "inference": inference,
+        "recommended": recommended,
+    }
+
+
+def unknown_truth(count: int) -> dict[str, list[Any]]:
+    names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference")
+    return {**{name: [np.nan] * count for name in names}, "recommended": [""] * count}
+
+
+def of_rules(truth: RuleTruth, played: Played, spent: IntArray) -> dict[str, list[Any]]:
+    """Return the columns of a campaign whose trials have readings before them.
+
+    Regret, against the best rule, is that of the rule that an operator would be given after a trial, at tolerance 0,
+    or of the setting for a policy that was not told of readings; `recommended` is what it controls most often. Regrets
+    of single trials stay open.
+    """
+    table = unknown_truth(len(played.decisions))
+    most = truth.value(truth.best)
+    for row in checkpoint_rows(spent, played.problem.budget):
+        known = _known_after(played, row)
+        read = known.observations[-1].look is not None
+        ways = rule_after(played, row, truth.readings) if read else truth.always(*recommended_after(played, row))
+        table["inference"][row] = most - truth.value(ways)
+        often = int(np.bincount(ways.sets).argmax())
+        table["recommended"][row] = played.problem.space.control_sets[often].label
+    return table
+
+
+def true_values(truth: ProblemTruth, decided: Sequence[Decided], sets: int) -> FloatArray:
+    """Return F of every played setting, (T,)."""
+    out = np.empty(len(decided))
+    for i in range(sets):
+        rows = [t for t, p in enumerate(decided) if p.proposal.control_set == i]
+        if rows:
+            out[rows] = truth.value(i, np.array([decided[t].proposal.setting for t in rows], dtype=float))
+    return out
+
+
+def good_cost(bench: BenchProblem, truth: ProblemTruth, tolerance: float = TOLERANCE) -> float:
+    """Return c_i*: the mean cost of the cheapest set whose best is within the tolerance, at its best."""
+    most = max(b.value for b in truth.best)
+    bar = truth.floor + (1 - tolerance) * (most - truth.floor)
+    return min(bench.costs.mean(i, b.setting) for i, b in enumerate(truth.best) if b.value >= bar)
+
+
+def known_beforehand(truth: ProblemTruth, played: Played) -> float:
+    """Return the best value of the free initial points if they are settings: under one control set of every variable.
+
+    There the papers count them (Xie et al., section 4); elsewhere a point shows no setting's value. -inf without any.
+    """
+    space = played.problem.space
+    if not initial(played) or [len(s.indices) for s in space.control_sets] != [space.dimension]:
+        return -np.inf
+    points = played.history.x[: initial(played), list(space.control_sets[0].indices)]
+    return float(truth.value(0, points).max())
+
+
+def regrets(
+    truth: ProblemTruth,
+    value: FloatArray,
+    costs: FloatArray,
+    cheapest: float,
+    *,
+    known: float = -np.inf,
+) -> dict[str, FloatArray]:
+    """Return simple regret (the least so far), and quality, cost and cost-varying regret (cumulated), by trial.
+
+    Args:
+        truth: for the best value and the floor; quality regret is measured above the floor, as the tolerance is.
+        value: (T,), F of the played settings.
+        costs: (T,), mean costs of the played trials.
+        cheapest: c_i*.
+        known: the best value known before the first trial, which simple regret begins with.
+    """
+    most = max(b.value for b in truth.best)
+    gap = most - value
+    return {
+        "simple": np.minimum.accumulate(np.minimum(gap, most - known)),
+        "quality": np.cumsum(gap - TOLERANCE * (most - truth.floor)),
+        "cost_regret": np.cumsum(np.maximum(costs - cheapest, 0.0)),
+        "cost_varying": np.cumsum(costs * gap),
+    }
+
+
+def checkpoint_rows(spent: IntArray, budget: int) -> list[int]:
+    """Return the last row whose cumulated cost is within each step of the budget; exact, as both are micro-units."""
+    limits = [budget * k // CHECKPOINTS for k in range(1, CHECKPOINTS + 1)]
+    rows = np.searchsorted(spent, limits, side="right") - 1
+    return sorted({int(r) for r in rows if r >= 0})
+
+
+def _inference(truth: ProblemTruth, played: Played, rows: Sequence[int]) -> tuple[list[float], list[str]]:
+    """Return inference regret and recommended set where they are computed, NaN and "" elsewhere."""
+    count, most = len(played.decisions), max(b.value for b in truth.best)
+    regret, labels = [float("nan")] * count, [""] * count
+    for row in rows:
+        control_set, setting = recommended_after(played, row)
+        value = truth.value(control_set, np.array([setting]))[0]
+        regret[row] = float(most - value)
+        labels[row] = played.problem.space.control_sets[control_set].label
+    return regret, labels
+
+
+def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
+    """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
+    known = Hyperparameters.remembered(played.decisions[row].state)
+    rng = trial_rng(played.seed, row + 2)
+    choice = recommend(played.problem, _known_after(played, row), rng, 0.0, known).choice
+    space = played.problem.space
+    control_set = space.index_of(choice.control_set)
+    # the bench's variables run from 0 to 1, so engineering units are those of the cube
+    return control_set, tuple(choice.setpoints[name] for name in space.control_sets[control_set].names)
+
+
+def rule_after(played: Played, row: int, readings: FloatArray) -> Settings:
+    """Return what would be run at each of the readings (N, d), unit cube, by the full rule after that trial."""
+    history, known = _known_after(played, row), Hyperparameters.remembered(played.decisions[row].state)
+    problem, _ = present(replace(played.problem, looks=True), history)
+    posterior = fit_history(problem, history, known, under_way=False).posterior
+    sets, points = planner_of(problem, history, posterior, trial_rng(played.seed, row + 2), 0.0).best_at(readings)
+    return Settings(points, sets)
+
+
+def _known_after(played: Played, row: int) -> History:
+    return History(played.history.observations[: initial(played) + row + 1])
+
 
 Row = dict[str, Any]
 

@@ -21,8 +21,7 @@ import numpy as np
 from rigctl.core.costs.beliefs import FARTHEST as DEARER
 from rigctl.core.costs.beliefs import TAIL, CostBelief, CostSpread, believe
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
 from rigctl.core.experiment.problem import CostField, ModelOptions, Problem
 from rigctl.core.gp.hyperparameters import Hyperparameters

@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Look, Observation
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Look, Memo, Observation
 from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.conditional import stretched
 from rigctl.core.experiment.marginals.drift import Change, Scan, scan
 from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.marginals.gaussian import largest_sd
-from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.persistence import (
     Persistence,
     ReadBefore,

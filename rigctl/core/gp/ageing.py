@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters, Term

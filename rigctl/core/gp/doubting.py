@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray, IntArray
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.ageing import evidence, given
 from rigctl.core.gp.factor import solve

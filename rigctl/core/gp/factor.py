@@ -1,19 +1,244 @@
-"""The Cholesky factor of the data's covariance, grown as trials come in.
+"""The Cholesky factor of the data's covariance, grown as trials come in; and few inputs that stand for many.
 
 Rows are factorised in blocks of a fixed size, each block from those above it (the left-looking blocked Cholesky
 algorithm). A block that is full never changes, so from one trial to the next only the last one is computed, O(n^2);
 and as the steps depend on nothing but the data, a factor grown over weeks and one computed in a fresh process agree
 bit for bit.
+
+Many trials are represented by a few of their inputs: the sparse variational posterior (Titsias 2009).
+
+With inducing inputs U chosen among the data, Q = Kfu Kuu^-1 Kuf the covariance they explain, and S = V V' / lam where
+Kuu = R R', V = R^-1 Kuf, the posterior at w = k_u(x) is (Titsias 2009, eq. 6)
+
+    mean = w' alpha,               alpha = R^-T (I + S)^-1 V y / lam
+    var  = k(x, x) - w' (L L')^-1 w,   L L' = R (I + S^-1) R'
+
+since Kuu^-1 - (Kuu + Kuf Kfu / lam)^-1 = R^-T (I - (I + S)^-1) R^-1. So it has the form of an ordinary posterior whose
+data lie at U, and everything that integrates or climbs one works as it is.
+
+U is chosen by greedy pivoted Cholesky, for which the error is bounded by what is left of the trace of K - Q (Burt,
+Rasmussen and van der Wilk 2020, theorem 2): first among the best outcomes, where the campaign will go on playing and
+must not mistake what it knows for unknown; then among all. Repeats of a setting are not chosen again, but all
+outcomes count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
+
+TAIL_SHARE = 8
+"""U is chosen anew every `max_points` / this many trials; the trials since are added to it as they come."""
+BEST_SHARE = 3
+"""One in this many inducing inputs is chosen among as many trials with the best outcomes."""
+RESIDUE = 0.01
+"""Inputs of which less than this share of the noise variance is unexplained are not chosen: they would add nothing."""
+LEAST_AND_MOST = 1e-4, 1e4
+"""A trial's own noise variance counts as no more or less than so many parts of the model's: S must stay definite."""
+SMALLEST = 1e-9
+"""Shares of the signal variance smaller than this drown in rounding error: neither noise nor residue goes below."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """Hold the trials up to the last choice of U, until the next. n trials, m inducing inputs; standardised."""
+
+    x: FloatArray
+    """(n, d), unit cube."""
+    residual: FloatArray
+    """(n,), outcomes less the prior mean."""
+    points: FloatArray
+    """U, (m, d), unit cube."""
+    R: FloatArray
+    """(m, m), lower: Kuu = R R'."""
+    V: FloatArray
+    """(m, n), R^-1 Kuf."""
+    square: FloatArray
+    """(m, m), V V'."""
+    projected: FloatArray
+    """(m,), V times the residual."""
+    roots: FloatArray | None = None
+    """(n,), sqrt(lam / each trial's own noise variance): so much V and the residual count in the sums; None: all 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced:
+    """Hold what `Posterior` is made of, and what to keep for the next trial."""
+
+    points: FloatArray
+    """U, (m, d), unit cube."""
+    L: FloatArray
+    """(m, m), lower, C order."""
+    alpha: FloatArray
+    """(m,)."""
+    jitter: float
+    """What was added to the noise variance."""
+    uncertainty: tuple[FloatArray, FloatArray]
+    """As in `Posterior`: R and the Cholesky factor of S, as Lambda = R S^-1 R'."""
+    base: Base
+
+
+def reduced(
+    x: FloatArray,
+    residual: FloatArray,
+    h: Hyperparameters,
+    most: int,
+    known: Base | None = None,
+    *,
+    noise: FloatArray | None = None,
+) -> Reduced:
+    """Return the posterior of n > `most` trials by at most `most` inducing inputs.
+
+    Args:
+        x: (n, d), unit cube.
+        residual: (n,), outcomes less the prior mean, standardised, larger is better.
+        h: kernel, signal and noise.
+        most: inducing inputs at most.
+        known: of an earlier call with the same hyper-parameters and `most`; used if it is still the one to use.
+        noise: (n,), each trial's own noise variance, standardised; None: that of `h`.
+    """
+    roots = None if noise is None else np.sqrt(np.clip(_noise(h) / noise, *LEAST_AND_MOST))
+    step = max(1, most // TAIL_SHARE)
+    begin = most + (len(x) - most) // step * step
+    base, head = known, None if roots is None else roots[:begin]
+    if base is None or not (
+        np.array_equal(base.x, x[:begin])
+        and np.array_equal(base.residual, residual[:begin])
+        and _same(base.roots, head)
+    ):
+        base = _base(x[:begin], residual[:begin], h, most - step, head)
+    return _posterior(_extended(base, x, residual, h, roots), base, h)
+
+
+def _same(before: FloatArray | None, now: FloatArray | None) -> bool:
+    return before is now if before is None or now is None else np.array_equal(before, now)
+
+
+def _counted(rows: FloatArray, roots: FloatArray | None) -> FloatArray:
+    """Return columns (or entries), one per trial, as they count in the sums."""
+    return rows if roots is None else rows * roots
+
+
+def _noise(h: Hyperparameters) -> float:
+    return max(h.noise_sd**2, SMALLEST * h.signal_variance)
+
+
+def _residue(h: Hyperparameters) -> float:
+    return max(RESIDUE * _noise(h), SMALLEST * h.signal_variance)
+
+
+def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, roots: FloatArray | None) -> Base:
+    """Choose U, O(n m^2)."""
+    correlations = h.product_kernel.to(x)
+
+    def row(i: int) -> FloatArray:
+        return np.asarray(h.signal_variance * correlations.matrix(x[i : i + 1])[0])
+
+    best = np.argsort(-residual, kind="stable")[: most // BEST_SHARE]
+    picks, V = _pivoted(row, np.full(len(x), h.signal_variance), most, _residue(h), best)
+    R = np.ascontiguousarray(V[:, picks].T)
+    counted = _counted(V, roots)
+    return Base(x, residual, x[picks], R, V, counted @ counted.T, counted @ _counted(residual, roots), roots)
+
+
+def _pivoted(
+    row: Callable[[int], FloatArray], diagonal: FloatArray, most: int, residue: float, first: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Factorise by greedy pivots (m,), and V (m, n) with V' V as near to the matrix as they make it.
+
+    Args:
+        row: a row of the matrix, (n,).
+        diagonal: of the matrix, (n,).
+        most: pivots at most.
+        residue: no pivot has less than this left.
+        first: rows from which pivots are taken until none of them has more than `residue` left.
+    """
+    left = diagonal.copy()
+    V = np.empty((min(most, len(left)), len(left)))
+    picks = np.empty(len(V), dtype=np.int64)
+    count = 0
+    among_first = len(first) > 0
+    while count < len(V):
+        i = int(first[left[first].argmax()]) if among_first else int(left.argmax())
+        if left[i] <= residue:
+            if not among_first:
+                break
+            among_first = False
+            continue
+        root = np.sqrt(left[i])
+        new = V[count]
+        np.subtract(row(i), V[:count, i] @ V[:count], out=new)
+        new /= root
+        # exactly, not up to rounding error divided by the root of a small pivot
+        new[picks[:count]], new[i] = 0.0, root
+        left -= np.square(new)
+        picks[count] = i
+        left[i] = -np.inf
+        count += 1
+    return picks[:count], V[:count]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Sum over all trials; names are as in `Base`."""
+
+    points: FloatArray
+    R: FloatArray
+    square: FloatArray
+    projected: FloatArray
+
+
+def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters, roots: FloatArray | None) -> _Sums:
+    """Add the trials since the choice, which join U if U does not explain them."""
+    old = len(base.x)
+    if old == len(x):
+        return _Sums(base.points, base.R, base.square, base.projected)
+    s2, kernel = h.signal_variance, h.product_kernel
+    tail, tail_residual = x[old:], residual[old:]
+    top = solve(base.R, s2 * kernel.matrix(tail, base.points)).T
+    unexplained = s2 * kernel.matrix(tail, tail) - top.T @ top
+    diagonal = s2 - np.einsum("ij,ij->j", top, top)
+    picks, bottom = _pivoted(lambda i: unexplained[i], diagonal, len(tail), _residue(h), np.empty(0, dtype=np.int64))
+    corner = np.ascontiguousarray(bottom[:, picks].T)
+    across = top[:, picks].T
+    rest = s2 * kernel.matrix(tail[picks], base.x) - across @ base.V
+    before = solve(corner, np.ascontiguousarray(rest.T)).T
+    # from here on as they count; where all trials are alike these are the same arrays
+    tail_roots = None if roots is None else roots[old:]
+    top, bottom = _counted(top, tail_roots), _counted(bottom, tail_roots)
+    before, V = _counted(before, base.roots), _counted(base.V, base.roots)
+    tail_residual, earlier = _counted(tail_residual, tail_roots), _counted(base.residual, base.roots)
+    mixed = before @ V.T + bottom @ top.T
+    square = np.block([[base.square + top @ top.T, mixed.T], [mixed, before @ before.T + bottom @ bottom.T]])
+    R = np.block([[base.R, np.zeros((len(base.R), len(picks)))], [across, corner]])
+    projected = [base.projected + top @ tail_residual, before @ earlier + bottom @ tail_residual]
+    return _Sums(np.concatenate([base.points, tail[picks]]), R, square, np.concatenate(projected))
+
+
+def _posterior(sums: _Sums, base: Base, h: Hyperparameters) -> Reduced:
+    """Return L and alpha, O(m^3)."""
+    from scipy.linalg.blas import dtrmm  # noqa: PLC0415 - heavy: not for `rigctl --help`
+    from scipy.linalg.lapack import dpotrf, dpotri  # noqa: PLC0415
+
+    noise = _noise(h)
+    S = sums.square / noise
+    # U is among the data, so S >= R' R / lam: its smallest eigenvalue is about the smallest pivot over the noise
+    precise, _ = dpotrf(S, lower=1, clean=1)
+    inverse, _ = dpotri(precise, lower=1)
+    inverse[np.diag_indices_from(inverse)] += 1.0
+    root = dpotrf(inverse, lower=1, clean=1)[0]
+    L = dtrmm(1.0, root, sums.R.T, lower=1, trans_a=1).T
+    S[np.diag_indices_from(S)] += 1.0
+    plus = np.ascontiguousarray(dpotrf(S, lower=1, clean=1)[0])
+    white = solve(plus, solve(plus, sums.projected[None, :] / noise), transposed=True)
+    alpha = solve(sums.R, white, transposed=True)[0]
+    return Reduced(sums.points, L, alpha, noise - h.noise_sd**2, (sums.R, np.ascontiguousarray(precise)), base)
+
 
 BLOCK = 64
 """Rows factorised together: enough for fast matrix products, few enough to be done again with every trial."""

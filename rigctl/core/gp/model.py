@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import History
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
 from rigctl.core.gp.ageing import fit_ageing, given
 from rigctl.core.gp.doubting import NOTHING, doubted, judged, without

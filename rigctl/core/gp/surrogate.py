@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.kernels import Correlations
-from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.gp.factor import factorise, solve
+from rigctl.core.gp.factor import factorise, reduced, solve
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.inducing import reduced
 from rigctl.core.gp.priors import PriorName, log_prior
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
@@ -28,7 +27,7 @@ NO_SPREAD = 1e-10
 class Posterior:
     """Hold the process given the data: frozen arrays, standardised inside, the outcome's own units outward.
 
-    Of up to `max_points` trials it is exact. Of more it is that of inducing inputs (`core.gp.inducing`): `x` are then
+    Of up to `max_points` trials it is exact. Of more it is that of inducing inputs (`core.gp.factor`): `x` are then
     those, and Lambda, their uncertainty, stands where lam I stood.
     """
 

@@ -28,8 +28,7 @@ import numpy as np
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.arrays import BoolArray, FloatArray
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted, fit_again
 

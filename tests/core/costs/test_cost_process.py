@@ -13,8 +13,7 @@ from scipy.stats import lognorm
 
 from rigctl.core.costs.beliefs import believe, horizon
 from rigctl.core.costs.fields import cost_field, cost_process, fewest, predicted_upper
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.money import to_micros, to_units
 from tests.core.conftest import make_history
 from tests.profiles import share

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, value_floor
 from rigctl.core.experiment.space import Space, Variable

@@ -7,8 +7,8 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 from rigctl.core.bounds.best import best_bounds
+from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters

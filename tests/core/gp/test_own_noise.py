@@ -7,8 +7,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import LogLikelihood

@@ -25,14 +25,23 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.cost_aware import View, best_that_fits, playable, proposal_of, stopped, typical_cost
 from rigctl.core.acquisition.improvement import (
     Acquired,
     gittins_index,
     log_expected_improvement,
     log_improvement_per_cost,
 )
-from rigctl.core.acquisition.maximisers import BestSetting, Score, best_settings
+from rigctl.core.acquisition.maximisers import (
+    BestSetting,
+    Score,
+    View,
+    best_settings,
+    best_that_fits,
+    playable,
+    proposal_of,
+    stopped,
+    typical_cost,
+)
 from rigctl.core.acquisition.outlook import (
     SPREAD_EVENLY,
     WHAT_FITS,
