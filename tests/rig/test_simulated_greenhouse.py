@@ -1,15 +1,13 @@
 """The rig layer over the real drivers and a simulated greenhouse in a process of its own."""
 
 import asyncio
-import statistics
 from contextlib import asynccontextmanager
 
 import pytest
 
 from rigctl.campaign.clock import RealClock
-from rigctl.errors import DeviceFault, IdentityMismatch, ReadBackMismatch, Tripped
+from rigctl.errors import DeviceFault, ReadBackMismatch
 from rigctl.rig.dosing import DoseTiming
-from rigctl.rig.metering import is_own
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.resting import rest
@@ -79,15 +77,6 @@ def doses_of(sim, pump):
     return [d for d in sim.state()["doses"] if d["pump"] == pump]
 
 
-async def test_every_instrument_answers(stand):
-    """Over TCP, RTU and serial every device is identified, and a probe gets a reading of each."""
-    identities = await stand.rig.open()
-    assert (identities["mains_meter"].model, identities["camera"].model) == ("SDM120", "GC-1")
-    texts = await stand.rig.probe()
-    assert len(texts) == 15
-    assert not [text for well, text in texts.values() if not well or "INVALID" in text]
-
-
 async def test_what_is_chosen_is_controlled_and_the_rest_is_not(sim, stand):
     """Valve and dosed variable come to their setpoints in the plant itself; nothing else is driven."""
     await stand.rig.open()
@@ -114,58 +103,6 @@ async def test_measurements_agree_with_the_plant(sim, stand):
         "growth": pytest.approx(plant["outcome"], rel=0.1),
     }
     assert all(m.count >= 3 and m.invalid == 0 for m in found.values())
-
-
-async def test_doses_are_logged_as_the_pump_dispensed_them(sim, stand):
-    """One entry in the log per dispense of the pump, with its volume, and the meter rises by their sum."""
-    await stand.rig.open()
-    before, metered = doses_of(sim, "ca_doser"), await stand.rig.meters()
-    await stand.rig.control({"ca": 3.0})
-    dispensed = [d["dispensed_ml"] for d in doses_of(sim, "ca_doser")[len(before) :]]
-    done = [r[2] for r in stand.doses.records if r[0] == "done"]
-    assert done == pytest.approx(dispensed, abs=0.01)
-    assert stand.doses.steps == ["intend", "sent", "done"] * len(dispensed)
-    after = await stand.rig.meters()
-    assert after["calcium"].value - metered["calcium"].value == pytest.approx(sum(dispensed), abs=0.02)
-    assert after["electricity"].value > metered["electricity"].value
-    assert {name for name in after if not is_own(name)} == {"electricity", "calcium", "acid"}
-
-
-async def test_what_is_left_alone_varies(stand):
-    """Uncontrolled variables differ from one refill to the next, far beyond the probes' noise."""
-    await stand.rig.open()
-    tanks = []
-    for _ in range(4):
-        await stand.rig.control({})
-        tanks.append(await stand.rig.snapshot())
-    assert all(statistics.stdev(t[name].value for t in tanks) > 0.02 for name in ("ca", "b", "nh4", "k", "ph"))
-
-
-async def test_safe_lets_go_of_everything(sim, stand):
-    """After safing the plant has no setpoint, no treatment and no refill, and the report says so."""
-    await stand.rig.open()
-    await stand.rig.control({"b": 30.0, "nh4": 1.0, "ca": 2.0})
-    report = await stand.rig.safe()
-    plant = sim.state()["plant"]
-    assert report.ok
-    assert len(report.reached) == 8
-    assert (plant["setpoints"], plant["softener"]) == ({}, False)
-
-
-async def test_a_dose_under_way_is_stopped_by_safing(slow_sim, slow_stand):
-    """Fault 45: safing in mid-dose stops the pump at once; the open dose is settled by the pump's total."""
-    await slow_stand.rig.open()
-    known = len(doses_of(slow_sim, "ca_doser"))
-    controlling = asyncio.create_task(slow_stand.rig.control({"ca": 5.5}))
-    await asyncio.to_thread(
-        slow_sim.wait_for, lambda s: len([d for d in s["doses"] if d["pump"] == "ca_doser"]) > known, "a dose"
-    )
-    controlling.cancel()
-    await asyncio.gather(controlling, return_exceptions=True)
-    assert (await slow_stand.rig.safe()).ok
-    (dose,) = doses_of(slow_sim, "ca_doser")[known:]
-    assert dose["ended_s"] is not None
-    assert dose["dispensed_ml"] < dose["target_ml"]
 
 
 async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(slow_sim, slow_stand):
@@ -202,58 +139,3 @@ async def test_a_pump_without_effect_is_given_up(sim, stand):
     with pytest.raises(ReadBackMismatch, match="no response"):
         await stand.rig.control({"ca": 5.0})
     assert len(doses_of(sim, "ca_doser")) == known + 2
-
-
-async def test_a_pump_that_does_not_end_trips(sim, stand):
-    """Fault 25: a pump past its deadline is stopped and the rig trips into its safe state."""
-    await stand.rig.open()
-    sim.control({"fault": "pump", "bus": "ca", "stuck": True})
-    with pytest.raises(Tripped):
-        await stand.rig.control({"ca": 3.0, "b": 30.0})
-    plant = sim.state()["plant"]
-    assert (plant["setpoints"], plant["softener"]) == ({}, False)
-    assert doses_of(sim, "ca_doser")[-1]["ended_s"] is not None
-
-
-async def test_a_lost_reply_on_the_plc_is_settled_by_reading_back(sim, stand):
-    """Fault 1: with one reply lost the setting is reached all the same, nothing being written twice."""
-    await stand.rig.open()
-    began_s = sim.state()["time_s"]
-    sim.control({"fault": "drop_reply", "bus": "plc"})
-    states = await stand.rig.control({"b": 30.0})
-    assert states["b"].setpoint == pytest.approx(30.0)
-    releases = [w["at"] for w in sim.state()["writes"]["plc"] if w["time_s"] > began_s and w["pdu"].endswith("0000")]
-    assert sorted(releases) == [0, 1, 3, 4, 5, 5]  # the refill once before and once after it has run
-    assert [a.severity for a in stand.alarms] == [Severity.MINOR]
-
-
-async def test_another_instrument_on_the_port_is_refused(sim, stand):
-    """Fault 18: a pH circuit where the pump should be: opening fails naming it, and nothing is written."""
-    writes = sim.state()["writes"]
-    sim.control({"fault": "identity", "bus": "ca", "as": "?I,pH,2.14"})
-    with pytest.raises(IdentityMismatch, match="ca_doser"):
-        await stand.rig.open()
-    assert sim.state()["writes"] == writes
-
-
-async def test_a_broken_probe_is_invalid(sim, stand):
-    """Fault 37: a probe that reads NaN gives an INVALID measurement; the others are measured."""
-    await stand.rig.open()
-    sim.control({"fault": "sensor", "name": "b_probe", "mode": "nan"})
-    found = await stand.rig.measure()
-    assert found["b"].severity is Severity.INVALID
-    assert [n for n, m in found.items() if m.severity is not Severity.NONE] == ["b"]
-
-
-async def test_an_unplugged_pump_leaves_the_rest_safe(sim, stand):
-    """Fault 16: with one line unplugged what is left goes to its safe state; replugged it works again."""
-    await stand.rig.open()
-    await stand.rig.control({"b": 30.0})
-    sim.control({"fault": "unplug", "bus": "acid"})
-    try:
-        report = await stand.rig.safe()
-        assert set(report.failed) == {"ph_doser"}
-        assert sim.state()["plant"]["setpoints"] == {}
-    finally:
-        sim.control({"fault": "replug", "bus": "acid"})
-    assert (await stand.rig.safe()).ok
