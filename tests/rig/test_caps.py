@@ -8,13 +8,10 @@ import math
 import pytest
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused
-from rigctl.rig.bus import Bus
-from rigctl.rig.dosing import Dispenser
-from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
-from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
+from rigctl.rig.spec import DAY_S, HOUR_S
 from tests.golden import Golden
-from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
+from tests.rig.fakes import FakeDoseLog
+from tests.rig.pumps import Pumps
 
 NAMES = ("acid", "base")
 
@@ -22,9 +19,9 @@ NAMES = ("acid", "base")
 class Log(FakeDoseLog):
     """What was booked, by pump: (rig time, mL, whether in the trial under way)."""
 
-    def __init__(self, clock):
+    def __init__(self):
         super().__init__()
-        self.clock, self.rows = clock, []
+        self.clock, self.rows = None, []
 
     async def intend(self, actuator, volume_ml, total_before_ml):
         self.rows.append((actuator, self.clock.now_s(), volume_ml, True))
@@ -41,37 +38,31 @@ class Log(FakeDoseLog):
         return await self.given_ml([actuator], since_s)
 
 
+class Tank(Pumps):
+    """Two pumps of one tank behind a guard."""
+
+    def __init__(self, **caps):
+        super().__init__(*NAMES, doses=Log(), per_dose_ml=100.0, per_day_ml=1000.0, caps=caps)
+        self.doses.clock = self.clock
+
+    def gave(self, ago_s, ml, pump="acid", *, ours=False):
+        self.doses.rows.append((pump, self.clock.now_s() - ago_s, ml, ours))
+
+    def sent(self):
+        return [ml for pump in self.pumps.values() for ml in pump.started]
+
+
 @pytest.fixture
 async def tank():
-    """Two pumps of one tank behind a guard; each on a bus of its own."""
+    made = []
 
-    class Tank:
-        def __init__(self):
-            self.clock = FakeClock()
-            self.log = Log(self.clock)
-            self.lines = {n: FakeLine(f"fake://{n}", self.clock) for n in NAMES}
-            self.pumps = {n: FakePump(n, line) for n, line in self.lines.items()}
-            self.buses = {n: Bus(line, lambda _: None) for n, line in self.lines.items()}
-            self.handles = {n: Handle(n, self.pumps[n], self.buses[n], 0.5) for n in NAMES}
+    def make(**caps):
+        made.append(Tank(**caps))
+        return made[-1]
 
-        def dispenser(self, **caps):
-            limits = {n: ActuatorLimits(0.0, 14.0, "off", 100.0, 1000.0) for n in NAMES}
-            guard = Guard(limits, self.log, self.clock, caps=[CapSpec(name="reservoir", pumps=NAMES, **caps)])
-            return Dispenser(guard, self.log, self.clock, self.clock.rest, lambda _: None, trip=self.trip)
-
-        async def trip(self, reason):
-            raise AssertionError(reason)
-
-        def gave(self, ago_s, ml, pump="acid", *, ours=False):
-            self.log.rows.append((pump, self.clock.now_s() - ago_s, ml, ours))
-
-        def sent(self):
-            return [ml for pump in self.pumps.values() for ml in pump.started]
-
-    made = Tank()
-    yield made
-    for bus in made.buses.values():
-        await bus.close()
+    yield make
+    for each in made:
+        await each.close()
 
 
 @pytest.mark.parametrize(
@@ -88,8 +79,9 @@ async def tank():
 )
 async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, kind, golden: Golden):
     """30 mL of acid leave 20 of 50: 25 of base are refused before they are sent, never split, 20 are given."""
+    tank = tank(**{cap: 50.0})
     tank.gave(ago_s, 30.0, ours=ours)
-    dispenser = tank.dispenser(**{cap: 50.0})
+    dispenser = tank.dispenser
     if kind is None:
         await dispenser.dispense(tank.handles["base"], 25.0)
         assert tank.sent() == [25.0]
@@ -99,23 +91,24 @@ async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, k
     golden(caught.value)
     assert type(caught.value) is kind
     assert tank.sent() == []
-    assert len(tank.log.rows) == 1
+    assert len(tank.doses.rows) == 1
     await dispenser.dispense(tank.handles["base"], 20.0)
     assert tank.sent() == [20.0]
 
 
 async def test_doses_of_one_act_count_for_each_other(tank):
     """30 and 30 of 50 are refused together, before either moves."""
+    tank = tank(per_hour_ml=50.0)
     both = [(tank.handles[n], 30.0) for n in NAMES]
     with pytest.raises(CapReached):
-        await tank.dispenser(per_hour_ml=50.0).dispense_together(both)
-    assert (tank.sent(), tank.log.rows) == ([], [])
+        await tank.dispenser.dispense_together(both)
+    assert (tank.sent(), tank.doses.rows) == ([], [])
 
 
 async def test_pumps_that_dose_side_by_side_do_not_both_take_what_is_left(tank):
     """Two titrations at the same time ask for 30 of 50 each: one is refused, whatever the order."""
-    dispenser = tank.dispenser(per_hour_ml=50.0)
-    asked = [dispenser.dispense(tank.handles[n], 30.0) for n in NAMES]
+    tank = tank(per_hour_ml=50.0)
+    asked = [tank.dispenser.dispense(tank.handles[n], 30.0) for n in NAMES]
     got = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(g) for g in got].count(CapReached) == 1
     assert tank.sent() == [30.0]
@@ -123,7 +116,8 @@ async def test_pumps_that_dose_side_by_side_do_not_both_take_what_is_left(tank):
 
 async def test_a_dose_above_the_cap_itself_never_fits(tank):
     """No waiting helps: it is refused for good."""
+    tank = tank(per_hour_ml=50.0)
     with pytest.raises(GuardRefused) as caught:
-        await tank.dispenser(per_hour_ml=50.0).dispense(tank.handles["acid"], 60.0)
+        await tank.dispenser.dispense(tank.handles["acid"], 60.0)
     assert type(caught.value) is GuardRefused
     assert math.isfinite(tank.clock.now_s())

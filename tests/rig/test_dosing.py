@@ -1,65 +1,37 @@
+"""The dose protocol: once, whatever is lost, refused, restarted or silent."""
+
 import asyncio
 import math
+from dataclasses import replace
 
 import pytest
 
-from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, JournalUnwritable, Tripped
-from rigctl.rig.bus import Bus, BusTiming, Contact
-from rigctl.rig.dosing import Dispenser, DoseTiming
-from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
+from rigctl.errors import (
+    DeviceFault,
+    DeviceTimeout,
+    GarbledReply,
+    GuardRefused,
+    JournalUnwritable,
+    PortUnavailable,
+    Tripped,
+)
+from rigctl.rig.bus import Contact
 from rigctl.rig.protocols import Identity, Reading, Severity
-from rigctl.rig.spec import ActuatorLimits
-from rigctl.rig.values import OpenDose
+from tests.drivers.circuits import Pump
+from tests.drivers.peers import PtyPeer, cut_lines, peers
 from tests.golden import Golden
-from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
+from tests.rig.boards import reading, rig_of
+from tests.rig.fakes import FakeDoseLog
+from tests.rig.pumps import Pumps
 
-
-class World:
-    """One pump and everything its doses pass through."""
-
-    def __init__(self):
-        self.clock = FakeClock()
-        self.line = FakeLine("fake://pump", self.clock)
-        self.pump = FakePump("pump", self.line)
-        self.bus = Bus(self.line, lambda _: None, BusTiming(reopen_first_s=0.0))
-        self.handle = Handle("pump", self.pump, self.bus, 0.5)
-        self.doses = FakeDoseLog()
-        self.alarms = []
-        self.trips = []
-        limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=400.0)}
-        self.guard = Guard(limits, self.doses, self.clock)
-        self.dispenser = Dispenser(
-            self.guard,
-            self.doses,
-            self.clock,
-            self.clock.rest,
-            self.alarms.append,
-            trip=self.trip,
-            timing=DoseTiming(),
-            wall=self.clock.now_s,
-        )
-
-    async def trip(self, reason):
-        self.guard.trip(reason)
-        self.trips.append(reason)
-
-    async def dispense(self, volume_ml=20.0):
-        return await self.dispenser.dispense(self.handle, volume_ml)
-
-    async def settle(self, before_ml=100.0, volume_ml=20.0):
-        await self.dispenser.settle(self.handle, OpenDose(1, "pump", volume_ml, before_ml, sent=True))
-
-    @property
-    def severities(self):
-        return [a.severity for a in self.alarms]
+END = b"\r"
 
 
 @pytest.fixture
 async def world():
-    world = World()
+    world = Pumps()
     yield world
-    await world.bus.close()
+    await world.close()
 
 
 async def test_the_protocol_in_order(world):
@@ -164,7 +136,7 @@ async def test_another_pump_on_the_port_gets_no_dose(world):
 
     async def swapped(*record):
         world.pump.identity = Identity("fake", "1.0", "another")
-        world.bus._link.contact = Contact(opened=99)
+        world.buses["pump"]._link.contact = Contact(opened=99)
         return await intend(*record)
 
     world.doses.intend = swapped
@@ -436,3 +408,92 @@ async def test_a_pump_that_runs_on_after_a_crash_and_does_not_stop_trips(world):
     await world.settle()
     assert world.doses.records == [("unknown", 1, 20.0)]
     assert len(world.trips) == 1
+
+
+# what a pump says of a refusal, and whether it was the dose that it refused ----------------------------------------
+
+
+async def test_a_refusal_of_something_else_is_none_of_the_dose(world):
+    """A pump that hears noise while it runs says `*ER` to it; its total tells that the dose was given."""
+    asked = world.pump.dose_status
+    world.pump.dose_status = lambda deadline: replace(asked(deadline), fault="*ER")
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.doses.records[-1] == ("done", 1, 20.0)
+    world.pump.fault_after_start = "*ER"
+    with pytest.raises(DeviceFault, match="refused"):
+        await world.dispense()
+
+
+async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world, golden: Golden):
+    """A pump that refuses and whose total cannot be read may have taken the dose and refused noise: booked in full."""
+    world.pump.fault_after_start = "*ER"
+    start = world.pump.start_dose
+
+    def then_silent(volume_ml, deadline):
+        start(volume_ml, deadline)
+        world.pump.fail("total_volume_ml", *[DeviceTimeout("silent")] * 9)
+
+    world.pump.start_dose = then_silent
+    with pytest.raises(DeviceFault) as refused:
+        await world.dispense()
+    golden(refused.value)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
+
+
+@pytest.mark.parametrize("before", ["D,", "D, and over", "D,?"], ids=["as it begins", "over soon", "meanwhile"])
+async def test_noise_that_an_ezo_pump_refuses_is_no_refusal_of_the_dose(before):
+    """The motor's own noise on the wire, ended by a carriage return: `*ER`, and the dose goes on to its end."""
+    pump, doses, asked = Pump(), FakeDoseLog(), []
+
+    def answer(request):
+        command, told = request[:-1].decode(), pump(request[:-1].decode())
+        if command == "D,?" and pump.running:
+            asked.append(command)
+            told = [*told, *(["*ER"] if before == "D,?" else []), *([pump.finish().decode()] if asked[1:] else [])]
+        elif command.startswith("D,1") and before != "D,?":
+            told = ["*ER", *told, *([pump.finish().decode()] if "over" in before else [])]
+        return ["".join(f"{line}\r" for line in told).encode()]
+
+    with peers() as make:
+        url = f"serial://{make(PtyPeer, cut_lines(END), answer).path}?quiet=0.1"
+        rig = rig_of({}, reading("modbus_tcp://127.0.0.1:1"), doses, pumps={"doser": ("ezo-pmp", url, {}, 2.0)})
+        assert await rig.hands.dose("doser", 1.0) == pytest.approx(1.0)
+        await rig.close()
+    assert doses.records[-1] == ("done", 1, 1.0)
+
+
+# a line that breaks in mid-dose and is opened again ------------------------------------------------------------
+
+
+def breaks(world, *, restarts):
+    """The motor's start pulls down the supply of the port, and of the pump too if that `restarts`."""
+    start = world.pump.start_dose
+
+    def start_dose(volume_ml, deadline):
+        start(volume_ml, deadline)
+        if restarts:
+            world.pump.restart()
+        world.pump.fail("dose_status", PortUnavailable("the port is gone"))
+
+    world.pump.start_dose = start_dose
+
+
+@pytest.mark.parametrize("total_ml", [0.0, 3.0])
+async def test_a_restart_from_which_the_total_begins_anew_is_booked_in_full(world, total_ml, golden: Golden):
+    """Fault 21: a total that one dose can reach does not deny it, above all after a first restart."""
+    world.pump.total_ml = total_ml
+    breaks(world, restarts=True)
+    with pytest.raises(DeviceFault) as refused:
+        await world.dispense(20.0)
+    golden(refused.value)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
+    assert world.pump.started == [20.0]
+
+
+@pytest.mark.parametrize(("total_ml", "short"), [(100.0, 0.5), (0.0, 1.0)])
+async def test_a_pump_that_went_on_is_believed(world, total_ml, short):
+    """Its total goes on beyond what one dose can reach, or shows all of the dose."""
+    world.pump.total_ml, world.pump.short = total_ml, short
+    breaks(world, restarts=False)
+    assert await world.dispense(20.0) == pytest.approx(20.0 * short)
+    assert world.doses.steps == ["intend", "sent", "done"]

@@ -10,8 +10,7 @@ import pytest
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, Tripped
 from rigctl.rig.protocols import DoseStatus, Reading
 from rigctl.rig.testimony import Account
-from rigctl.rig.values import OpenDose
-from tests.rig.test_dosing import World
+from tests.rig.pumps import Pumps
 
 ASKED_ML = 20.0
 FULL = Account(ASKED_ML, 1.1, before_ml=100.0, total_ml=120.0, most_ml=30.0, shown_ml=20.0, timely=True)
@@ -110,7 +109,7 @@ async def test_a_dose_is_never_booked_at_less_than_was_given(before_ml, at_s):
     """Whenever the pump restarts, whatever it confirms, refuses and shows, and whatever answers are lost."""
     every = itertools.product((1.0, 0.6), (False, True), (True, False), ((), (0,), (0, 1, 2)), (False, True))
     for short, hears_noise, confirms, deaf, shows_target in every:
-        world = World()
+        world = Pumps()
         restarting(
             world,
             at_s=at_s,
@@ -125,7 +124,7 @@ async def test_a_dose_is_never_booked_at_less_than_was_given(before_ml, at_s):
             await world.dispense(ASKED_ML)
         given_ml = max(world.given[0], world.pump._status.dispensed_ml)
         assert booked(world.doses.records) >= given_ml - 0.011, (short, hears_noise, confirms, deaf, shows_target)
-        await world.bus.close()
+        await world.close()
 
 
 @pytest.mark.parametrize("before_ml", [0.0, 1.0, 3.0, 19.0, 21.0, 100.0])
@@ -133,28 +132,28 @@ async def test_a_dose_is_never_booked_at_less_than_was_given(before_ml, at_s):
 @pytest.mark.parametrize("restarts", ["before", "after", "never"])
 async def test_a_dose_left_open_is_never_settled_at_less_than_was_given(before_ml, given_ml, restarts):
     """After a crash the pump's total is all there is: it may have begun at 0 before the dose, or after it."""
-    world = World()
+    world = Pumps()
     world.pump.total_ml = {"before": given_ml, "after": 0.0, "never": before_ml + given_ml}[restarts]
-    await world.dispenser.settle(world.handle, OpenDose(1, "pump", ASKED_ML, before_ml, sent=True))
+    await world.settle(before_ml, ASKED_ML)
     assert booked(world.doses.records) >= given_ml - 0.011
-    await world.bus.close()
+    await world.close()
 
 
 async def test_a_hand_on_the_button_in_mid_dose_counts_too():
     """What the total rose by beyond the dose is booked with it, and told."""
-    world = World()
+    world = Pumps()
     pour = world.pump.total_volume_ml
     world.pump.total_volume_ml = lambda deadline: Reading(
         pour(deadline).value + 2.0 * bool(world.pump.started), "mL", 0.0
     )
     assert await world.dispense(ASKED_ML) == pytest.approx(22.0)
     assert [a.kind for a in world.alarms] == ["dose over"]
-    await world.bus.close()
+    await world.close()
 
 
 async def test_90_a_total_that_jumps_is_told_and_not_booked():
     """A pump that gives 60 mL in a minute did not give 500 mL in 20 s: the dose counts as the pump shows it."""
-    world = World()
+    world = Pumps()
     pour = world.pump.total_volume_ml
     world.pump.total_volume_ml = lambda deadline: Reading(
         pour(deadline).value + 500.0 * bool(world.pump.started), "mL", 0.0
@@ -162,4 +161,4 @@ async def test_90_a_total_that_jumps_is_told_and_not_booked():
     assert await world.dispense(ASKED_ML) == pytest.approx(ASKED_ML)
     assert world.doses.records[-1] == ("done", 1, ASKED_ML)
     assert [a.kind for a in world.alarms] == ["total jumped"]
-    await world.bus.close()
+    await world.close()

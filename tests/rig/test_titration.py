@@ -5,70 +5,39 @@ from dataclasses import replace
 import pytest
 
 from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
-from rigctl.rig.bus import Bus
-from rigctl.rig.dosing import Dispenser
-from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import DoseStatus, Severity
-from rigctl.rig.spec import ActuatorLimits, DosingSpec
-from rigctl.rig.titration import Evidence, Side, Titration
+from rigctl.rig.spec import DosingSpec
+from rigctl.rig.titration import Side
 from tests.golden import Golden
-from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+from tests.rig.fakes import FakeSensor
+from tests.rig.pumps import Pumps
 
 ENOUGH = 6
 
 
-class World:
+class World(Pumps):
     """A tank at 0.2 mM into which the pump doses 0.05 mM per mL."""
 
     def __init__(self, *, effect=0.05, really=1.0, start=0.2, max_doses=6):
-        self.clock = FakeClock()
-        self.line = FakeLine("fake://pump", self.clock)
-        self.pump = FakePump("pump", self.line)
+        super().__init__()
         self.start, self.effect = start, effect * really
         self.probe = FakeSensor("ca_probe", self.line, self.reading)
-        self.bus = Bus(self.line, lambda _: None)
-        self.doses = FakeDoseLog()
-        self.alarms = []
-        limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0)}
-        guard = Guard(limits, self.doses, self.clock)
-        dispenser = Dispenser(
-            guard, self.doses, self.clock, self.clock.rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
-        )
-        self.titration = Titration(
-            sides=(
-                Side(
-                    DosingSpec("ca_probe", effect, 0.08, 45.0, max_doses),
-                    Handle("pump", self.pump, self.bus, 0.5),
-                    50.0,
-                ),
-            ),
-            probe=Probe("ca", Handle("ca_probe", self.probe, self.bus, 0.5), (0.0, 20.0), self.clock),
-            dispenser=dispenser,
-            rest=self.clock.rest,
-            on_alarm=self.alarms.append,
-            evidence=Evidence(self.doses, ENOUGH, self.trip),
-        )
-        self.trips = []
+        self.spec = DosingSpec("ca_probe", effect, 0.08, 45.0, max_doses)
+        self.change()
 
     def change(self, per_dose_ml=50.0, **spec):
-        (side,) = self.titration.sides
-        side = replace(side, per_dose_ml=per_dose_ml, spec=replace(side.spec, **spec))
-        self.titration = replace(self.titration, sides=(side,))
+        side = Side(replace(self.spec, **spec), self.handles["pump"], per_dose_ml)
+        self.made = self.titration(side, probe=self.probe, name="ca", plausible=(0.0, 20.0))
 
     def reading(self):
         return self.start + self.effect * (self.pump.total_ml - 100.0)
 
-    async def trip(self, reason):
-        self.trips.append(reason)
-
     async def bring_to(self, setpoint):
         try:
-            return await self.titration.bring_to(setpoint)
+            return await self.made.bring_to(setpoint)
         finally:
             assert self.trips == [] or sys.exc_info()[0] is Tripped
-            await self.bus.close()
+            await self.close()
 
 
 async def test_the_missing_amount_is_dosed():
@@ -242,7 +211,7 @@ async def test_fault_63_doses_that_move_nothing_latch_the_pump_whatever_trial_th
     world = World(really=0.0)
     for _ in range(ENOUGH // 2):
         with pytest.raises(ReadBackMismatch) as refused:
-            await world.titration.bring_to(5.0)
+            await world.made.bring_to(5.0)
         golden(refused.value)
     with pytest.raises(Tripped) as refused_2:
         await world.bring_to(5.0)

@@ -15,17 +15,13 @@ from rigctl.errors import (
     ReadBackMismatch,
     Tripped,
 )
-from rigctl.rig.bus import Bus
-from rigctl.rig.dosing import Dispenser
-from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity, Unanswered
-from rigctl.rig.spec import ActuatorLimits, DosingSpec
-from rigctl.rig.titration import Evidence, Partner, Side, Titration
+from rigctl.rig.spec import DosingSpec
+from rigctl.rig.titration import Partner, Side
 from rigctl.rig.values import OpenDose
 from tests.golden import Golden
-from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+from tests.rig.fakes import FakeDoseLog, FakeLine, FakePump, FakeSensor
+from tests.rig.pumps import Pumps
 
 
 class Book(FakeDoseLog):
@@ -58,46 +54,23 @@ class Book(FakeDoseLog):
         return Unanswered(self.unmoved.get(actuator, 0), 1)
 
 
-class World:
+class World(Pumps):
     """A tank whose reading one pump lowers by 0.04 per mL and another raises by 0.05; `partner` goes along."""
 
     def __init__(self, *, start=6.3, down=-0.04, up=0.05):
-        self.clock, self.doses = FakeClock(), Book()
-        self.alarms, self.trips = [], []
+        super().__init__("down", "up", "partner", doses=Book(), per_day_ml=1000.0)
         self.start, self.really = start, {"down": down, "up": up}
-        names = ("down", "up", "partner")
-        self.lines = {name: FakeLine(f"fake://{name}", self.clock) for name in names}
-        self.pumps = {name: FakePump(name, line) for name, line in self.lines.items()}
-        self.buses = [Bus(line, lambda _: None) for line in self.lines.values()]
-        self.handles = {n: Handle(n, self.pumps[n], bus, 0.5) for n, bus in zip(names, self.buses, strict=True)}
-        probe_line = FakeLine("fake://probe", self.clock)
-        self.buses.append(Bus(probe_line, lambda _: None))
-        self.probe = Handle("probe", FakeSensor("probe", probe_line, self.reading), self.buses[-1], 0.5)
-        limits = {n: ActuatorLimits(0.0, 14.0, "off", 50.0, 1000.0) for n in names}
-        guard = Guard(limits, self.doses, self.clock)
-        self.dispenser = Dispenser(
-            guard, self.doses, self.clock, self.clock.rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
-        )
+        self.probe = FakeSensor("probe", FakeLine("fake://probe", self.clock), self.reading)
 
     def reading(self):
         return self.start + sum(by * (self.pumps[name].total_ml - 100.0) for name, by in self.really.items())
 
-    async def trip(self, reason):
-        self.trips.append(reason)
-
-    def titration(self, *, both=True, ratio=None, max_doses=6):
+    def ph(self, *, both=True, ratio=None, max_doses=6):
         spec = DosingSpec("probe", -0.04, 0.04, 45.0, max_doses)
         partners = () if ratio is None else (Partner(self.handles["partner"], ratio, 20.0),)
-        other = Side(replace(spec, effect_per_ml=0.05), self.handles["up"], 50.0)
         own = Side(spec, self.handles["down"], 50.0, partners)
-        return Titration(
-            sides=(own, other) if both else (own,),
-            probe=Probe("ph", self.probe, (0.0, 14.0), self.clock),
-            dispenser=self.dispenser,
-            rest=self.clock.rest,
-            on_alarm=self.alarms.append,
-            evidence=Evidence(self.doses, 6, self.trip),
-        )
+        other = Side(replace(spec, effect_per_ml=0.05), self.handles["up"], 50.0)
+        return self.titration(*[own, other][: 1 + both], probe=self.probe, name="ph", plausible=(0.0, 14.0))
 
     def started(self, name):
         return self.pumps[name].started
@@ -119,8 +92,7 @@ async def world():
 
     yield make
     for each in made:
-        for bus in each.buses:
-            await bus.close()
+        await each.close()
 
 
 # up and down -----------------------------------------------------------------------------------------------------
@@ -129,9 +101,9 @@ async def world():
 async def test_what_is_missing_says_which_pump(world):
     """Below the setpoint the base doses, above it the acid, and the other one does nothing."""
     below, above = world(start=5.5), world(start=6.5)
-    assert await below.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert await below.ph().bring_to(6.0) == pytest.approx(6.0)
     assert (below.started("up"), below.started("down")) == ([pytest.approx(10.0)], [])
-    assert await above.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert await above.ph().bring_to(6.0) == pytest.approx(6.0)
     assert (above.started("up"), above.started("down")) == ([], [pytest.approx(12.5)])
 
 
@@ -139,21 +111,21 @@ async def test_within_the_tolerance_neither_doses(world):
     """The dead band is the tolerance, on both sides."""
     for start in (5.97, 6.03):
         tank = world(start=start)
-        assert await tank.titration().bring_to(6.0) == pytest.approx(start)
+        assert await tank.ph().bring_to(6.0) == pytest.approx(start)
         assert tank.doses.rows == []
 
 
 async def test_a_little_too_far_is_not_taken_back(world):
     """Past the setpoint by up to two tolerances is accepted as with one pump: the other must not chase it."""
     tank = world(start=6.5, down=-0.045)
-    assert await tank.titration().bring_to(6.0) == pytest.approx(5.9375)
+    assert await tank.ph().bring_to(6.0) == pytest.approx(5.9375)
     assert tank.started("up") == []
 
 
 async def test_far_too_far_is_taken_back_once(world):
     """An acid twice as strong as told overshoots by half a pH; the base brings it back."""
     tank = world(start=6.5, down=-0.08)
-    assert await tank.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert await tank.ph().bring_to(6.0) == pytest.approx(6.0)
     assert tank.started("down") == [pytest.approx(12.5)]
     assert tank.started("up") == [pytest.approx(10.0)]
 
@@ -162,7 +134,7 @@ async def test_the_pumps_do_not_chase_each_other(world, golden: Golden):
     """Where both stocks are twice as strong, the second overshoot fails the trial: one turn, not a duel."""
     tank = world(start=6.5, down=-0.08, up=0.1)
     with pytest.raises(ReadBackMismatch) as refused:
-        await tank.titration().bring_to(6.0)
+        await tank.ph().bring_to(6.0)
     golden(refused.value)
     assert (len(tank.started("down")), len(tank.started("up"))) == (1, 1)
     assert tank.alarms[-1].severity is Severity.MAJOR
@@ -172,7 +144,7 @@ async def test_with_one_pump_far_too_far_is_a_mismatch_still(world, golden: Gold
     """What the other pump is for."""
     tank = world(start=6.5, down=-0.08)
     with pytest.raises(ReadBackMismatch) as refused:
-        await tank.titration(both=False).bring_to(6.0)
+        await tank.ph(both=False).bring_to(6.0)
     golden(refused.value)
 
 
@@ -181,7 +153,7 @@ async def test_each_pump_has_its_own_caps(world):
     tank = world(start=5.0)
     tank.doses.rows.append(["up", "DONE", 995.0])
     with pytest.raises(CapReached) as caught:
-        await tank.titration().bring_to(6.0)
+        await tank.ph().bring_to(6.0)
     assert caught.value.actuator == "up"
     assert len(tank.doses.rows) == 1
 
@@ -190,7 +162,7 @@ async def test_the_number_of_doses_is_bounded_for_each(world, golden: Golden):
     """A weak base gives up after its own number of doses."""
     tank = world(start=5.0, up=0.015)
     with pytest.raises(ReadBackMismatch) as refused:
-        await tank.titration(max_doses=2).bring_to(6.9)
+        await tank.ph(max_doses=2).bring_to(6.9)
     golden(refused.value)
     assert len(tank.started("up")) == 2
 
@@ -199,7 +171,7 @@ async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden: Golde
     """An empty base canister is held against the base pump, not the acid's."""
     tank = world(start=5.5, up=0.0)
     with pytest.raises(ReadBackMismatch) as refused:
-        await tank.titration().bring_to(6.0)
+        await tank.ph().bring_to(6.0)
     golden(refused.value)
     assert (await tank.doses.unanswered("up", "probe")).doses == 2
     assert (await tank.doses.unanswered("down", "probe")).doses == 0
@@ -211,7 +183,7 @@ async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden: Golde
 async def test_a_partner_doses_along_in_its_ratio(world):
     """Of every dose toward the setpoint it gives half as much."""
     tank = world(start=6.5)
-    assert await tank.titration(ratio=0.5).bring_to(6.0) == pytest.approx(6.0)
+    assert await tank.ph(ratio=0.5).bring_to(6.0) == pytest.approx(6.0)
     assert tank.started("down") == [pytest.approx(12.5)]
     assert tank.started("partner") == [pytest.approx(6.25)]
 
@@ -219,7 +191,7 @@ async def test_a_partner_doses_along_in_its_ratio(world):
 async def test_a_partners_cap_makes_all_doses_smaller(world):
     """The partner may give 20 mL at once, twice as much as the acid: so 10 mL of acid, never another ratio."""
     tank = world(start=7.0)
-    await tank.titration(ratio=2.0).bring_to(6.0)
+    await tank.ph(ratio=2.0).bring_to(6.0)
     assert tank.started("down") == [10.0, 10.0, pytest.approx(5.0)]
     assert tank.started("partner") == [20.0, 20.0, pytest.approx(10.0)]
 
@@ -228,7 +200,7 @@ async def test_a_partners_cap_makes_all_doses_smaller(world):
 async def test_a_partners_cap_lets_a_dose_of_just_so_much_through(world, ratio):
     """0.54 times (20 / 0.54) is 20.000000000000004, which its cap would refuse."""
     tank = world(start=9.0)
-    await tank.titration(ratio=ratio, max_doses=9).bring_to(6.0)
+    await tank.ph(ratio=ratio, max_doses=9).bring_to(6.0)
     assert tank.started("partner")[0] == 20.0
 
 
