@@ -24,12 +24,12 @@ from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
 from rigctl.console.output import number
-from rigctl.console.progress import Labels
 from rigctl.console.serving import linger, page_beside
 from rigctl.core.advice.recommend import Option
 from rigctl.core.advice.rule import Rule
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.page.shown import ShownLabels
 from rigctl.text import set_label
 
 if TYPE_CHECKING:
@@ -416,16 +416,16 @@ def _as_good(
 
 def _difference(done: Demo, seen: Mapping[str, Any], unseen: Mapping[str, Any]) -> str:
     better, cheaper = seen["outcome"] - unseen["outcome"], unseen["cost"] - seen["cost"]
-    labels = Labels.of(done.loaded)
+    labels = ShownLabels.of(done.loaded)
     more = "more" if better >= 0 else "less"
-    unit = f" {labels.outcomes[labels.outcome]}".rstrip()
+    unit = f" {labels.outcome.unit}".rstrip()
     money = f"{abs(cheaper):.3f} {labels.currency} a trial {'cheaper' if cheaper >= 0 else 'dearer'}"
     return f"{number(abs(better), 3)}{unit} {more}, {money}"
 
 
 def _yields(done: Demo, told: Mapping[str, Any]) -> str:
-    labels = Labels.of(done.loaded)
-    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcomes[labels.outcome]}".rstrip()
+    labels = ShownLabels.of(done.loaded)
+    worth = f"{labels.outcome.name} {number(told['outcome'])} {labels.outcome.unit}".rstrip()
     return f"{worth} at {number(told['cost'], 3)} {labels.currency} per trial"
 
 

@@ -26,81 +26,21 @@ from rigctl.core.advice.explain import phase_word
 from rigctl.core.experiment.money import to_units
 from rigctl.core.multi_objective.trade_off import non_dominated
 from rigctl.errors import counted
+from rigctl.page.shown import ShownLabels
 from rigctl.rig.metering import trial_s
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
 from rigctl.text import lasting, set_label, shown_unit
 
 LAST_TRIALS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """Holds names and units, as shown."""
-
-    rig: str
-    currency: str
-    units: Mapping[str, str]
-    """Of variables, by name."""
-    outcomes: Mapping[str, str]
-    """Units of all outcomes by name, the first one first."""
-    signs: tuple[float, ...]
-    """In that order: 1 where more is better, -1 where less is."""
-    wired: bool = True
-    """Whether instruments meter what trials cost; else a person tells it."""
-    costs_told: bool = False
-    """Whether the configuration says it."""
-
-    @classmethod
-    def of(cls, loaded: LoadedConfig) -> Labels:
-        problem = loaded.problem
-        outcomes = {loaded.rig.outcome_name: loaded.outcome_unit, **{f.name: f.unit for f in problem.further}}
-        better = (problem.maximise, *(f.maximise for f in problem.further))
-        return cls(
-            rig=loaded.name,
-            currency=loaded.currency,
-            units=problem.space.units,
-            outcomes={name: shown_unit(unit) for name, unit in outcomes.items()},
-            signs=tuple(1.0 if more else -1.0 for more in better),
-            wired=loaded.wired,
-            costs_told=problem.costs_told,
-        )
-
-    @property
-    def outcome(self) -> str:
-        return next(iter(self.outcomes))
-
-    @property
-    def further(self) -> tuple[str, ...]:
-        return tuple(self.outcomes)[1:]
-
-
-@dataclass(frozen=True, slots=True)
-class TrialPace:
-    """Says how long a trial takes at least, and what may be dosed."""
-
-    least_s: float
-    """Of a trial, rig time: what preparing waits, settling and measuring take."""
-    day_ml: Mapping[str, float]
-    """Caps of 24 h, by pump."""
-    most_doses: Mapping[str, int]
-    """In one trial, by pump."""
-
-    @classmethod
-    def of(cls, loaded: LoadedConfig) -> TrialPace:
-        rig = loaded.rig
-        return cls(
-            least_s=trial_s(rig.timing),
-            day_ml={n: limits.per_day_ml for n, limits in rig.limits.items() if limits.per_day_ml is not None},
-            most_doses={n: dosing.max_doses for n, dosing in rig.dosing.items()},
-        )
-
-
 @dataclass(slots=True)
 class Board:
     """Keeps the state of affairs; mutable, used in one thread only."""
 
-    labels: Labels
-    pace: TrialPace
+    labels: ShownLabels
+    rig: RigSpec
     now: Status
     """As last told."""
     before: int = 0
@@ -123,7 +63,7 @@ class Board:
     def of(cls, loaded: LoadedConfig) -> Board:
         budget = to_units(loaded.problem.budget)
         now = Status(rig=loaded.name, currency=loaded.currency, speedup=loaded.rig.speedup, spent=0.0, budget=budget)
-        return cls(Labels.of(loaded), TrialPace.of(loaded), now)
+        return cls(ShownLabels.of(loaded), loaded.rig, now)
 
     def follow(self, event: events.CampaignEvent) -> None:
         self._fold.follow(event)
@@ -158,7 +98,8 @@ class Board:
     @property
     def usual_s(self) -> float:
         """Return what a trial takes from its first move, wall seconds times the speedup."""
-        return max(self.pace.least_s, sum(self.took_s) / len(self.took_s)) if self.took_s else self.pace.least_s
+        least_s = trial_s(self.rig.timing)
+        return max(least_s, sum(self.took_s) / len(self.took_s)) if self.took_s else least_s
 
     @property
     def trial_left_s(self) -> float | None:
@@ -372,8 +313,9 @@ def readings_words(readings: Mapping[str, StatusReading]) -> str:
 def _doses(board: Board, trial: TrialUnderWay) -> str:
     told = []
     for pump, doses in trial.doses.items():
-        most, cap_ml = board.pace.most_doses.get(pump), board.pace.day_ml.get(pump)
-        of = "" if most is None else f" of at most {most}"
+        dosing, limits = board.rig.dosing.get(pump), board.rig.limits.get(pump)
+        of = "" if dosing is None else f" of at most {dosing.max_doses}"
+        cap_ml = None if limits is None else limits.per_day_ml
         day = "" if cap_ml is None else f", {number(doses.day_ml)} of {cap_ml:g} mL in 24 h"
         told.append(f"{pump} {doses.count}{of}, {number(doses.volume_ml)} mL{day}")
     return "; ".join(told)
@@ -396,7 +338,7 @@ def _best(board: Board) -> str:
     best, labels = board.best, board.labels
     if best is None:
         return "none yet"
-    value = f"{labels.outcome} {number(best.outcome)} {labels.outcomes[labels.outcome]}".rstrip()
+    value = f"{labels.outcome.name} {number(best.outcome)} {labels.outcome.unit}".rstrip()
     return f"{value} (trial {best.trial}, {set_label(best.control_set)}{_since(board)})"
 
 
@@ -407,8 +349,8 @@ def _compared(board: Board, row: TrialRow) -> str:
     reports = row.proposal.sets if row.proposal is not None else ()
     if not reports or reports[0].mean is None:
         return ""
-    name = board.labels.outcome
-    return f"; expected: {settings({name: reports[0].mean}, board.labels.outcomes)}"
+    name = board.labels.outcome.name
+    return f"; expected: {settings({name: reports[0].mean}, board.labels.outcome_units)}"
 
 
 def _money_bar(board: Board, width: int) -> RenderableType:
@@ -434,7 +376,7 @@ def _recent(board: Board) -> tuple[ShownColumn, ...]:
     labels, rows = board.labels, board.recent
     costs = [f"{to_units(r.cost):.3f}{'~' if r.estimated else ''}" for r in rows]
     notes = ["" if r.state is State.RECORDED else r.state.value.lower() for r in rows]
-    first, *further = labels.outcomes.items()
+    first, *further = labels.outcome_units.items()
     values = [(first, [number(r.outcome) for r in rows])]
     values += [((name, unit), [number(r.further.get(name)) for r in rows]) for name, unit in further]
     return (
@@ -504,7 +446,7 @@ def _end_line(board: Board, result: events.CampaignResult) -> str:
 
 def _came_line(board: Board, event: events.OutcomeCame) -> str:
     row, labels = event.row, board.labels
-    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
+    outcome = settings({labels.outcome.name: row.outcome, **row.further}, labels.outcome_units)
     if row.state is not State.RECORDED:
         outcome = f"given up: {row.because}"
     left = counted(event.awaited, "outcome") if event.awaited else "no outcome"
@@ -513,7 +455,7 @@ def _came_line(board: Board, event: events.OutcomeCame) -> str:
 
 def _ended_line(board: Board, event: events.TrialEnded) -> str:
     row, labels = event.row, board.labels
-    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
+    outcome = settings({labels.outcome.name: row.outcome, **row.further}, labels.outcome_units)
     if row.state is not State.RECORDED:
         outcome = row.because or ("its outcome comes later" if row.state is State.AWAITING else "no outcome")
     about = " (estimated)" if row.estimated else ""

@@ -16,7 +16,6 @@ from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, settings, table, told, wrapped
-from rigctl.console.progress import Labels
 from rigctl.core.advice.advise import advise
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
@@ -30,6 +29,7 @@ from rigctl.core.multi_objective.trade_off import Front, hypervolume, non_domina
 from rigctl.errors import counted
 from rigctl.page import study
 from rigctl.page.campaign import campaign_spec
+from rigctl.page.shown import ShownLabels
 from rigctl.text import in_full, plus_minus, set_label
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ def _plain(option: Option) -> Mapping[str, Any]:
 
 def show(
     recommendation: Recommendation,
-    labels: Labels,
+    labels: ShownLabels,
     console: Console,
     note: str = "",
     *,
     technical: bool = False,
 ) -> None:
     """Show a recommendation to people; `note` is one more line about its setting, e.g. what a simulator says of it."""
-    choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
+    choice, unit = recommendation.choice, labels.outcome.unit
     if recommendation.now is not None:
         lines(console, ("", *wrapped(_now(recommendation), console.width)), "bold")
         if recommendation.now != choice:
@@ -115,7 +115,7 @@ def show(
     lines(console, labelled(fields, console.width))
     if note:
         lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
-    advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
+    advice = advise(recommendation, outcome=labels.outcome.name, unit=unit, currency=labels.currency)
     said = [line for one in advice for line in (one.head, *(f"{INDENT}{line}" for line in one.more))]
     lines(console, ("", *(part for line in said for part in wrapped(line, console.width))))
     if recommendation.awaited is not None:
@@ -140,7 +140,7 @@ def _now(recommendation: Recommendation) -> str:
     return f"At these readings: control {set_label(now.control_set)}"
 
 
-def _fields(option: Option, labels: Labels) -> dict[str, str]:
+def _fields(option: Option, labels: ShownLabels) -> dict[str, str]:
     interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
     known, nobody = ("metered in", "no trial of it was metered") if labels.wired else ("told of", "it was never told")
     cost = f"unknown, for {nobody}"
@@ -150,7 +150,7 @@ def _fields(option: Option, labels: Labels) -> dict[str, str]:
         cost = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial{within}, {by}"
     return {
         "at": settings(option.setpoints, labels.units),
-        "expect": f"{labels.outcome} {number(option.expected)} {labels.outcomes[labels.outcome]} {interval}",
+        "expect": f"{labels.outcome.name} {number(option.expected)} {labels.outcome.unit} {interval}",
         "cost": cost,
     }
 
@@ -160,34 +160,34 @@ def _cost_interval(option: Option) -> str:
     return "-" if low is None else "exact" if low == high else f"{number(low, 3)} to {number(high, 3)}"
 
 
-def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
+def _rule_lines(rule: Rule, labels: ShownLabels, width: int) -> Iterator[str]:
     """Yield the rule as a table, and what it is worth."""
-    unit = labels.outcomes[labels.outcome]
+    unit = labels.outcome.unit
     told = rows(rule, labels.units)
     columns = (
         ShownColumn("look first; the first that holds", [" and ".join(row.when) for row in told], left=True),
         ShownColumn("control", [row.control for row in told], left=True),
         ShownColumn("at", [", ".join(row.at) for row in told], left=True),
-        ShownColumn(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),
+        ShownColumn(f"{labels.outcome.name}\n{unit}".strip(), [row.expected for row in told]),
         ShownColumn("interval", [row.interval for row in told], spare=3),
         ShownColumn(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
         ShownColumn("of\ntrials", [row.share for row in told], spare=2),
     )
     if rule.follows:
         yield from table(columns, width)
-    said = answer(rule, outcome=labels.outcome, unit=unit, currency=labels.currency)
+    said = answer(rule, outcome=labels.outcome.name, unit=unit, currency=labels.currency)
     for line in (*said, *worth(rule, unit=unit, currency=labels.currency), *how_to_read(rule)):
         yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 
-def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[ShownColumn]:
+def _alternatives(recommendation: Recommendation, labels: ShownLabels) -> Sequence[ShownColumn]:
     """Return the other options as columns; what has the highest `spare` is left out first where room is short."""
-    options, unit = recommendation.alternatives, labels.outcomes[labels.outcome]
+    options, unit = recommendation.alternatives, labels.outcome.unit
     return (
         ShownColumn("control", [set_label(o.control_set) for o in options], left=True),
-        ShownColumn(f"{labels.outcome}\n{unit}".strip(), [number(o.expected) for o in options]),
+        ShownColumn(f"{labels.outcome.name}\n{unit}".strip(), [number(o.expected) for o in options]),
         ShownColumn("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
-        ShownColumn(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
+        ShownColumn(f"{labels.outcome.name}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
         ShownColumn(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
         ShownColumn("cost\ninterval", [_cost_interval(o) for o in options], spare=4),
         ShownColumn("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
@@ -210,8 +210,8 @@ def _front_json(front: Front) -> Mapping[str, Any]:
     }
 
 
-def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
-    units, points = labels.outcomes, front.points
+def _front_lines(front: Front, labels: ShownLabels, width: int) -> Iterator[str]:
+    units, points = labels.outcome_units, front.points
     columns = [
         ShownColumn("trial", [str(p.trial) for p in points]),
         ShownColumn("control", [set_label(p.control_set) for p in points], left=True),

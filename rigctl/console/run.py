@@ -26,7 +26,7 @@ from rigctl.console import report
 from rigctl.console.assemble import has_journal, require_devices, rig_factory, state_directory
 from rigctl.console.by_hand import quantities
 from rigctl.console.output import INDENT, lines, number, told, wrapped
-from rigctl.console.progress import Labels, watching
+from rigctl.console.progress import watching
 from rigctl.console.safe import safe_json
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.money import to_units
@@ -35,6 +35,7 @@ from rigctl.errors import PolicyError, UsageError, counted
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec, configured
+from rigctl.page.shown import ShownLabels
 from rigctl.signals import INTERRUPTED_EXIT
 from rigctl.text import in_full, set_label, shown_unit
 
@@ -155,7 +156,7 @@ def _ending_json(result: CampaignResult) -> Mapping[str, Any]:
 
 def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "") -> None:
     """Show how it ended, for people; `note` goes with the recommendation."""
-    labels, result = Labels.of(loaded), outcome.result
+    labels, result = ShownLabels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
     if outcome.ledger != result.spent + result.operated:  # cannot be; whoever sees it should hear of it
@@ -335,7 +336,7 @@ def operated_json(done: Operated) -> Mapping[str, Any]:
 
 def show_operated(done: Operated, loaded: LoadedConfig, console: Console) -> None:
     """Show for people how it ended, and what came of it."""
-    result, labels = done.result, Labels.of(loaded)
+    result, labels = done.result, ShownLabels.of(loaded)
     console.print(f"ended ({result.ending}): {result.reason}")
     _show_unsafe(result, console)
     if done.production is None:
@@ -345,9 +346,9 @@ def show_operated(done: Operated, loaded: LoadedConfig, console: Console) -> Non
         lines(console, wrapped(line, console.width, INDENT * 2))
 
 
-def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterator[str]:
+def sentences(of: Production, labels: ShownLabels, result: CampaignResult) -> Iterator[str]:
     """Yield what came of the batches, in nine lines at most."""
-    unit, currency = labels.outcomes[labels.outcome], labels.currency
+    unit, currency = labels.outcome.unit, labels.currency
     beside = "".join(
         f", {n} {words}"
         for n, words in ((of.awaited, "awaited"), (of.explored, "to learn"), (of.instead, "not by the rule"))
@@ -356,7 +357,7 @@ def sentences(of: Production, labels: Labels, result: CampaignResult) -> Iterato
     made_of = f", by what {counted(of.made_of, 'trial')} taught" if of.made_of else ""
     yield f"{batched(of.batches)} since trial {of.first}{made_of}: {of.recorded} with an outcome{beside}"
     if of.outcome is not None:
-        yield f"  {labels.outcome}: {_span(of.outcome, of.half, f'{unit} a batch')}"
+        yield f"  {labels.outcome.name}: {_span(of.outcome, of.half, f'{unit} a batch')}"
     if of.expected is not None:
         yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
     price = "" if of.cost is None else f"{in_full(of.cost, 4)} {currency} a batch, "

@@ -143,8 +143,8 @@ def recommend(
     from rigctl.config.load import load
     from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
-    from rigctl.console.progress import Labels
     from rigctl.console.suggest import read_now, read_past
+    from rigctl.page.shown import ShownLabels
 
     if config is not None and history is not None:
         loaded = load(config)
@@ -159,7 +159,7 @@ def recommend(
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, Labels.of(loaded), console(), technical=technical)
+        report.show(found, ShownLabels.of(loaded), console(), technical=technical)
         if history is None:
             typer.echo(after_recommend(config, state, found.rule))
 

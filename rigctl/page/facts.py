@@ -138,11 +138,7 @@ def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:
 def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels:
     """Return names and units, from the configuration or, without one, from what the journal knows of it."""
     if loaded is not None:
-        problem = loaded.problem
-        first = ShownOutcome(loaded.rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
-        further = tuple(ShownOutcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
-        units = problem.space.units
-        return ShownLabels(loaded.name, loaded.currency, units, (first, *further))
+        return ShownLabels.of(loaded)
     known = {key: json.loads(value) for key, value in campaign.identity.items()}
     names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
     units = {name: shown_unit(known.get(f"variables.{name}.unit", "")) for name in names}

@@ -13,9 +13,10 @@ from typing import Any, Literal
 from rigctl.campaign.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.people import Mark
+from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.persistence import ReadBefore
-from rigctl.text import set_label
+from rigctl.text import set_label, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,35 @@ class ShownLabels:
     """Of the variables, in their order."""
     outcomes: tuple[ShownOutcome, ...]
     """The first one is the one that is optimised."""
+    wired: bool = True
+    """Whether instruments meter what trials cost; else a person tells it."""
+    costs_told: bool = False
+    """Whether the configuration says it."""
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig) -> ShownLabels:
+        problem, rig = loaded.problem, loaded.rig
+        first = ShownOutcome(rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
+        further = tuple(ShownOutcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
+        names = loaded.name, loaded.currency, problem.space.units
+        return cls(*names, (first, *further), loaded.wired, problem.costs_told)
 
     @property
     def outcome(self) -> ShownOutcome:
         return self.outcomes[0]
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        return tuple(outcome.name for outcome in self.outcomes[1:])
+
+    @property
+    def outcome_units(self) -> Mapping[str, str]:
+        return {outcome.name: outcome.unit for outcome in self.outcomes}
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """Return 1 for each outcome where more is better, -1 where less is."""
+        return tuple(1.0 if outcome.maximise else -1.0 for outcome in self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from rigctl.campaign.events import Batches, CampaignStarted
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.production import Production
 from rigctl.config.load import load
-from rigctl.console.progress import Board, Labels, line_for, state_line
+from rigctl.console.progress import Board, line_for, state_line
 from rigctl.console.run import Wish, prepared, sentences, setpoints, share
 from rigctl.core.operating.playing import Drift
 from rigctl.errors import UsageError
+from rigctl.page.shown import ShownLabels
 from tests.campaign.records import SetClock
 from tests.console.conftest import assert_golden
 from tests.console.test_run import ended
@@ -56,7 +57,7 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
     of = Production(
         31, 30, 12, 11, 0, 2, 1, 310.0, 6.0, 315.0, 9.0, 5_040_000, 0.42, True, 400.0, 12.0, (drift, drift, drift)
     )
-    assert_golden("production-end", "\n".join(sentences(of, Labels.of(loaded), ended().result)))
+    assert_golden("production-end", "\n".join(sentences(of, ShownLabels.of(loaded), ended().result)))
 
 
 def test_a_terminal_shows_production_beside_the_budget(loaded):

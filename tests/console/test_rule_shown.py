@@ -10,12 +10,12 @@ import pytest
 
 from rigctl.console import report as shown
 from rigctl.console.output import told
-from rigctl.console.progress import Labels
 from rigctl.core.advice.rule import BestFixed, Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
 from rigctl.core.advice.worth import Gain
 from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.page.render import sections
 from rigctl.page.report import Report, document, report
+from rigctl.page.shown import ShownLabels
 from tests.console.test_golden import loaded, recommendation, said, screen
 from tests.page.conftest import NOON, finished  # noqa: F401  # a fixture
 from tests.page.conftest import told as opened
@@ -93,7 +93,7 @@ def with_rule(found):
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_terminal_shows_the_rule(width):
     """Every line of it, whole, at any width; and nothing of it where nothing is read first."""
-    console, labels = screen(width), Labels.of(loaded())
+    console, labels = screen(width), ShownLabels.of(loaded())
     shown.show(with_rule(recommendation()), labels, console)
     text = re.sub(r"\s+", " ", said(console))
     assert [part for part in SAYS if part not in text] == []
@@ -116,7 +116,7 @@ def test_what_is_best_at_what_was_read_now_stands_first():
         ),
     ):
         console = screen(80)
-        shown.show(replace(plain, now=now), Labels.of(loaded()), console)
+        shown.show(replace(plain, now=now), ShownLabels.of(loaded()), console)
         text = re.sub(r"\s+", " ", said(console)).strip()
         assert text.startswith(told_of)
         assert "Recommendation: control" in text
