@@ -94,11 +94,13 @@ class Late:
     """Stands in for a value that does not hold, until that is told."""
     in_unit: bool = True
     """Whether it is in the unit of a variable or an outcome."""
+    typed: bool = False
+    """Whether it has the field's own type before it is read."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema  # noqa: PLC0415  # as above
 
-        return core_schema.any_schema()
+        return handler(source) if self.typed else core_schema.any_schema()
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         return dict(self.form)
@@ -117,6 +119,12 @@ Rate = Annotated[float, Late("rate_per_s", {**_TEXT, "pattern": AMOUNT, "example
 """A change per second."""
 Effect = Annotated[float, Late("effect_per_ml", {**_TEXT, "pattern": AMOUNT, "examples": ["-0.04 pH/mL"]}, 1.0)]
 
+
+DeviceName = Annotated[str, Late("device", _TEXT, in_unit=False, typed=True)]
+SensorName = Annotated[str, Late("sensor", _TEXT, in_unit=False, typed=True)]
+ActuatorName = Annotated[str, Late("actuator", _TEXT, in_unit=False, typed=True)]
+PumpName = Annotated[str, Late("pump", _TEXT, in_unit=False, typed=True)]
+MeterName = Annotated[str, Late("meter", _TEXT, in_unit=False, typed=True)]
 
 NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
 """Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, KeyPath, PluginError
 from rigctl.plugins import did_you_mean
-from rigctl.rig.protocols import Device, DeviceOptions, Driver, Line, Sensor
+from rigctl.rig.protocols import Actuator, Device, DeviceOptions, Doser, Driver, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec
 from rigctl.rig.testing import ManualClock
@@ -116,7 +117,7 @@ def unit_of(context: CheckContext, name: str) -> str:
         return units[name]
     if name in context.declared["variables"] or any(context.findings.muted((s,)) for s in ("variables", "outcome")):
         raise ToldElsewhere
-    devices = devices_of(context)
+    devices = context.made
     if name not in context.devices:
         known = sorted({*units, *(n for n, device in devices.items() if isinstance(device, Sensor))})
         raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
@@ -129,7 +130,25 @@ def unit_of(context: CheckContext, name: str) -> str:
     return device.unit
 
 
-def devices_of(context: CheckContext) -> Mapping[str, Device]:
+_ROLES: Final[Mapping[str, type]] = MappingProxyType(
+    {"sensor": Sensor, "actuator": Actuator, "pump": Doser, "meter": Meter, "device": object}
+)
+
+
+def check_device(context: CheckContext, path: KeyPath, name: str, role: str) -> None:
+    """Find a name of no device; to be run, also one that cannot do what it is named for."""
+    if not context.known(path, name, ["devices"], "device: ") or not context.to_run or context.findings.told(path):
+        return
+    made, kind = context.made, _ROLES[role]
+    if name not in made or isinstance(made[name], kind):
+        return  # of one that does not hold itself nothing is said
+    able = sorted(n for n, device in made.items() if isinstance(device, kind))
+    others = f"; must be one of {', '.join(able)}{did_you_mean(name, able)}" if able else ""
+    driver = context.config.devices[name].driver
+    context.findings.add(path, f'got "{name}", which is no {role} (driver {driver}){others}')
+
+
+def made_of(devices: Mapping[str, DeviceSpec | None], registry: Registry) -> Mapping[str, Device]:
     """Return every device that can be made, closed, by name."""
-    both = {name: built(spec, context.registry) for name, spec in context.devices.items() if spec is not None}
+    both = {name: built(spec, registry) for name, spec in devices.items() if spec is not None}
     return {name: made[1] for name, made in both.items() if made is not None}

@@ -16,6 +16,7 @@ from rigctl.core.experiment.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
+from rigctl.rig.protocols import Device
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec
 
@@ -139,6 +140,8 @@ class CheckContext:
     """Whether it is asked for a rig that is to be run: what follows is stricter then."""
     devices: Mapping[str, DeviceSpec | None] = field(default_factory=dict)
     """None: it does not hold, which is told."""
+    made: Mapping[str, Device] = field(default_factory=dict)
+    """Devices that hold, closed."""
     measures: Mapping[KeyPath, Measure] = field(default_factory=dict)
     """Variables and outcomes by the places of their sections."""
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
+from rigctl.config.devices import check_device
 from rigctl.config.findings import CheckContext
-from rigctl.config.inspect_rig import check_roles
 from rigctl.config.pumps import build_caps, build_care, build_volumes, check_dosing, check_pair
 from rigctl.config.safety import (
     build_begins,
@@ -49,8 +49,6 @@ def build_rig(context: CheckContext) -> RigSpec:
     """Return the rig; only to be used if nothing was found."""
     config = context.config
     wired = bool(context.declared["devices"])
-    if context.to_run:
-        check_roles(context)
     _references(context, wired)
     for pump, section in config.dosing.items():
         check_dosing(context, pump, section)
@@ -100,6 +98,8 @@ def _references(context: CheckContext, wired: bool) -> None:
         path = ("variables", name, "doses", "pump") if variable.doses is not None else ("variables", name, "actuator")
         pair = len(variable.actuators) > 1
         for actuator in dict.fromkeys(variable.actuators):
+            if variable.doses is None and (actuator in context.declared["devices"] or not pair):
+                check_device(context, path, actuator, "device" if actuator in context.pumps else "actuator")
             if pair and actuator not in context.declared["dosing"]:
                 continue  # told where the pair is looked at
             # a pump takes volumes; what it brings about is in the unit of the sensor that judges its doses
@@ -135,7 +135,7 @@ def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
 
 
 def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None) -> None:
-    if not context.known(path, device, ["devices"], "device: ") or context.findings.told(path):
+    if context.findings.told(path):
         return
     if context.findings.told((*path[:-1], "unit")):
         return  # of the variable or outcome
@@ -184,8 +184,6 @@ def _timing(context: CheckContext, section: TrialTiming | None, wired: bool) -> 
         if wired:
             context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
         return BY_HAND
-    for i, step in enumerate(section.prepare):
-        context.known(("trial", "prepare", i, "actuator"), step.actuator, ["devices"], "device: ")
     if section.look is not None and all(v.doses is not None for v in context.config.variables.values()):
         what = "no variable has a sensor that could be read before a trial: leave it out"
         context.findings.add(("trial", "look"), what)
@@ -214,8 +212,6 @@ def _meter(context: CheckContext, index: int, section: MeterSection) -> MeterSpe
         findings.add((*path, "device"), f"is missing, must name the device that counts this {section.kind}")
     if counted is None and section.device is not None:
         findings.add((*path, "device"), f'got "{section.device}", but {section.kind} is read from no device')
-    if section.device is not None:
-        context.known((*path, "device"), section.device, ["devices"], "device: ")
     most = _more_than_nothing(context, (*path, "max_per_trial"), section.max_per_trial, section.kind, _COUNTED)
     rated = _more_than_nothing(context, (*path, "rated"), section.rated, section.kind, _RATED)
     name = section.name or section.device or section.kind

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rigctl.config.devices import built, devices_of
+from rigctl.config.devices import built
 from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.pumps import check_caps
@@ -21,10 +21,9 @@ from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
-from rigctl.plugins import did_you_mean
 from rigctl.rig import wiring
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Driver, Meter, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Driver, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, RigSpec
@@ -48,7 +47,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
     registry = context.registry
     if not context.findings:
         _roles(context, spec, registry)
-    devices = devices_of(context)
+    devices = context.made
     _lines(context, spec.devices, registry)
     _units(context, devices)
     if not spec.meters and context.findings.whole("meters"):
@@ -392,51 +391,6 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
             path, f"{wanted.use} {wanted.place}: {reader} reads what {writer} was sent, which is no measurement"
         )
     return True
-
-
-# can each device do what it is named for --------------------------------------------------------------------------
-
-
-_KINDS: Final[Mapping[str, type]] = {"sensor": Sensor, "actuator": Actuator, "pump": Doser, "meter": Meter}
-
-
-def check_roles(context: CheckContext) -> None:
-    """Find every device that is named for what it cannot do; of one that does not hold itself nothing is said."""
-    made = devices_of(context)
-    for path, name, kind in _named(context):
-        device = made.get(name)
-        if device is not None and not isinstance(device, _KINDS[kind]) and not context.findings.told(path):
-            driver = context.config.devices[name].driver
-            context.findings.add(path, f'got "{name}", which is no {kind} (driver {driver}){_others(made, kind, name)}')
-
-
-def _named(context: CheckContext) -> Iterator[tuple[KeyPath, str, str]]:
-    """Give where a device is named, its name, and what it must be."""
-    config = context.config
-    for path, _, section in context.measured:
-        yield (*path, "sensor"), section.sensor or "", "sensor"
-    for name, variable in config.variables.items():
-        if variable.doses is not None:
-            yield ("variables", name, "doses", "pump"), variable.doses.pump, "pump"
-            yield from ((("variables", name, "doses", "with", p), p, "pump") for p in variable.doses.with_)
-        for actuator in variable.actuators:
-            if actuator not in context.pumps:
-                yield ("variables", name, "actuator"), actuator, "actuator"
-    for pump, dosing in config.dosing.items():
-        yield ("dosing", pump), pump, "pump"
-        yield from ((("dosing", pump, "with", p), p, "pump") for p in dosing.with_)
-        yield ("dosing", pump, "treatment"), dosing.treatment or "", "actuator"
-    for i, step in enumerate(config.trial.prepare if config.trial is not None else ()):
-        yield ("trial", "prepare", i, "actuator"), step.actuator, "actuator"
-    for i, meter in enumerate(config.meters):
-        if meter.kind in ("energy", "volume"):
-            yield ("meters", i, "device"), meter.device or "", "meter"
-
-
-def _others(made: Mapping[str, Device], kind: str, name: str) -> str:
-    """Name the devices that could be meant."""
-    able = sorted(n for n, device in made.items() if isinstance(device, _KINDS[kind]))
-    return f"; must be one of {', '.join(able)}{did_you_mean(name, able)}" if able else ""
 
 
 # what budget and pumps allow --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
-from rigctl.config.devices import build_devices
+from rigctl.config.devices import build_devices, made_of
 from rigctl.config.document import Document, parse, read
 from rigctl.config.findings import CheckContext, Findings, unknown
 from rigctl.config.forecast import by_control_set
@@ -157,7 +157,8 @@ def _context(document: Document, findings: Findings, folder: Path, registry: Reg
     config = check_shape(document, findings, Units(None))
     units = Units(None if findings.muted(("currency",)) else config.currency)
     context = CheckContext(config, units, findings, _declared(document, findings), folder, registry, to_run)
-    context = dataclasses.replace(context, devices=build_devices(context), measures=measures_of(context))
+    devices, measures = build_devices(context), measures_of(context)
+    context = dataclasses.replace(context, devices=devices, made=made_of(devices, registry), measures=measures)
     return dataclasses.replace(context, config=read_late(context, config))
 
 

@@ -21,9 +21,6 @@ def check_dosing(context: CheckContext, pump: str, section: DosingSpec) -> None:
     """Find what is wrong with a pump that doses beside what else the file says."""
     path: KeyPath = ("dosing", pump)
     findings = context.findings
-    context.known(path, pump, ["devices"], "device: ")
-    if section.treatment is not None:
-        context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
     _partners(context, path, pump, section.with_)
     variable = next(((n, v) for n, v in context.config.variables.items() if pump in v.actuators), None)
     if variable is None:
@@ -36,7 +33,7 @@ def check_dosing(context: CheckContext, pump: str, section: DosingSpec) -> None:
         must = f"must be one or the other: remove it here, or write actuator: {pump} there"
         findings.add(path, f"is the pump whose volume is {name}, which no sensor judges; {must}")
         return
-    if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
+    if section.sensor != served.sensor and not findings.told((*path, "sensor")):
         findings.add(
             (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
         )
@@ -113,7 +110,7 @@ def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[st
     config, findings = context.config, context.findings
     for name, ratio in given.items():
         at: KeyPath = (*path, "with", name)
-        if not context.known(at, name, ["devices"], "device: ") or findings.told(at):
+        if findings.told(at):
             continue
         if ratio <= 0:
             findings.add(at, f"got {ratio:g}, must be > 0: mL of {name} per mL of {pump}")
@@ -160,7 +157,7 @@ def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
     pumps = context.pumps - astray(context)
     for i, name in enumerate(section.pumps):
         at: KeyPath = (*path, "pumps", i)
-        if context.known(at, name, ["devices"], "device: ") and name not in pumps and context.findings.whole("dosing"):
+        if not context.findings.told(at) and name not in pumps and context.findings.whole("dosing"):
             context.findings.add(at, f'got "{name}", must be a pump{did_you_mean(name, sorted(pumps))}')
         if name in section.pumps[:i]:
             context.findings.add(at, f'got "{name}" a second time, must differ')

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel
 
 from rigctl.config.conditions import ToldElsewhere, parse
-from rigctl.config.devices import unit_of
+from rigctl.config.devices import check_device, unit_of
 from rigctl.config.findings import CheckContext, Measure, unknown
 from rigctl.config.wording import shown, write
 from rigctl.errors import KeyPath, UsageError
@@ -63,13 +63,19 @@ def read_late(context: CheckContext, value: Any, path: KeyPath = (), hint: Any =
     if isinstance(value, BaseModel | Section):
         return _section(context, value, path)
     if isinstance(value, Mapping) and args:
-        return {key: read_late(context, part, (*path, key), args[-1]) for key, part in value.items()}
+        for key in value:
+            read_late(context, key, (*path, key), args[0])
+        return {key: read_late(context, part, (*path, key), args[1]) for key, part in value.items()}
     if isinstance(value, list | tuple) and args:
         return type(value)(read_late(context, part, (*path, i), args[0]) for i, part in enumerate(value))
     return value
 
 
 def _read(context: CheckContext, value: Any, path: KeyPath, late: Late) -> Any:
+    if late.typed:
+        counted = late.reader != "meter" or context.config.meters[int(path[1])].kind in ("energy", "volume")
+        check_device(context, path, value, late.reader if counted else "device")
+        return value
     of = context.measure_at(path)
     if late.in_unit if of is None else of.unit is None:
         return late.instead  # what it is in does not hold, which is told there

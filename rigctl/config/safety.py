@@ -93,17 +93,13 @@ def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLim
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial")) and not unserved(context)
-    for name in config.safety.safe_state:
-        path: KeyPath = ("safety", "safe_state", name)
-        if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
-            what = "must be an actuator of a variable, of dosing or of trial.prepare"
-            findings.add(path, f"{what}; remove it, or name {name} there")
-    for name in config.safety.limits:
-        known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
-        if known and name not in ranges and all_known:
-            near = did_you_mean(name, sorted(ranges))
-            what = f"must be an actuator of a variable, of dosing or of trial.prepare; remove it{near}"
-            findings.add(("safety", "limits", name), what)
+    for key in ("safe_state", "limits"):
+        for name in getattr(config.safety, key):
+            path: KeyPath = ("safety", key, name)
+            if name not in ranges and all_known and not findings.told(path):
+                what = "must be an actuator of a variable, of dosing or of trial.prepare"
+                near = did_you_mean(name, sorted(ranges)) if key == "limits" else ""
+                findings.add(path, f"{what}; remove it{near or f', or name {name} there'}")
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, wired)

@@ -37,12 +37,16 @@ from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.kinds import (
     Amount,
     Clash,
+    DeviceName,
+    MeterName,
     Name,
     PositiveDuration,
     PositiveSpan,
     PositiveVolume,
+    PumpName,
     Range,
     Rate,
+    SensorName,
     Span,
     Volume,
     key_of,
@@ -283,7 +287,7 @@ class VariableSection(SensedSection):
         NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
     ] = None
     """How it varies when it is left alone; needed unless it is what a pump `doses`."""
-    sensor: str | None = None
+    sensor: SensorName | None = None
     """Device that measures it; needed as soon as there are devices."""
     actuator: Actuators | None = None
     """Device that imposes it, or two pumps, one down and one up; without one it can only be measured."""
@@ -312,7 +316,7 @@ class OutcomeSection(SensedSection, LateSection):
     """Its name in tables and CSV files."""
     unit: str
     """Its unit; "1" for none."""
-    sensor: str | None = None
+    sensor: SensorName | None = None
     """Device that measures it; needed as soon as there are devices, unless a person says it."""
     direction: Literal["maximise", "minimise"] = "maximise"
     """Which way is better."""
@@ -332,7 +336,7 @@ class MeterSection(FileSection):
     """Its name in the ledger; default: the device, or the kind."""
     kind: Literal["energy", "volume", "time", "fixed"]
     """`energy` and `volume` read a counter before and after, `time` is per hour, `fixed` per trial."""
-    device: str | None = None
+    device: MeterName | None = None
     """The meter or pump, for energy and volume."""
     price: Price
     """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
@@ -382,11 +386,11 @@ class LimitSection(Caps):
 class SafetySection(FileSection):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
-    safe_state: dict[str, SafeState] = Field(default_factory=dict)
+    safe_state: dict[DeviceName, SafeState] = Field(default_factory=dict)
     """Per actuator: `off`, or a value to hold. Every actuator but pumps, which are `off`, needs one."""
     safe_within: PositiveDuration | None = None
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
-    limits: dict[str, LimitSection] = Field(default_factory=dict)
+    limits: dict[DeviceName, LimitSection] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
     tanks: dict[Name, TankSpec] = Field(default_factory=dict)
     """Per tank the caps of its pumps together."""
@@ -447,7 +451,7 @@ class RigConfig(FileSection):
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)
     """The instruments. Without any, rigctl suggests and a person does."""
-    dosing: dict[str, DosingSpec] = Field(default_factory=dict)
+    dosing: dict[PumpName, DosingSpec] = Field(default_factory=dict)
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""

@@ -14,7 +14,9 @@ from typing import Annotated, Final, Literal
 from annotated_types import Ge, MinLen
 
 from rigctl.kinds import (
+    ActuatorName,
     Clash,
+    DeviceName,
     Duration,
     Effect,
     Late,
@@ -23,7 +25,9 @@ from rigctl.kinds import (
     PositiveDuration,
     PositiveSpan,
     PositiveVolume,
+    PumpName,
     Section,
+    SensorName,
     Volume,
     Whole,
 )
@@ -55,7 +59,7 @@ class DeviceSpec:
 class DosingSpec(Section):
     """How a pump brings a sensor to a setpoint, dose by dose. The key is the pump."""
 
-    sensor: str
+    sensor: SensorName
     """Device that judges the dose."""
     effect_per_ml: Effect
     """Change of the reading per volume, e.g. -0.04 pH/mL for an acid."""
@@ -65,12 +69,12 @@ class DosingSpec(Section):
     """Time between a dose and the reading that judges it."""
     max_doses: Annotated[Whole, Ge(1)]
     """After as many without success the trial fails."""
-    treatment: str | None = None
+    treatment: ActuatorName | None = None
     """Actuator that is on while this variable is controlled."""
     treat_s: Duration | None = None
     """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count. Default: no
     time; with a look, which prepares before it, it must be given."""
-    with_: Mapping[str, Number] = field(default_factory=dict)
+    with_: Mapping[PumpName, Number] = field(default_factory=dict)
     """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
     def clashes(self) -> Iterator[Clash]:
@@ -83,13 +87,13 @@ class DosingSpec(Section):
 class VolumeSpec(Section):
     """The pump whose volume, given once in a trial, is the variable."""
 
-    pump: str
+    pump: PumpName
     """The pump; it needs caps in safety.limits."""
     otherwise_ml: Volume = 0.0
     """What it gives while the variable is not controlled."""
     mix_s: Duration = 0.0
     """Time after it, before other pumps dose by what their probes read."""
-    with_: Mapping[str, Number] = field(default_factory=dict)
+    with_: Mapping[PumpName, Number] = field(default_factory=dict)
     """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
 
 
@@ -135,7 +139,7 @@ class Caps(Section):
 class TankSpec(Caps):
     """Caps of all pumps together that feed one tank, or draw from it."""
 
-    pumps: Annotated[tuple[str, ...], MinLen(1)] = field(kw_only=True)
+    pumps: Annotated[tuple[DeviceName, ...], MinLen(1)] = field(kw_only=True)
     """The pumps."""
 
 
@@ -316,7 +320,7 @@ class LateSpec:
 class PrepareStep(Section):
     """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
 
-    actuator: str
+    actuator: ActuatorName
     """Device that does it."""
     value: Number
     """What it is set to; it is released after `wait`."""
