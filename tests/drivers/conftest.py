@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.campaign.clock import RealClock
 from rigctl.rig.registry import Registry
-from tests.drivers.peers import peers
+from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, peers
 
 
 @pytest.fixture
@@ -36,3 +36,15 @@ def line(clock) -> Iterator:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def unit() -> ModbusUnit:
+    """A Modbus unit with a few words and coils."""
+    return ModbusUnit(words={(3, 7): 700, (4, 2): 42, (4, 3): 43}, coils={1: False, 2: True, 5: True})
+
+
+@pytest.fixture
+def slow_rtu(peer, line, unit):
+    """An RTU line to `unit` whose late answers are waited for."""
+    return line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, unit.rtu).path}?baud=115200&quiet=0.4&echo=no")

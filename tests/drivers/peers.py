@@ -231,6 +231,21 @@ def crc16(data: bytes) -> bytes:
     return crc.to_bytes(2, "little")
 
 
+def briefly() -> Deadline:
+    """A deadline for answers that never come, over a real wire."""
+    return Deadline.after(0.1)
+
+
+def soon() -> Deadline:
+    """A deadline for what is in memory."""
+    return Deadline.after(1.0)
+
+
+def patient() -> Deadline:
+    """A deadline for everything that does come: it bounds a hang only."""
+    return Deadline.after(60.0)
+
+
 class _Once:
     """A hurry that begins when something has been seen."""
 

@@ -21,7 +21,7 @@ from rigctl.rig.protocols import Deadline
 from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import LineUrl
-from tests.drivers.peers import HangUp, PtyPeer, TcpPeer, cut_lines
+from tests.drivers.peers import HangUp, PtyPeer, TcpPeer, briefly, cut_lines, patient
 from tests.golden import Golden
 
 CR = b"\r"
@@ -40,14 +40,6 @@ except OSError as problem:
 """
 """The same as anybody but root, whom the kernel lets open everything."""
 TIOCGEXCL = 0x80045440
-
-
-def patient() -> Deadline:
-    return Deadline.after(5.0)
-
-
-def soon() -> Deadline:
-    return Deadline.after(0.05)
 
 
 @pytest.fixture
@@ -73,7 +65,7 @@ def test_a_line_may_have_a_terminator_of_two_bytes(serial, echo):
     serial.open()
     echo.say(b"abc\r")
     with pytest.raises(DeviceTimeout):
-        serial.read_line(b"\r\n", soon())
+        serial.read_line(b"\r\n", briefly())
     echo.say(b"\ndef")
     assert serial.read_line(b"\r\n", patient()) == b"abc"
 
@@ -83,7 +75,7 @@ def test_a_partial_line_is_kept(serial, echo, golden: Golden):
     serial.open()
     echo.say(b"6.0")
     with pytest.raises(DeviceTimeout) as refused:
-        serial.read_line(CR, soon())
+        serial.read_line(CR, briefly())
     golden(refused.value)
     echo.say(b"21\r")
     assert serial.read_line(CR, patient()) == b"6.021"
@@ -94,7 +86,7 @@ def test_resync_drops_what_has_arrived_and_can_say_what(serial, echo):
     serial.open()
     echo.say(b"half")
     with pytest.raises(DeviceTimeout):
-        serial.read_line(CR, soon())
+        serial.read_line(CR, briefly())
     echo.say(b" a line\r*RS\r")
     serial.resync()
     assert serial.take_dropped() == b"half a line\r*RS\r"
@@ -118,7 +110,7 @@ def test_20_a_port_that_takes_nothing_is_a_timeout(line, peer):
     end.stop_thread()
     blocked = line(f"serial://{end.path}")
     with pytest.raises(DeviceTimeout, match=r"only \d+ of 1000000 bytes could be sent: the port blocks"):
-        blocked.write(b"x" * 1_000_000, soon())
+        blocked.write(b"x" * 1_000_000, briefly())
 
 
 def test_19_a_port_held_by_another_process_names_the_holder(line, echo):

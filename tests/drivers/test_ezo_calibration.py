@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault, GarbledReply
-from rigctl.rig.protocols import Calibration, Deadline
+from rigctl.rig.protocols import Calibration
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
+from tests.drivers.peers import soon
 from tests.golden import Golden
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def circuit(model, **answers):

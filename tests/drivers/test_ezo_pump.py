@@ -9,7 +9,7 @@ from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, M
 from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from tests.drivers.circuits import Pump, Sleeper
-from tests.drivers.peers import PtyPeer, cut_lines
+from tests.drivers.peers import PtyPeer, cut_lines, soon
 from tests.golden import Golden
 
 
@@ -30,10 +30,6 @@ def device(wire):
 
 def doser(wire):
     return EzoPumpDriver.connect(EzoPumpDriver.options(), wire)
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def test_a_dose_from_beginning_to_end(device, wire, pump):

@@ -11,7 +11,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
-from tests.drivers.peers import Overdue, PtyPeer, cut_lines, over_once
+from tests.drivers.peers import Overdue, PtyPeer, cut_lines, over_once, soon
 from tests.golden import Golden
 
 
@@ -37,10 +37,6 @@ def wire(circuit):
 
 def sensor(wire, **options):
     return EzoSensorDriver.connect(EzoSensorDriver.options(**{"model": "pH", **options}), wire)
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def test_it_asks_who_is_there_then_stops_continuous_mode_then_reads(wire):

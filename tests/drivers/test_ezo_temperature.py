@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from rigctl.rig.protocols import Deadline, Reading, Severity
+from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
+from tests.drivers.peers import soon
 from tests.golden import Golden
 
 ANSWERS = {"i": ["?I,pH,2.14", "*OK"], "C,0": ["*OK"], "RT,24.32": ["6.021", "*OK"], "RT,23.00": ["6.003", "*OK"]}
@@ -22,10 +23,6 @@ def wire():
 def probe(wire):
     options = {"model": "pH", "compensate": {"temperature": "tank_temp", "stale_after_s": 600.0}}
     return EzoSensorDriver.connect(EzoSensorDriver.options.model_validate(options), wire)
-
-
-def soon():
-    return Deadline.after(1.0)
 
 
 def degrees(wire, value=24.32, ago_s=0.0):

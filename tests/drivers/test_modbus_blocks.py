@@ -11,11 +11,7 @@ from rigctl.rig.protocols import Deadline
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import ManualClock, MemoryLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap, lost
-
-
-def patient() -> Deadline:
-    return Deadline.after(30.0)
+from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap, lost, patient
 
 
 @pytest.fixture

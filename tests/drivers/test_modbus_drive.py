@@ -11,16 +11,12 @@ from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import ActuatorState, Deadline, Pace
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import HangUp, ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, exception, late, lost
+from tests.drivers.peers import HangUp, ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, exception, late, lost, patient
 from tests.golden import Golden
 
 WRITE = {"at": 10, "type": "uint16"}
 VALVE = {"write": WRITE, "enable": {"coil": 3}}
 BY_REGISTER = {"write": WRITE, "enable": {"register": "holding", "at": 11, "on": 2, "off": 1}}
-
-
-def patient() -> Deadline:
-    return Deadline.after(30.0)
 
 
 def device(line, **options):

@@ -6,23 +6,9 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
-from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import ModbusUnit, PtyPair, PtyPeer, cut_rtu, dribbled, exception, unwarned
+from tests.drivers.peers import PtyPair, PtyPeer, cut_rtu, dribbled, exception, patient, soon, unwarned
 from tests.golden import Golden
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
-
-
-def patient() -> Deadline:
-    return Deadline.after(30.0)
-
-
-@pytest.fixture
-def unit():
-    return ModbusUnit(words={(3, 7): 700, (4, 2): 42}, coils={5: True})
 
 
 @pytest.fixture

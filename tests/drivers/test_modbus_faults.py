@@ -16,6 +16,7 @@ from tests.drivers.peers import (
     PtyPeer,
     TcpPeer,
     after_garbage,
+    briefly,
     crc16,
     cut_mbap,
     cut_rtu,
@@ -24,6 +25,7 @@ from tests.drivers.peers import (
     flipped,
     from_unit,
     lost,
+    patient,
     questions,
     truncated,
 )
@@ -32,33 +34,11 @@ from tests.golden import Golden
 QUIET = "quiet=0.05&echo=no"
 
 
-def soon() -> Deadline:
-    """Short, for answers that never come."""
-    return Deadline.after(0.1)
-
-
-def patient() -> Deadline:
-    """Long enough for everything that does come."""
-    return Deadline.after(5.0)
-
-
-@pytest.fixture
-def unit():
-    return ModbusUnit(words={(3, 7): 700, (4, 2): 42}, coils={5: True})
-
-
 @pytest.fixture
 def rtu(peer, line, unit):
     """An RTU line with `unit` at its end."""
     end = peer(PtyPeer, cut_rtu, unit.rtu)
     return line(f"modbus_rtu://{end.path}?baud=115200&{QUIET}")
-
-
-@pytest.fixture
-def slow_rtu(peer, line, unit):
-    """An RTU line whose late answers are waited for."""
-    end = peer(PtyPeer, cut_rtu, unit.rtu)
-    return line(f"modbus_rtu://{end.path}?baud=115200&quiet=0.4&echo=no")
 
 
 @pytest.fixture
@@ -143,7 +123,7 @@ def test_1_a_write_whose_reply_is_lost_is_sent_once(request, unit, which, values
     line = request.getfixturevalue(which)
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        line.write_registers(1, 9, values, soon())
+        line.write_registers(1, 9, values, briefly())
     assert line.read_registers(1, "holding", 9, len(values), patient()) == values
     assert [pdu[0] for pdu in unit.pdus] == [function, 3]
 
@@ -154,7 +134,7 @@ def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
     line = request.getfixturevalue(which)
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        line.write_coil(1, 9, True, soon())
+        line.write_coil(1, 9, True, briefly())
     assert line.read_bits(1, "coil", 9, 1, patient()) == [True]
     assert [pdu[0] for pdu in unit.pdus] == [5, 1]
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault
-from rigctl.rig.protocols import Deadline
 from rigctl.rig.testing import MemoryLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap
+from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap, soon
 from tests.golden import Golden
 
 VALVE = {"enable": {"coil": 1}, "heartbeat": {"at": 100, "every_s": 1.0, "timeout_at": 101}}
-
-
-def soon():
-    return Deadline.after(1.0)
 
 
 def valve(line, **changes):

@@ -8,19 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Doser, Meter, Sensor, Severity
+from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Meter, Sensor, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
+from tests.drivers.peers import soon
 from tests.golden import Golden
 
 READ = {"register": "input", "at": 4, "type": "int16", "scale": 0.01}
 WRITE = {"at": 10, "type": "int16", "scale": 0.5, "offset": 2.0}
 FLOAT = {"register": "input", "at": 4, "type": "float32"}
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import (
     HangUp,
-    ModbusUnit,
     PtyPair,
     TcpPeer,
     cut_rtu,
@@ -18,18 +17,10 @@ from tests.drivers.peers import (
     flipped,
     from_unit,
     late,
+    patient,
     unwarned,
 )
 from tests.golden import Golden
-
-
-def patient() -> Deadline:
-    return Deadline.after(30.0)
-
-
-@pytest.fixture
-def unit():
-    return ModbusUnit(words={(4, 2): 42, (4, 3): 43})
 
 
 @pytest.fixture

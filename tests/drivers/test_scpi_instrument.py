@@ -11,7 +11,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
-from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, cut_lines, over_once
+from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, cut_lines, over_once, soon
 from tests.golden import Golden
 
 
@@ -47,10 +47,6 @@ def wire(instrument):
 def camera(wire, **options):
     given = {"unit": "cm2/day", "query": "MEAS:GROW?", "model": "GC-1", **options}
     return ScpiDriver.connect(ScpiDriver.options.model_validate(given), wire)
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def test_identity_is_taken_apart(wire):

@@ -13,7 +13,7 @@ from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Sensor
 from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
-from tests.drivers.peers import PtyPeer, cut_lines
+from tests.drivers.peers import PtyPeer, cut_lines, soon
 from tests.golden import Golden
 from tests.simulated import start_sim
 
@@ -68,10 +68,6 @@ def wire(supply):
 
 def connect(wire, **options):
     return ScpiDriver.connect(ScpiDriver.options.model_validate({**SUPPLY, **options}), wire)
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def changes(wire):

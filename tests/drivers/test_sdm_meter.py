@@ -11,12 +11,8 @@ from rigctl.errors import DeviceError, DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ManualClock, MemoryLine
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver
-from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, exception
+from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, exception, soon
 from tests.golden import Golden
-
-
-def soon() -> Deadline:
-    return Deadline.after(1.0)
 
 
 def mains(clock=None, **values) -> MemoryLine:
