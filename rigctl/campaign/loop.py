@@ -17,7 +17,7 @@ from rigctl.campaign.desk import Part
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.obstacles import Scene, obstacles
+from rigctl.campaign.obstacles import Scene, Wait, obstacles
 from rigctl.campaign.production import over
 from rigctl.campaign.safe_file import standing, until_confirmed
 from rigctl.campaign.trial import MOVING, Event, State
@@ -320,25 +320,24 @@ class Runner(Part):
 
     async def _scene(self) -> Scene:
         trials, care, awaiting, clock = self.trials, self.trials.care, self.trials.awaiting, self.clock
-        opens_s, hours = opening(self.spec.rig, clock)
         civil = civil_of(clock)
         awaited = await (awaiting.in_the_way() if self._over is None else awaiting.outstanding())
-        room = await trials.room()
+        waits = [
+            Wait("hours", *opening(self.spec.rig, clock)),
+            *(Wait("room", free_s, why) for free_s, why in await trials.room()),
+            Wait("rest", self.failures.rests_until_s(), f"{self.failures.in_a_row} failed in a row"),
+        ]
         return replace(
             self._seen(),
             now_s=clock.now_s(),  # what fits already fits since the journal was asked
             missing=self.failures.missing,
             unsteady=self.failures.unsteady,
-            rests_until_s=self.failures.rests_until_s(),
-            failures=self.failures.in_a_row,
             over=self._over,
             unplayable="" if care.over else care.nothing_left(),
             reopens_s=care.reopens_s if civil is None or care.reopens_s == inf else civil.rig_s(care.reopens_s),
             awaited=awaited,
             due_s=await awaiting.next_s() if awaited else inf,
-            opens_s=opens_s,
-            hours=hours,
-            room=room,
+            waits=tuple(waits),
         )
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:

@@ -1,7 +1,8 @@
 """What is in the way of the next trial: one table, the most pressing row first. Pure; the loop sees, enters and waits.
 
 Whatever is waited for, everything is safe meanwhile, the journal and whoever watches are told, a person may end it, and
-a trip is never waited out. A new obstacle is a field of `Scene`, a row of `ROWS`, and who sees it: `loop.Runner`.
+a trip is never waited out. A new obstacle is a field of `Scene`, a row of `ROWS`, and who sees it: `loop.Runner`. One
+that time alone ends is a `Wait` more.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from rigctl.campaign.events import Ending
 from rigctl.campaign.journal.rows import CampaignPhase
@@ -61,6 +62,15 @@ class Obstacle:
     """How the campaign ends because of it."""
 
 
+class Wait(NamedTuple):
+    """Something that lets no trial begin before a certain time."""
+
+    kind: str
+    until_s: float
+    """Rig time."""
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """Holds everything that a row may look at, as it is between two trials. Times are rig time."""
@@ -82,24 +92,16 @@ class Scene:
     """What is wrong with instruments that a failed trial has shown to be missing or frozen."""
     unsteady: str = ""
     """The device that keeps failing, and must answer steadily first."""
-    rests_until_s: float = -inf
-    """No trial before that, after a failure."""
-    failures: int = 0
-    """In a row."""
     unplayable: str = ""
     """Why no control set can be played now."""
     reopens_s: float = inf
     """When one can be that only its hours keep from it."""
-    opens_s: float = -inf
-    """From when on trials may run."""
-    hours: str = ""
-    """When that is, for people."""
+    waits: tuple[Wait, ...] = ()
+    """What time alone ends, by rank."""
     awaited: str = ""
     """Whose outcomes must be known before the next trial; or, once all trials are over, before the end."""
     due_s: float = inf
     """When something of them is due."""
-    room: tuple[tuple[float, str], ...] = ()
-    """By cap that the next trial needs room under: from when on there is some, and what does not fit now."""
     over: tuple[Ending, str] | None = None
     """How all trials have ended, and why."""
 
@@ -192,20 +194,10 @@ def _awaited(scene: Scene) -> Iterator[Obstacle]:
         yield Obstacle(("outcomes", ""), "wait", scene.awaited, due_s=scene.due_s)
 
 
-def _hours(scene: Scene) -> Iterator[Obstacle]:
-    if scene.later(scene.opens_s):
-        yield Obstacle(("hours", ""), "wait", scene.hours, until_s=scene.opens_s)
-
-
-def _room(scene: Scene) -> Iterator[Obstacle]:
-    for free_s, why in scene.room:
-        if scene.later(free_s):
-            yield Obstacle(("room", why), "wait", why, until_s=free_s)
-
-
-def _resting(scene: Scene) -> Iterator[Obstacle]:
-    if scene.later(scene.rests_until_s):
-        yield Obstacle(("rest", ""), "wait", f"{scene.failures} failed in a row", until_s=scene.rests_until_s)
+def _waits(scene: Scene) -> Iterator[Obstacle]:
+    for wait in scene.waits:
+        if scene.later(wait.until_s):
+            yield Obstacle((wait.kind, ""), "wait", wait.why, until_s=wait.until_s)
 
 
 ROWS: Final[tuple[Callable[[Scene], Iterator[Obstacle]], ...]] = (
@@ -219,8 +211,6 @@ ROWS: Final[tuple[Callable[[Scene], Iterator[Obstacle]], ...]] = (
     _over,
     _unplayable,
     _awaited,
-    _hours,
-    _room,
-    _resting,
+    _waits,
 )
 """By rank."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, Literal
 
+from rigctl.codec import fields_of
 from rigctl.config.conditions import can_hold
 from rigctl.config.fields import HoursOfWeek
 from rigctl.config.findings import CheckContext
@@ -184,11 +185,10 @@ def build_watch(context: CheckContext) -> WatchSpec:
     needed = frozenset[str]().union(*(i.when.names for i in interlocks if i.when is not None))
     measured = {name: _rules(context, at, s, name in needed) for at, name, s in context.measured}
     return WatchSpec(
-        section.every_s,
-        section.clear_for_s,
-        interlocks,
-        tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
-        measured,
+        **fields_of(section),
+        interlocks=interlocks,
+        sensors=tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
+        rules=measured,
     )
 
 
