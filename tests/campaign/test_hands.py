@@ -16,6 +16,7 @@ from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
 from tests.golden import Golden
+from tests.page.conftest import page_beside
 
 WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
 
@@ -181,7 +182,7 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
 
     async def person_acts():
         await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
-        seen.update(await ask(stage, "status"), aside=stage.rig.hands.aside)
+        seen.update(await ask(stage, "status"), aside=stage.rig.hands.aside, page=await page_beside(stage))
         await ask(stage, **then)
 
     acting = asyncio.create_task(person_acts())
@@ -189,6 +190,8 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
     await acting
     golden(seen["why"])
     assert seen["aside"] == {"pump"}
+    assert "pump is out of service, by anna" in seen["page"]["now"]
+    assert "pump is out of service, by anna" in seen["page"]["log"]
     assert (result.recorded, phases(stage)) == (recorded, passed)
 
 

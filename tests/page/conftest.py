@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
 
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.status import Status
+from rigctl.campaign.journal.reader import looking
+from rigctl.campaign.status import Status, asked
 from rigctl.console.assemble import open_campaign
 from rigctl.page.facts import gather
+from rigctl.page.render import sections
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 from tests.fixtures import FINISHED, unpacked
@@ -38,3 +41,10 @@ def journal(tmp_path):
     opened.begin(make_spec(), "0.0")
     yield opened
     opened.close()
+
+
+async def page_beside(stage):
+    """The sections of the page beside the campaign that runs on a stage, as `rigctl serve` has them."""
+    status = await asyncio.to_thread(asked, stage.state)
+    with looking(stage.state) as reader:
+        return sections(gather(reader, None, status, datetime.now(UTC)), None)
