@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
 from rigctl.core.experiment.history import History, Observation
@@ -25,6 +28,31 @@ def make_history(rows):
         Observation(t, i, None if x is None else tuple(x), y, to_micros(cost))
         for t, (i, x, y, cost) in enumerate(rows, start=1)
     )
+
+
+def hill(x):
+    """Best at (0.3, 0.6)."""
+    return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A known cost that rises with one variable of the set, by default its first: base + slope * setting."""
+
+    base: float = 1.0
+    slope: float = 4.0
+    column: int = 0
+
+    def mean(self, control_set, settings):
+        return self.base + self.slope * settings[:, self.column]
+
+    def gradient(self, control_set, settings):
+        out = np.zeros(settings.shape)
+        out[:, self.column] = self.slope
+        return out
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
 
 
 @pytest.fixture

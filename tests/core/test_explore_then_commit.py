@@ -15,10 +15,9 @@ from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent
-from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
-from tests.core.conftest import make_history
+from tests.core.conftest import hill, make_history
 
 X = (0.5, 0.5)
 NOTHING_SEEN = Intersection.restarted(3)
@@ -69,10 +68,6 @@ def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
 
     played = play(policy, problem, observe, seed, most=limit - 1)
     return [decided.proposal for decided in played.decisions], played.history
-
-
-def hill(x):
-    return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
 
 
 def test_exploration_goes_round(problem):
@@ -207,41 +202,6 @@ def test_the_campaign_finds_the_hill_and_goes_cheap(problem):
     last = proposals[-10:]
     assert {p.control_set for p in last} == {0}
     assert np.mean([p.setting[0] for p in last]) == pytest.approx(0.3, abs=0.05)
-
-
-def test_decisions_repeat_bit_for_bit(problem):
-    """Same seed, same history, state through JSON: the same campaign."""
-    small = replace(problem, budget=to_micros(3))
-    first, _ = campaign(ExploreThenCommit(), small, (0.1, 0.2, 0.3), hill, seed=3)
-    second, _ = campaign(ExploreThenCommit(), small, (0.1, 0.2, 0.3), hill, seed=3)
-    assert first == second
-
-
-def test_minimising_is_maximising_the_opposite(problem):
-    """Turning the outcome and the direction around changes no decision."""
-    small: Problem = replace(problem, budget=to_micros(3))
-    up, _ = campaign(ExploreThenCommit(), small, (0.1, 0.2, 0.3), hill)
-    turned = replace(small, maximise=False, floor=-0.0)
-    down, _ = campaign(ExploreThenCommit(), turned, (0.1, 0.2, 0.3), lambda x: -hill(x))
-    assert [(p.control_set, p.setting) for p in up] == [(p.control_set, p.setting) for p in down]
-    assert down[-1].sets[0].upper == -up[-1].sets[0].upper
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"tolerance": 1.0}, {"tolerance": -0.1}],
-)
-def test_tolerance_is_a_share(options):
-    """A tolerance outside [0, 1) is refused."""
-    with pytest.raises(ValueError, match="tolerance"):
-        ExploreThenCommit(**options)
-
-
-@pytest.mark.parametrize("options", [{"plays": None, "share": None}, {"plays": 0}, {"share": 1.5}])
-def test_exploration_must_end(options):
-    """Exploration without an end, or with one out of range, is refused."""
-    with pytest.raises(ValueError, match="explore"):
-        Exploration(**options)
 
 
 def test_a_fit_in_trouble_is_told(problem):

@@ -13,8 +13,7 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
-from tests.core.conftest import make_history
-from tests.core.costs.test_feasibility import Slope
+from tests.core.conftest import Slope, make_history
 from tests.core.test_explore_then_commit import NOTHING_SEEN, X, outlook_of
 from tests.golden import Golden
 
@@ -128,13 +127,6 @@ def test_tolerance_by_budget_ends_at_nothing(problem):
     """A budget that is overspent leaves no tolerance, not a negative one."""
     policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="budget")
     assert tolerance_at(policy, problem, make_history([(0, X, 1.0, 12.0)])) == 0.0
-
-
-@pytest.mark.parametrize("options", [{"plays": 1}, {"share": 0.0}, {"share": 1.0}, {"plays": 3, "share": None}])
-def test_the_ends_of_the_ranges_are_allowed(options):
-    """One play, none or all of the budget; and a tolerance of nothing."""
-    assert Exploration(**options) is not None
-    assert ExploreThenCommit(tolerance=0.0).tolerance == 0.0
 
 
 def test_only_commit_trials_are_counted(problem):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +25,7 @@ from rigctl.core.policies.published.gittins import (
     ExpectedImprovementPerCost,
     GittinsIndex,
 )
+from tests.core.conftest import Slope, hill
 from tests.core.set_moments import SetIntegrals
 from tests.golden import Golden
 
@@ -33,29 +34,6 @@ IDS = [policy.name for policy in POLICIES]
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
 SETS = (("a",), ("b",), ("a", "b"))
 COSTS = (0.2, 0.3, 1.0)
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A cost that rises with the first variable of the set: base + slope * setting."""
-
-    base: float
-    slope: float
-
-    def mean(self, control_set, settings):
-        return self.base + self.slope * settings[:, 0]
-
-    def gradient(self, control_set, settings):
-        out = np.zeros(settings.shape)
-        out[:, 0] = self.slope
-        return out
-
-    def upper(self, control_set, settings):
-        return self.mean(control_set, settings)
-
-
-def hill(x):
-    return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
 
 
 def make_problem(sets=SETS, budget=100.0, marginal=None, **changes):
@@ -209,51 +187,6 @@ def test_a_set_that_was_never_metered_counts_as_the_cheapest():
     assert proposal.control_set == 2
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-@pytest.mark.parametrize("model", ["fixed", "learned"])
-def test_neither_the_outcomes_unit_nor_the_currency_matters(policy, model):
-    """All outcomes times 1000, all money times 64: the same set, the same setting, the same lambda."""
-    options = {
-        "fixed": (FIXED, replace(FIXED, signal_sd=1000.0, noise_sd=10.0)),
-        "learned": (ModelOptions(), ModelOptions()),
-    }[model]
-    answers = []
-    for (scale, currency), chosen in zip(((1.0, 1.0), (1000.0, 64.0)), options, strict=True):
-        problem = make_problem(budget=100 * currency, model=chosen)
-        answers.append(ask(policy, problem, make_past(problem, scale=scale, currency=currency)))
-    (one, state), (other, other_state) = answers
-    assert one.control_set == other.control_set
-    np.testing.assert_allclose(one.setting, other.setting, atol=1e-4)
-    assert state.get("cost_weight") == other_state.get("cost_weight")
-    np.testing.assert_allclose([1000 * r.mean for r in one.sets], [r.mean for r in other.sets], rtol=1e-3)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-def test_permuting_control_sets_permutes_the_decision(policy):
-    """The order in which sets are written down has no say."""
-    order = (2, 0, 1)
-    problem = make_problem()
-    shuffled = make_problem(tuple(SETS[i] for i in order))
-    history = make_past(problem)
-    moved = History.of(replace(o, control_set=order.index(o.control_set)) for o in history.observations)
-    one, other = ask(policy, problem, history)[0], ask(policy, shuffled, moved)[0]
-    assert order[other.control_set] == one.control_set
-    np.testing.assert_allclose(other.setting, one.setting, atol=1e-4)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-def test_to_minimise_is_to_maximise_the_negative(policy):
-    """The same decision; everything reported has the other sign."""
-    problem = make_problem()
-    turned = replace(problem, maximise=False)
-    history = make_past(problem)
-    negative = History.of(replace(o, y=-o.y) for o in history.observations)
-    one, other = ask(policy, problem, history)[0], ask(policy, turned, negative)[0]
-    assert (one.control_set, one.setting) == (other.control_set, other.setting)
-    assert [r.upper for r in one.sets] == [-r.upper for r in other.sets]
-    assert [r.lower for r in one.sets] == [-r.lower for r in other.sets]
-
-
 # Stopping -----------------------------------------------------------------------------------------------------------
 
 
@@ -347,31 +280,6 @@ def test_nothing_that_fits_is_said_before_and_after_the_first_model(golden: Gold
     with pytest.raises(BudgetSpent) as refused_2:
         ask(GittinsIndex(initial=0), problem, History())
     golden(refused_2.value)
-
-
-def test_the_same_seed_gives_the_same_proposal_bit_for_bit():
-    """So that a decision can be recomputed from the journal."""
-    problem, history = make_problem(model=ModelOptions()), make_past(make_problem())
-    for policy in POLICIES:
-        one, other = (ask(policy, problem, history, seed=5) for _ in range(2))
-        assert one == other
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"cost_weight": 0.0}, r"cost_weight: got 0\.0, must be > 0"),
-        ({"outcome_unit": -1.0}, r"outcome_unit: got -1\.0, must be > 0"),
-        ({"cost_unit": 0.0}, r"cost_unit: got 0\.0, must be > 0"),
-        ({"initial": -1}, "initial: got -1, must be >= 0"),
-        ({"decay": 1.0}, r"decay: got 1\.0, must be between 0 and 1"),
-        ({"last_weight": 0.0}, r"last_weight: got 0\.0, must be > 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(wrong, message):
-    """With field, what was given, what is allowed."""
-    with pytest.raises(ValueError, match=message):
-        DecayingGittinsIndex(**wrong)
 
 
 def test_a_score_is_maximised_where_one_setting_fits_the_budget():

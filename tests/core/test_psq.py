@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rigctl.config.shape import options_model
 from rigctl.core.acquisition.fourier import FantasyImprovement, SampledFunction
 from rigctl.core.acquisition.outlook import look
-from rigctl.core.asking import trial_rng, validate
+from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import BudgetSpent
-from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq, undominated
-from tests.core.conftest import FIXED, make_history, make_space
+from tests.core.conftest import hill, make_history, make_space
 from tests.core.plain import at_setting, make_case
 from tests.core.set_moments import SetIntegrals
-from tests.core.test_explore_then_commit import X, campaign, hill
+from tests.core.test_explore_then_commit import campaign
 from tests.golden import Golden
 
 ALL = (UcbPsq(), TsPsq(features=64), EiPsq(fantasies=8))
@@ -250,60 +246,3 @@ def test_a_peak_too_dear_for_the_rest_is_not_played(two, policy):
 
 
 # --- as policies
-
-
-@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
-def test_decisions_repeat_bit_for_bit_and_spend_the_budget(problem, policy):
-    """Same seed, same history, state through JSON: the same campaign; every proposal may be played."""
-    small = replace(problem, budget=to_micros(2))
-    first, history = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
-    second, _ = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
-    assert first == second
-    assert to_micros(1.9) <= history.spent <= small.budget
-    assert all(validate(p, small) == [] for p in first)
-    assert all(p.reason and len(p.sets) == 3 for p in first)
-
-
-@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
-def test_minimising_is_maximising_the_opposite(problem, policy):
-    """Turning the outcome and the direction around changes no decision."""
-    history = some_history()
-    turned = History.of(replace(o, y=-o.y) for o in history.observations)
-    up, _ = policy.propose({}, problem, history, trial_rng(0, 13))
-    down, _ = policy.propose({}, replace(problem, maximise=False, floor=-0.0), turned, trial_rng(0, 13))
-    assert (up.control_set, up.setting) == (down.control_set, down.setting)
-    assert down.sets[0].upper == -up.sets[0].upper
-
-
-@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
-def test_it_decides_before_there_is_any_outcome(policy):
-    """From the prior alone, at a Sobol point; also if the first trials failed."""
-    problem = Problem(make_space(), to_micros(10), floor=0.0, model=FIXED)
-    failed = make_history([(0, None, None, 0.1), (1, X, None, 0.1)])
-    for history in (History(), failed):
-        proposal, _ = policy.propose({}, problem, history, trial_rng(0, 1))
-        assert validate(proposal, problem) == []
-        assert "Sobol" in proposal.technical
-
-
-@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
-def test_it_ends_when_nothing_fits(problem, policy):
-    """As every policy, by saying so."""
-    with pytest.raises(BudgetSpent):
-        policy.propose({}, problem, some_history(n=3, costs=(9.9, 0.05, 0.04)), trial_rng(0, 4))
-
-
-@pytest.mark.parametrize(("cls", "options"), [(TsPsq, {"features": 0}), (EiPsq, {"fantasies": 0})])
-def test_senseless_options_are_refused(cls, options):
-    """With the option's name."""
-    with pytest.raises(ValueError, match=next(iter(options))):
-        cls(**options)
-
-
-@pytest.mark.parametrize(
-    ("cls", "options"),
-    [(UcbPsq, {"per_cost": True}), (TsPsq, {"features": 10}), (EiPsq, {"per_cost": True, "fantasies": 4})],
-)
-def test_options_can_be_configured(cls, options):
-    """Every option is of a type the configuration knows."""
-    assert options_model(cls).model_validate_json(json.dumps(options))

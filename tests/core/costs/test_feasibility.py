@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,23 +19,7 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.gittins import GittinsIndex
 from rigctl.core.policies.published.psq import UcbPsq
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from tests.core.conftest import make_history, make_space
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Costs 1 + 4 times the set's first variable."""
-
-    def mean(self, control_set, settings):
-        return 1.0 + 4.0 * settings[:, 0]
-
-    def gradient(self, control_set, settings):
-        out = np.zeros(settings.shape)
-        out[:, 0] = 4.0
-        return out
-
-    def upper(self, control_set, settings):
-        return self.mean(control_set, settings)
+from tests.core.conftest import Slope, make_history, make_space
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
-"""What must not change a decision: the order of things, the units they are counted in, and what has no effect.
+"""What holds of every policy: what must not change a decision, what it does without outcomes or money, its options.
 
 One line in POLICIES adds a policy to all of it.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +14,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.asking import trial_rng
+from rigctl.config.shape import options_model
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.money import Micros, to_micros
-from rigctl.core.experiment.policy import Proposal
+from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.published.ca_mobo import CaMobo, Width
+from rigctl.core.policies.published.gittins import (
+    DecayingGittinsIndex,
+    ExpectedImprovement,
+    ExpectedImprovementPerCost,
+    GittinsIndex,
+)
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
-from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
+from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from tests.profiles import share, slow_beyond
 
@@ -37,6 +46,8 @@ class Case:
     policy: Any
     sampled: bool = False
     """It draws functions or settings, whose numbers belong to variables in order: permuting these draws others."""
+    rounded: bool = False
+    """Its score is of costs times a rate, so the last bits depend on the currency."""
 
 
 POLICIES = (
@@ -60,6 +71,10 @@ POLICIES = (
         "likely-maximisers exploring", LikelyMaximisers(explore=ExplorationShare(1.0, 1.0, 1.0), spread=0), sampled=True
     ),
     Case("value-per-cost", ValuePerCost(explore=0.0), sampled=True),
+    Case("pbgi", GittinsIndex(), sampled=True, rounded=True),
+    Case("pbgi-d", DecayingGittinsIndex(), sampled=True, rounded=True),
+    Case("ei", ExpectedImprovement(), sampled=True),
+    Case("eipc", ExpectedImprovementPerCost(), sampled=True),
 )
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("c",), ("a", "b"), ("b", "c"))
@@ -173,7 +188,98 @@ def test_the_currency_changes_nothing(case, known, seed, rate):
     problem, other = problem_of(**costs), problem_of(budget=Micros(60_000_000 * rate), **dear)
     changed = History.of(replace(o, cost=o.cost * rate) for o in history.observations)
     one, two = decide(case, problem, history, seed), decide(case, other, changed, seed)
-    assert (one.control_set, one.setting) == (two.control_set, two.setting)
+    assert one.control_set == two.control_set
+    assert one.setting == pytest.approx(two.setting, abs=1e-9 if case.rounded else 0.0, rel=0.0)
+
+
+@every_policy
+@few
+@given(seed=seeds)
+def test_minimising_is_maximising_the_opposite(case, seed):
+    """Turning the outcome and the direction around changes no decision; everything reported has the other sign."""
+    problem, history = problem_of(), history_of(seed, 24)
+    turned = History.of(replace(o, y=-o.y) for o in history.observations)
+    up, down = (
+        decide(case, *asked, seed)
+        for asked in ((problem, history), (replace(problem, maximise=False, floor=2.0), turned))
+    )
+    assert (up.control_set, up.setting) == (down.control_set, down.setting)
+    assert [(r.lower, r.upper) for r in up.sets] == [(-r.lower, -r.upper) for r in down.sets]
+
+
+@every_policy
+def test_it_decides_before_there_is_any_outcome(case):
+    """From the prior alone; also if the first trials failed."""
+    problem = problem_of()
+    failed = History.of(replace(o, x=None, y=None) for o in history_of(0, 2).observations)
+    for history in (History(), failed):
+        assert validate(decide(case, problem, history, 0), problem) == []
+
+
+@every_policy
+def test_it_ends_when_nothing_fits(case):
+    """It says so."""
+    history = history_of(0, 24)
+    with pytest.raises(BudgetSpent):
+        decide(case, problem_of(budget=history.spent + 1), history, 0)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "named"),
+    [
+        (ExploreThenCommit, {"tolerance": 1.0}, "tolerance"),
+        (ExploreThenCommit, {"tolerance": -0.1}, "tolerance"),
+        (Exploration, {"plays": None, "share": None}, "explore"),
+        (Exploration, {"plays": 0}, "explore.plays"),
+        (Exploration, {"share": 1.5}, "explore.share"),
+        (LikelyMaximisers, {"tolerance": 1.0}, "tolerance"),
+        (LikelyMaximisers, {"spread": -1}, "spread"),
+        (ExplorationShare, {"first": 1.5}, "explore.first"),
+        (ValuePerCost, {"explore": -0.1}, "explore"),
+        (ValuePerCost, {"attain": float("nan")}, "attain"),
+        (TsPsq, {"features": 0}, "features"),
+        (EiPsq, {"fantasies": 0}, "fantasies"),
+        (CostGroupEtc, {"plays": -1}, "plays"),
+        (CostGroupEtc, {"adaptive_spend": 0.0}, "adaptive_spend"),
+        (CostGroupEtc, {"adaptive_spend": float("inf")}, "adaptive_spend"),
+        (Epsilon, {"start": -1.0}, "epsilon.start"),
+        (Epsilon, {"start": float("nan")}, "epsilon.start"),
+        (Epsilon, {"trials": 0}, "epsilon.trials"),
+        (Epsilon, {"schedule": "constant", "trials": 5}, "epsilon.trials"),
+        (Epsilon, {"schedule": "list"}, "epsilon.values"),
+        (Epsilon, {"schedule": "linear", "values": (1.0,)}, "epsilon.values"),
+        (Epsilon, {"schedule": "list", "values": (1.0, -1.0)}, "epsilon.values"),
+        (DecayingGittinsIndex, {"cost_weight": 0.0}, "cost_weight"),
+        (DecayingGittinsIndex, {"outcome_unit": -1.0}, "outcome_unit"),
+        (DecayingGittinsIndex, {"cost_unit": 0.0}, "cost_unit"),
+        (DecayingGittinsIndex, {"initial": -1}, "initial"),
+        (DecayingGittinsIndex, {"decay": 1.0}, "decay"),
+        (DecayingGittinsIndex, {"last_weight": 0.0}, "last_weight"),
+        (CaMobo, {"order": ("a", "-a")}, "order"),
+        (Width, {"beta": 0.0}, "width.beta"),
+        (Width, {"settings": 1.0}, "width.settings"),
+    ],
+)
+def test_senseless_options_are_refused_by_name(cls, options, named):
+    """With the option's name."""
+    with pytest.raises(ValueError, match=rf"^{named}: "):
+        cls(**options)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (UcbPsq, {"per_cost": True}),
+        (TsPsq, {"features": 10}),
+        (EiPsq, {"per_cost": True, "fantasies": 4}),
+        (UcbCvs, {"epsilon": {"schedule": "list", "values": [1.0, 0.5], "unit": "outcome"}}),
+        (CostGroupEtc, {"plays": 50, "groups": "size"}),
+        (CostGroupEtc, {"plays": "adaptive", "adaptive_spend": 2.0}),
+    ],
+)
+def test_options_can_be_configured(cls, options):
+    """Every option is of a type the configuration knows."""
+    assert options_model(cls).model_validate_json(json.dumps(options))
 
 
 @pytest.fixture(scope="module")
