@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigctl.campaign.alarms import AlarmState, pressing
-from rigctl.core.advice.advise import advise
+from rigctl.core.advice.advise import Advice, advise
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Axis, Tracks, series
@@ -191,8 +191,6 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
     options = (found.choice, *found.alternatives)
     widths = [option.high - option.low for option in options]
     decimals = words.decimals_for(min(widths))
-    outcome, currency = facts.labels.outcome, facts.labels.currency
-    lines = advise(found, outcome=outcome.name, unit=outcome.unit, currency=currency)
     return {
         "found": found,
         "sentence": words.advice(facts.labels, study),
@@ -200,8 +198,16 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
         "decimals": decimals,
         "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
         "today": next((r for r in found.worth.references if r.what == "today"), None),
-        "worth": lines,
+        "worth": worth_of(facts, study),
     }
+
+
+def worth_of(facts: Facts, study: Study | None) -> Sequence[Advice]:
+    """Return what the recommendation is worth, and what each variable does; nothing before there is one."""
+    if study is None or study.recommendation is None:
+        return ()
+    outcome, currency = facts.labels.outcome, facts.labels.currency
+    return advise(study.recommendation, outcome=outcome.name, unit=outcome.unit, currency=currency)
 
 
 _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] = MappingProxyType(

@@ -17,9 +17,8 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.config.load import LoadedConfig
-from rigctl.core.advice.advise import LITTLE
 from rigctl.core.advice.recommend import Option, Recommendation
-from rigctl.core.advice.worth import Lesson, PayBack, Reference
+from rigctl.core.advice.worth import Reference
 from rigctl.core.counterfactuals import Price, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
@@ -27,13 +26,13 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.page import figures, words
 from rigctl.page.facts import gather
 from rigctl.page.figures import FILLS, Axis, Tracks, reads
-from rigctl.page.render import asset, environment
-from rigctl.page.shown import Facts, ShownLabels, Study
+from rigctl.page.render import asset, environment, worth_of
+from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import Scale, axis_row, drawing, range_row
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
-from rigctl.text import joined, set_label, shown_unit
+from rigctl.text import set_label, shown_unit
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -152,7 +151,7 @@ def document(found: Report) -> str:
             groups=groups,
             style=style.decode(),
             words=words,
-            say=_Says(found.facts.labels),
+            worth=worth_of(found.facts, found.study),
             states=STATES,
             to_units=to_units,
             most=MOST,
@@ -160,63 +159,6 @@ def document(found: Report) -> str:
             reads=reads(found.facts.why),
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Says:
-    """Puts what a recommendation is worth into words."""
-
-    labels: ShownLabels
-
-    def way(self, reference: Reference) -> str:
-        name = WAYS[reference.what]
-        if reference.what == "today" and reference.control_set:
-            return f"{name}: {joined(reference.control_set)}"
-        return name
-
-    def better(self, reference: Reference) -> str:
-        gain, unit = reference.gain, self.labels.outcome.unit
-        if gain.low > 0:
-            return f"better by {words.between(gain.low, gain.high, unit)}"
-        if gain.high < 0:
-            return f"worse by {words.between(-gain.high, -gain.low, unit)}"
-        return "no difference is shown"
-
-    def doubt(self, reference: Reference) -> str:
-        """Say how far what is said of a way was seen at all; empty if trials were run like that."""
-        if reference.seen < LITTLE:
-            return f"little more than a guess: trials tell {reference.seen:.0%} of what such a trial would do"
-        return "no trial was run like that; the model's estimate" if reference.extrapolated else ""
-
-    def price(self, reference: Reference) -> str:
-        if reference.cost_per_trial is not None:
-            return words.money(reference.cost_per_trial)
-        return "\u2013" if reference.cost_at_least is None else f"at least {words.money(reference.cost_at_least)}"
-
-    def pays(self, paying: PayBack) -> str:
-        """Say from which worth of the outcome on a dearer way pays."""
-        unit, currency = self.labels.outcome.unit, self.labels.currency
-        if paying.per_outcome is None:
-            return "It buys nothing that was shown."
-        one = f"one {unit}" if unit else f"one unit of {self.labels.outcome.name}"
-        sure = "" if paying.gain.low > 0 else " Even that is not certain."
-        return f"It pays if {one} is worth more than {words.money(paying.per_outcome, currency)}.{sure}"
-
-    def lesson(self, found: Lesson) -> str:
-        """Say whether controlling one variable pays."""
-        unit, currency = self.labels.outcome.unit, self.labels.currency
-        if found.effect == "unclear":
-            return "No effect of controlling it is shown."
-        if found.effect == "worse":
-            return f"No: it is worse by {words.between(-found.gain.high, -found.gain.low, unit)}."
-        better = f"better by {words.between(found.gain.low, found.gain.high, unit)}"
-        if found.extra_cost is None:
-            return f"It is {better}; what it costs by itself is not known."
-        if found.extra_cost <= 0:
-            return f"Yes: it is {better} and costs nothing more."
-        one = f"one {unit}" if unit else f"one unit of {self.labels.outcome.name}"
-        worth = words.money(found.extra_cost / found.gain.expected, currency)
-        return f"It is {better}, and pays if {one} is worth more than {worth}."
 
 
 # Drawings -------------------------------------------------------------------------------------------------------------

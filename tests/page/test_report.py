@@ -49,11 +49,11 @@ def test_the_document_needs_nothing_else(html):
     "part",
     [
         "What to run from now on",
-        "Against leaving everything alone",
+        "With everything left alone",
         "all left alone",
         "What would change this",
         "Expected growth of each way of running",
-        "does controlling it pay?",
+        "What controlling each variable does:",
         "electricity",
         "By control set",
         "Faults and alarms",
@@ -69,8 +69,8 @@ def test_the_document_says(html, part):
 
 def test_every_variable_has_a_lesson(found, html):
     """Also those that the recommendation leaves alone."""
-    rows = html.split("does controlling it pay?")[1].split("</table>")[0]
-    assert [f'<th scope="row">{name}</th>' in rows for name in found.facts.labels.units] == [True] * 5
+    rows = html.split("What controlling each variable does:")[1].split("</ul>")[0]
+    assert [f"<li>{name}: " in rows for name in found.facts.labels.units] == [True] * 5
 
 
 def test_the_ledger_adds_up_to_what_was_spent(found):
@@ -86,7 +86,7 @@ def test_todays_practice_is_compared_where_it_is_given(finished):
     with told(finished) as (_, campaign):
         practice = replace(campaign.loaded, today={"k": 5.0})
         text = document(report(campaign.reader, practice, NOON))
-    assert "today&#39;s practice: k" in text
+    assert "With today&#39;s practice, controlling k" in text
 
 
 def test_names_are_never_markup(found):
