@@ -8,9 +8,8 @@ import pytest
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
-from rigctl.campaign.journal import Journal
-from tests.campaign.fakes import Stage, make_spec
-from tests.campaign.records import SetClock
+from tests.campaign.fakes import Stage
+from tests.campaign.records import SetClock, begun
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -39,7 +38,6 @@ def clock():
 @pytest.fixture
 def journal(tmp_path, clock):
     """A journal with a campaign begun."""
-    opened = Journal(tmp_path, clock, "boot-1")
-    opened.begin(make_spec(), "0.0")
+    opened = begun(tmp_path, clock=clock)
     yield opened
     opened.close()

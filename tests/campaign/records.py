@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from rigctl.campaign.acts import Amend, Outcome, Void
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.protocols import ActuatorState, Reading
 from rigctl.rig.values import Measurement
+from tests.campaign.fakes import make_spec
 
 
 class SetClock:
@@ -61,6 +63,16 @@ STEPS = {
     Event.RECORD: lambda j, n: j.finish(n, State.MEASURED, Event.RECORD, LINES),
 }
 """The way of an ordinary trial, step by step."""
+
+
+def begun(directory, trials=0, clock=None, boot="boot-1", **more):
+    """Open a journal in which a campaign has begun and so many ordinary trials were recorded."""
+    directory.mkdir(exist_ok=True)
+    journal = Journal(directory, clock or SetClock(), boot, **more)
+    journal.begin(make_spec(), "0.0")
+    for trial in range(1, trials + 1):
+        record_trial(journal, trial)
+    return journal
 
 
 def record_trial(journal, trial=1):

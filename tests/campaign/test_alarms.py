@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, pressing, shelved_words, worst
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal import open_reader
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
-from tests.campaign.fakes import make_spec
-from tests.campaign.records import SetClock
+from tests.campaign.records import SetClock, begun
 from tests.golden import Golden
 
 MAJOR, MINOR = Severity.MAJOR, Severity.MINOR
@@ -168,8 +167,7 @@ def test_what_an_instrument_has_sent_moves_no_terminal():
 def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path, golden: Golden):
     """What is read on from a mark is taken in as if all had been read at once; shelves outlive the process."""
     clock, book, mark = SetClock(), Alarms(), None
-    with closing(Journal(tmp_path, clock, "boot-1")) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(begun(tmp_path, clock=clock)) as journal:
         for work in (
             lambda: journal.alarms.add(Alarm(MAJOR, "ph", "", kind="low", state="stands")),
             lambda: journal.alarms.acknowledge(1, "Ada", "on my way"),
@@ -195,8 +193,7 @@ def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path, golden: Gol
 
 def test_an_act_of_shelving_is_kept_in_fields_and_not_read_out_of_its_words(tmp_path):
     """For as long as was asked, to the second's last digit; an act of another verb with such words is none."""
-    with closing(Journal(tmp_path, SetClock(), "boot-1")) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(begun(tmp_path)) as journal:
         for kind in ("low", "high"):
             journal.alarms.add(Alarm(MAJOR, "ph", "", kind=kind, state="stands"))
         journal.alarms.mind("shelve", 1, "Ada", "known", seconds=12345.0625)

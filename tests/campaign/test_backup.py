@@ -12,23 +12,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal import backup as backing_up
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.backup import back_up, keep_newest, named
 from rigctl.campaign.journal.verifying import verified
 from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError
-from tests.campaign.fakes import make_spec, unsynced
-from tests.campaign.records import SetClock, make_decision, record_trial
+from tests.campaign.fakes import unsynced
+from tests.campaign.records import begun, make_decision, record_trial
 
 
 @pytest.fixture
 def journal(tmp_path):
     """One with trials in it, that its process has open."""
-    (tmp_path / "state").mkdir()
-    made = unsynced(Journal(tmp_path / "state", SetClock(), "boot-1"))
-    made.begin(make_spec(), "0.0")
-    for trial in range(1, 21):
-        record_trial(made, trial)
+    made = unsynced(begun(tmp_path / "state", 20))
     yield made
     made.close()
 
@@ -50,8 +46,7 @@ def test_a_backup_of_a_running_campaign_is_a_journal_by_itself(journal, tmp_path
     with open_reader(target) as copy:
         assert copy.trials() == journal.read.trials()
     assert not [v for v in verified(target).violations if v.table not in ("ledger", "events")]  # records are by hand
-    with closing(Journal(target.parent, SetClock(), "boot-1")) as going_on:
-        going_on.begin(make_spec(), "0.0")
+    with closing(begun(target.parent)) as going_on:
         assert going_on.read.open_trial().trial == 21
 
 
@@ -129,9 +124,9 @@ def test_a_journal_that_has_lost_its_log_is_not_backed_up(journal, tmp_path):
 
 def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_path):
     """By their names; what a person has put beside them stays, and what cannot be read."""
-    begun, folder = datetime(2026, 11, 22, 14, 30, tzinfo=UTC), tmp_path / "kept"
+    first, folder = datetime(2026, 11, 22, 14, 30, tzinfo=UTC), tmp_path / "kept"
     folder.mkdir()
-    files = [named(folder, begun + timedelta(hours=hours)) for hours in range(4)]
+    files = [named(folder, first + timedelta(hours=hours)) for hours in range(4)]
     for file in (*files, folder / "before the rebuild.sqlite"):
         back_up(journal.path, file)
     (folder / "20200101T000000Z.sqlite").write_text("x")
@@ -143,13 +138,11 @@ def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_p
 
 def test_backups_of_another_campaign_in_the_same_directory_stay(journal, tmp_path):
     """Those of one that has ended, and whose only copies they are by now, among them."""
-    begun, other, folder = datetime(2026, 11, 22, tzinfo=UTC), tmp_path / "other", tmp_path / "kept"
+    first, other, folder = datetime(2026, 11, 22, tzinfo=UTC), tmp_path / "other", tmp_path / "kept"
     folder.mkdir()
-    other.mkdir()
-    with closing(unsynced(Journal(other, SetClock(), "boot-1", lambda: begun))) as made:
-        made.begin(make_spec(), "0.0")
-        back_up(made.path, named(folder, begun))
+    with closing(begun(other, wall=lambda: first)) as made:
+        back_up(made.path, named(folder, first))
     for days in (1, 2, 3):
-        back_up(journal.path, newest := named(folder, begun + timedelta(days=days)))
+        back_up(journal.path, newest := named(folder, first + timedelta(days=days)))
     keep_newest(newest, 1)
     assert names(folder) == ["20261122T000000Z.sqlite", "20261125T000000Z.sqlite"]

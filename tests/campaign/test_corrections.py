@@ -16,7 +16,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError, UsageError
 from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
-from tests.campaign.records import STEPS, SetClock, amend, make_decision, record_trial, restore, void
+from tests.campaign.records import STEPS, SetClock, amend, begun, make_decision, restore, void
 from tests.golden import Golden
 from tests.profiles import slow_beyond
 
@@ -38,10 +38,7 @@ def opened(directory):
 @pytest.fixture
 def journal(tmp_path):
     """A journal with a campaign begun and two ordinary trials."""
-    with closing(opened(tmp_path)) as made:
-        made.begin(make_spec(), "0.0")
-        record_trial(made, 1)
-        record_trial(made, 2)
+    with closing(begun(tmp_path, 2)) as made:
         yield made
 
 
@@ -190,11 +187,7 @@ def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, name):
     while code:
         kill_at += 1
         directory = tmp_path / str(kill_at)
-        directory.mkdir()
-        with closing(opened(directory)) as journal:
-            journal.begin(make_spec(), "0.0")
-            record_trial(journal, 1)
-            record_trial(journal, 2)
+        begun(directory, 2).close()
         code, _ = one_life(live(directory), kill_at)
         with open_reader(directory) as read:
             assert len(read.people.acts()) == len(read.people.corrections())

@@ -8,13 +8,12 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.past import SummedCosts
 from rigctl.campaign.plausibility import ENOUGH, PastCosts, PastLine, hours
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError
-from tests.campaign.fakes import make_spec, unsynced
-from tests.campaign.records import LINES, STEPS, SetClock, record_trial
+from tests.campaign.fakes import unsynced
+from tests.campaign.records import LINES, STEPS, SetClock, begun, record_trial
 from tests.profiles import share
 
 lines = st.builds(
@@ -98,8 +97,7 @@ def worked_out(journal):
 @given(steps)
 def test_what_is_kept_is_what_a_fresh_look_gives(tmp_path_factory, trials):
     """After every trial, however it ended, asked in between or not; and after a change that was rolled back."""
-    with closing(unsynced(Journal(tmp_path_factory.mktemp("j"), SetClock(), "boot-1"))) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(unsynced(begun(tmp_path_factory.mktemp("j")))) as journal:
         for number, (end, doses, ask_now) in enumerate(trials, start=1):
             a_trial(journal, number, end, doses)
             if ask_now:
@@ -144,8 +142,7 @@ def effort(journal, question, trial):
 def test_what_is_asked_for_every_trial_takes_the_same_however_many_there_are(tmp_path):
     """Counted in steps of SQLite's own machine, of which a clock knows nothing: 80 trials later they are the same."""
     clock = SetClock()
-    with closing(unsynced(Journal(tmp_path, clock, "boot-1"))) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(unsynced(begun(tmp_path, clock=clock))) as journal:
         efforts = []
         for number in range(1, 91):
             clock.at_s += 86_400.0

@@ -54,6 +54,7 @@ def test_what_is_written_is_read_back_exactly(journal, clock):
         campaign = read.campaign()
         assert (campaign.rig, campaign.spent, campaign.budget) == ("fake", 80_000, 100_000_000)
         assert campaign.config_text == "rig: fake\n"
+        assert read.history(make_space()).observations == (Observation(1, 0, (0.501, 0.3), 1.7, 80_000),)
 
 
 def test_a_commit_is_synced_and_references_are_checked(journal):
@@ -65,24 +66,11 @@ def test_a_commit_is_synced_and_references_are_checked(journal):
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
-@pytest.mark.parametrize("repeated", list(STEPS)[1:])
-def test_a_step_out_of_turn_changes_nothing(journal, repeated):
-    """Where the trial's state is not the one the caller believes in, nothing is written."""
-    for event in list(STEPS)[: list(STEPS).index(repeated) + 1]:
-        STEPS[event](journal, 1)
-    before = dump(journal)
-    with pytest.raises(JournalError) as refusal:
-        STEPS[repeated](journal, 1)
-    assert not isinstance(refusal.value.__cause__, sqlite3.Error)  # by the state, not by a key that is there already
-    assert dump(journal) == before
-
-
 def dump(journal):
     return list(journal._connection.iterdump())
 
 
 REFUSED = {
-    "a second trial under way": ([Event.PROPOSE], lambda j: j.propose(make_decision(2))),
     "a decision on an old history": (list(STEPS), lambda j: j.propose(make_decision(1))),
     "a meter charged twice": (
         list(STEPS)[:-1],
@@ -93,7 +81,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_is_refused_and_nothing_is_written(journal, what):
-    """At most one trial is under way, its number is the next one, and each meter has one line in it."""
+    """A trial's number is the next one, and each meter has one line in it; `test_journal_machine` has the rest."""
     steps, write = REFUSED[what]
     for event in steps:
         STEPS[event](journal, 1)
@@ -113,12 +101,6 @@ def test_an_invalid_reading_reaches_neither_the_history_nor_the_row(journal):
     assert (row.measured, row.outcome, row.because) == ({"a": 5.01}, None, "b: no answer")
     assert seen == Observation(1, 0, None, None, 80_000, cost_known=True)
     assert {m.name: m.value for m in journal.read.measurements(1)}["b"] is None
-
-
-def test_the_history_holds_measured_values_on_the_unit_cube(journal):
-    """The model's input is what was measured, not the setpoint."""
-    record_trial(journal)
-    assert journal.read.history(make_space()).observations == (Observation(1, 0, (0.501, 0.3), 1.7, 80_000),)
 
 
 @pytest.mark.parametrize(
@@ -242,20 +224,6 @@ def test_a_dose_is_open_until_it_is_settled_once(journal):
         journal.doses.sent(dose)
     (row,) = journal.read.doses.rows(1)
     assert (row.trial, row.state, row.dispensed_ml, row.note) == (1, "DONE", 12.25, "short")
-
-
-def test_open_and_unknown_doses_count_in_full_for_the_caps(journal, clock):
-    """The volume of a window is what was dispensed, and what may have been."""
-    settled = journal.doses.intend("pump", 10.0, 0.0)
-    journal.doses.settle(settled, "DONE", 8.0, "")
-    clock.at_s = 2000.0
-    lost = journal.doses.intend("pump", 5.0, 8.0)
-    journal.doses.settle(lost, "UNKNOWN", 5.0, "pump restarted")
-    journal.doses.intend("pump", 3.0, 8.0)
-    journal.doses.intend("other", 100.0, 0.0)
-    assert journal.doses.given_ml(["pump"], 0.0) == 16.0
-    assert journal.doses.given_ml(["pump"], 1500.0) == 8.0
-    assert journal.doses.given_ml(["nobody"], 0.0) == 0.0
 
 
 def test_caps_hold_across_a_reboot(journal, clock):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
 
@@ -10,19 +9,15 @@ from rigctl.campaign.journal import Journal, JournalThread, open_reader
 from rigctl.campaign.journal.database import open_for_writing
 from rigctl.campaign.journal.rows import VERSION
 from rigctl.campaign.lock import state_lock
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import State
 from rigctl.errors import JournalCorrupt, JournalUnwritable, JournalVersion, UsageError
-from tests.campaign.fakes import make_spec
-from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+from tests.campaign.records import SetClock, begun, make_decision
 
 
 @pytest.fixture
 def closed(tmp_path):
     """The file of a journal with twenty trials, cleanly closed."""
-    journal = Journal(tmp_path, SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
-    for trial in range(1, 21):
-        record_trial(journal, trial)
+    journal = begun(tmp_path, 20)
     journal.close()
     return journal.path
 
@@ -91,9 +86,7 @@ def test_a_file_whose_first_transaction_never_ended_is_started_again(tmp_path):
     (tmp_path / "journal.sqlite").touch()
     with pytest.raises(UsageError), open_reader(tmp_path):
         pass
-    journal = Journal(tmp_path, SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
-    journal.close()
+    begun(tmp_path).close()
 
 
 def fill_up(journal):
@@ -104,8 +97,7 @@ def fill_up(journal):
 
 def test_fault_32_a_full_disk_is_told_and_nothing_half_written(tmp_path):
     """A commit that does not fit raises JournalUnwritable, leaves no trace, and goes through when there is room."""
-    journal = Journal(tmp_path, SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
+    journal = begun(tmp_path)
     fill_up(journal)
     with pytest.raises(JournalUnwritable):
         journal.propose(make_decision(1, note="x" * 100_000))
@@ -135,44 +127,3 @@ def damaged():
     error = sqlite3.DatabaseError("malformed")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
-
-
-# Power loss ---------------------------------------------------------------------------------------------------------
-
-
-def power_lost(path, target, committed_bytes, tail):
-    """A copy of the files in which only what was synced is sure, and `tail` is what became of the rest of the log."""
-    target.mkdir()
-    wal = path.with_name(path.name + "-wal")
-    shutil.copy(path, target / path.name)
-    (target / wal.name).write_bytes(wal.read_bytes()[:committed_bytes] + tail)
-    return target
-
-
-@pytest.mark.parametrize("unsynced", ["dropped", "half", "zeros", "noise"])
-def test_fault_28_after_a_power_loss_everything_committed_is_there(tmp_path, unsynced):
-    """Whatever became of the bytes after the last commit, the journal opens and has exactly what was committed."""
-    (tmp_path / "live").mkdir()
-    journal = Journal(tmp_path / "live", SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
-    wal = journal.path.with_name(journal.path.name + "-wal")
-    for trial, events in ((1, list(STEPS)), (2, [Event.PROPOSE, Event.ARM])):
-        for event in events:
-            STEPS[event](journal, trial)
-    dose = journal.doses.intend("pump", 10.0, 0.0)
-    committed, state = wal.stat().st_size, list(journal._connection.iterdump())
-    STEPS[Event.RUN](journal, 2)
-    journal.doses.settle(dose, "DONE", 10.0, "")
-    rest = wal.read_bytes()[committed:]
-    tail = {
-        "dropped": b"",
-        "half": rest[: len(rest) // 3],
-        "zeros": bytes(len(rest)),
-        "noise": bytes(reversed(rest)),
-    }[unsynced]
-    journal_after = Journal(power_lost(journal.path, tmp_path / "after", committed, tail), SetClock(), "boot-2")
-    assert list(journal_after._connection.iterdump()) == state
-    assert journal_after.read.campaign().spent == 80_000
-    assert journal_after.doses.given_ml(["pump"], -1e9) == 10.0
-    journal_after.close()
-    journal.close()

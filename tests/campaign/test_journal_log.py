@@ -11,8 +11,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import _check_before_writing, open_for_reading, open_for_writing
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.errors import JournalCorrupt
-from tests.campaign.fakes import make_spec
-from tests.campaign.records import SetClock, make_decision, record_trial
+from tests.campaign.records import SetClock, begun, make_decision
 
 HEADER, FRAME = 32, 24
 FRAME_BYTES = FRAME + 4096
@@ -21,10 +20,7 @@ FRAME_BYTES = FRAME + 4096
 @pytest.fixture
 def crashed(tmp_path):
     """What a process has left that was killed: its file and its log."""
-    (tmp_path / "live").mkdir()
-    journal = Journal(tmp_path / "live", SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
-    record_trial(journal)
+    journal = begun(tmp_path / "live", 1)
     journal.propose(make_decision(2))
     (tmp_path / "left").mkdir()
     for name in ("journal.sqlite", "journal.sqlite-wal"):

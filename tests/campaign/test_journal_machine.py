@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -8,12 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.errors import JournalError
-from tests.campaign.fakes import make_space, make_spec, unsynced
-from tests.campaign.records import MEASURED, READINGS, STATES, SetClock, make_decision
+from tests.campaign.fakes import make_space, unsynced
+from tests.campaign.records import MEASURED, READINGS, STATES, SetClock, begun, make_decision
 from tests.profiles import share
 
 SPACE = make_space()
@@ -38,11 +38,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     def open(self):
         """The next process, on a copy of exactly the bytes that the last one left."""
-        directory = self.home / str(self.lives)
-        directory.mkdir(exist_ok=True)
-        journal = unsynced(Journal(directory, self.clock, "boot-1"))
-        journal.begin(make_spec(), "0.0")
-        return journal
+        return unsynced(begun(self.home / str(self.lives), clock=self.clock))
 
     @rule()
     def kill(self):
@@ -107,8 +103,9 @@ class JournalMachine(RuleBasedStateMachine):
 
     def refused(self, write, *arguments):
         before = list(self.journal._connection.iterdump())
-        with pytest.raises((JournalError, IllegalTransition)):
+        with pytest.raises((JournalError, IllegalTransition)) as refusal:
             write(*arguments)
+        assert not isinstance(refusal.value.__cause__, sqlite3.Error)  # by the state, not by a key that is there
         assert list(self.journal._connection.iterdump()) == before
 
     @invariant()

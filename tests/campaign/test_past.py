@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s
 from rigctl.campaign.ledger import IdleLine
@@ -18,7 +17,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import METERS, charged, make_rig_spec, make_spec, metered, open_journal
-from tests.campaign.records import SetClock, make_decision, record_trial
+from tests.campaign.records import SetClock, begun, make_decision
 from tests.campaign.test_recovery import left_behind, lines_of
 
 
@@ -295,10 +294,7 @@ async def test_a_pump_that_restarted_in_a_lost_trial_is_charged_by_its_doses(sta
 @pytest.mark.parametrize("proposed", [False, True])
 def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, proposed):
     """A proposal that a dead process left behind is the next trial: else the same idle time is taken off twice."""
-    journal = open_journal(tmp_path, SetClock())
-    with closing(journal):
-        journal.begin(make_spec(), "1.0")
-        record_trial(journal, 1)
+    with closing(begun(tmp_path, 1)) as journal:
         if proposed:
             journal.propose(make_decision(2))
         journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000, "")])
@@ -308,15 +304,13 @@ def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, pro
 def test_when_something_was_booked_last_is_known_by_meter(tmp_path):
     """From then on it is priced; across a boot by the wall clock, if that says more."""
     wall = [datetime(2026, 6, 1, tzinfo=UTC)]
-    with closing(Journal(tmp_path, SetClock(1000.0), "boot-1", lambda: wall[0])) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(begun(tmp_path, wall=lambda: wall[0])) as journal:
         for meter in ("power", "water", "power"):
             journal.idle.book([IdleLine(meter, "energy", 0.5, "kWh", 150_000, "")])
             journal.time.clock.at_s += 100.0
         assert booked_ago_s(journal.past) == {"power": 100.0, "water": 200.0}
     wall[0] += timedelta(hours=1)
-    with closing(Journal(tmp_path, SetClock(10.0), "boot-2", lambda: wall[0])) as journal:
-        journal.begin(make_spec(), "0.0")
+    with closing(begun(tmp_path, 0, SetClock(10.0), "boot-2", wall=lambda: wall[0])) as journal:
         assert booked_ago_s(journal.past) == {"power": 3600.0, "water": 3600.0}
 
 

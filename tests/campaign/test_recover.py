@@ -18,7 +18,7 @@ from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalCorrupt, UsageError
 from tests.campaign.fakes import Stage, make_spec, open_journal
-from tests.campaign.records import SetClock, make_decision
+from tests.campaign.records import SetClock, begun, make_decision
 from tests.campaign.test_verify import CASES, by_hand, doctored, sound  # noqa: F401 - a fixture
 
 PAGE = 4096
@@ -130,9 +130,7 @@ def test_fault_80_pages_that_are_gone_cost_their_rows_and_no_more(sound, tmp_pat
 
 def test_fault_79_without_its_log_it_is_said_that_the_end_may_be_missing(tmp_path):
     """What was checkpointed is kept; a trial that was under way then has lost its end."""
-    (tmp_path / "crashed").mkdir()
-    journal = Journal(tmp_path / "crashed", SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
+    journal = begun(tmp_path / "crashed")
     journal.propose(make_decision())
     journal.doses.intend("pump", 5.0, 0.0)
     journal._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -152,9 +150,7 @@ def test_fault_79_without_its_log_it_is_said_that_the_end_may_be_missing(tmp_pat
 
 def test_a_log_that_is_there_is_read_too(tmp_path):
     """What a crash leaves: the last commits are in the log alone, and none of them is lost."""
-    (tmp_path / "crashed").mkdir()
-    journal = Journal(tmp_path / "crashed", SetClock(), "boot-1")
-    journal.begin(make_spec(), "0.0")
+    journal = begun(tmp_path / "crashed")
     journal.propose(make_decision())
     shutil.copytree(tmp_path / "crashed", tmp_path / "left")
     journal.close()
