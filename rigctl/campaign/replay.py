@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import DeciderRow, TrialRow
+from rigctl.campaign.journal.rows import StartRow, TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.advice.aftermath import CameOf, came_of
@@ -75,7 +75,7 @@ def _before(history: History, trial: int) -> History:
     return History.of(earlier, corrections=history.corrections)
 
 
-def _other_code(decider: DeciderRow | None, now: Mapping[str, str]) -> str:
+def _other_code(decider: StartRow | None, now: Mapping[str, str]) -> str:
     if decider is None:
         return ""
     if decider.code is None:

@@ -21,7 +21,7 @@ from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import CampaignCondition, CourseRow, MeterSum
+from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.status import Status
@@ -157,30 +157,13 @@ def followed(reader: Reader, before: Facts | None) -> Course:
     event, correction = reader.glance.last_event(), reader.people.last_correction()
     if (event, correction) == (known.event, known.correction):
         return known
-    changed = {row.trial: row for row in reader.glance.trials(known.event)}
-    anew = {c.trial for c in reader.people.corrections() if c.correction > known.correction or c.trial in changed}
-    as_known = {row.trial: row for row in known.rows if row.trial in anew} | changed
-    changed |= {number: corrected_row(as_known[number], reader.trial(number)) for number in anew}
+    changed = {row.trial: row for row in reader.changed_trials(known.event, known.correction)}
     meters = _added(known.meters, reader.glance.meters(max((m.last for m in known.meters), default=0)))
     first = min(changed, default=0)
     kept = bisect_left(known.rows, first, key=lambda row: row.trial)
     rest = {row.trial: row for row in known.rows[kept:]} | changed
     rows = (*known.rows[:kept], *(rest[number] for number in sorted(rest)))
     return Course(rows, event, correction, meters)
-
-
-def corrected_row(row: CourseRow, trial: TrialRow) -> CourseRow:
-    """Return a trial in short with what people have corrected of it."""
-    return replace(
-        row,
-        state=trial.state,
-        outcome=trial.outcome,
-        further=trial.further,
-        measured=trial.measured,
-        cost=trial.cost,
-        estimated=trial.estimated,
-        voided=trial.voided,
-    )
 
 
 def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum, ...]:
@@ -219,12 +202,12 @@ def _suggested(reader: Reader) -> Decision | None:
 # Why this control set ---------------------------------------------------------------------------------------------
 
 
-def why_of(trial: Decision, rows: Sequence[CourseRow], labels: ShownLabels) -> Why | None:
+def why_of(trial: Decision, rows: Sequence[TrialRow], labels: ShownLabels) -> Why | None:
     """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
     proposal = trial.proposal
     if proposal is None:
         return None
-    earlier: dict[frozenset[str], list[CourseRow]] = {frozenset(report.control_set): [] for report in proposal.sets}
+    earlier: dict[frozenset[str], list[TrialRow]] = {frozenset(report.control_set): [] for report in proposal.sets}
     for row in takewhile(lambda row: row.trial < trial.trial, rows):
         earlier.setdefault(frozenset(row.control_set), []).append(row)
     facts = [_set_fact(r, trial, earlier[frozenset(r.control_set)], labels) for r in proposal.sets]
@@ -242,7 +225,7 @@ def why_of(trial: Decision, rows: Sequence[CourseRow], labels: ShownLabels) -> W
     )
 
 
-def _set_fact(report: SetReport, trial: Decision, mine: Sequence[CourseRow], labels: ShownLabels) -> SetFact:
+def _set_fact(report: SetReport, trial: Decision, mine: Sequence[TrialRow], labels: ShownLabels) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
     price, half = price_interval(prices)
     band = None
@@ -305,7 +288,7 @@ def _money(
     return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected), operated)
 
 
-def _days(over: Sequence[CourseRow], trials: int) -> float | None:
+def _days(over: Sequence[TrialRow], trials: int) -> float | None:
     ends = [datetime.fromisoformat(row.changed_utc) for row in over]
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
     pace_s = median(gaps) if gaps else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.persistence import ReadBefore
@@ -143,7 +143,7 @@ def _hours(high: float) -> tuple[float, str]:
 
 
 def reading(
-    rows: Sequence[CourseRow],
+    rows: Sequence[TrialRow],
     name: str,
     unit: str,
     band: tuple[float, float] | None,
@@ -295,7 +295,7 @@ class Tracks:
     """That were played, the smallest first."""
 
     @classmethod
-    def of(cls, rows: Sequence[CourseRow], *, maximise: bool) -> Tracks:
+    def of(cls, rows: Sequence[TrialRow], *, maximise: bool) -> Tracks:
         outcome = np.array([row.outcome if row.recorded else np.nan for row in rows], dtype=float)
         pick = np.fmax if maximise else np.fmin
         sets = sorted({row.control_set for row in rows}, key=lambda names: (len(names), names))
@@ -314,7 +314,7 @@ class Tracks:
         return {"money": self.money, "trial": self.trial, "time": self.time_h}[axis]
 
 
-def readings(rows: Sequence[CourseRow], variable: str) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+def readings(rows: Sequence[TrialRow], variable: str) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return trials, what was measured of a variable (NaN: nothing), and whether it was controlled, (n,) each."""
     trials = np.array([row.trial for row in rows], dtype=float)
     values = np.array([row.measured.get(variable, np.nan) for row in rows], dtype=float)

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rigctl.campaign.alarms import Alarms, AlarmState
-from rigctl.campaign.journal.glance import CourseRow, MeterSum
+from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.journal.people import Mark
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.persistence import ReadBefore
@@ -248,7 +249,7 @@ class LogEntry:
 class Course:
     """All trials in short, and the journal's last event and correction they were read at: one look goes on from it."""
 
-    rows: tuple[CourseRow, ...] = ()
+    rows: tuple[TrialRow, ...] = ()
     event: int = 0
     correction: int = 0
     meters: tuple[MeterSum, ...] = ()
@@ -330,14 +331,14 @@ class Facts:
         return sum(alarm.condition in ("stands", "over") and not alarm.note for alarm in self.alarms)
 
     @property
-    def best(self) -> CourseRow | None:
+    def best(self) -> TrialRow | None:
         """Return the trial that gave the best outcome so far."""
         rows = [row for row in self.recorded if row.outcome is not None]
         pick = max if self.labels.outcome.maximise else min
         return pick(rows, key=lambda row: row.outcome or 0.0, default=None)
 
     @property
-    def recorded(self) -> tuple[CourseRow, ...]:
+    def recorded(self) -> tuple[TrialRow, ...]:
         """Return the trials that gave an outcome, in order."""
         return tuple(row for row in self.course.rows if row.recorded)
 

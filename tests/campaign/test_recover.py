@@ -183,7 +183,7 @@ def test_a_row_that_names_what_is_lost_names_nothing_from_then_on(sound, tmp_pat
     doctored(path, "DELETE FROM suggestions")
     recovered(path, tmp_path / "new")
     with open_reader(tmp_path / "new") as new:
-        known = new.people.by_hand(9)[9]
+        known = new.people.by_hand("trial = ?", 9)[9]
     assert (known.batch, known.suggestion) == ("B9", None)
 
 

@@ -5,13 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
+from rigctl.codec import fields_of
 from rigctl.page.figures import Tracks, runs, thinned
+from tests.campaign.records import make_decision
 
 
 def row(trial, outcome=1.0, cost=500_000, names=("a",), state=State.RECORDED):
-    return CourseRow(trial, state, names, "policy", outcome, {}, {"a": 2.0}, cost, False, "", "", 3600.0 * trial)
+    decision = make_decision(trial, names)
+    came = {"state": state, "measured": {"a": 2.0}, "outcome": outcome, "whole": True, "because": ""}
+    spent = {"cost": cost, "estimated": False, "started_utc": "", "ended_utc": None, "changed_s": 3600.0 * trial}
+    return TrialRow(**fields_of(decision), **came, **spent)
 
 
 @given(

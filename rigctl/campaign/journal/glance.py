@@ -5,50 +5,16 @@ Only this module's own words go into its SQL besides parameters.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from rigctl.campaign.journal.rows import PhaseRow, StartRow, TripRow
 from rigctl.campaign.journal.store import Book
-from rigctl.campaign.trial import State
-from rigctl.codec import parsed
 from rigctl.core.experiment.money import Micros
 
-_TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
-_MEASURED = "SELECT trial, outcome, name, value FROM measurements"
 _SUMS = """
     SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, sum(amount_micros) AS amount_micros,
         max({about}) AS estimated, max(id) AS last FROM {table} WHERE id > ? GROUP BY meter"""
-
-
-@dataclass(frozen=True, slots=True)
-class CourseRow:
-    """A trial in short: what was done, what came of it, what it cost."""
-
-    trial: int
-    state: State
-    control_set: tuple[str, ...]
-    origin: str
-    outcome: float | None
-    further: Mapping[str, float]
-    measured: Mapping[str, float]
-    """Engineering units."""
-    cost: Micros
-    estimated: bool
-    started_utc: str
-    changed_utc: str
-    """Of its last event: its end, once it is over."""
-    changed_s: float
-    imported: bool = False
-    """From before the campaign, and not charged to it."""
-    voided: bool = False
-    """Not to be learned from."""
-
-    @property
-    def recorded(self) -> bool:
-        return self.state is State.RECORDED and self.outcome is not None and not self.voided
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,34 +91,6 @@ class Glance(Book):
         sql = "SELECT max(trial) AS last FROM trials WHERE origin = 'policy'"
         last = self._ask(sql)[0]["last"]
         return None if last is None else int(last)
-
-    def trials(self, since: int = 0) -> tuple[CourseRow, ...]:
-        """Return all trials with an event after this one, in order, as they were recorded: nothing is corrected."""
-        values: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: {0: {}, 1: {}, 2: {}})
-        sql = f"{_MEASURED} WHERE {_TOUCHED} AND severity < 3 ORDER BY outcome"
-        for trial, outcome, name, value in self._connection.execute(sql, (since,)):
-            values[trial][min(outcome, 2)][name] = value
-        sql = f"SELECT trial, sum(amount_micros), max(estimated) FROM ledger WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
-        costs = {trial: (cost, bool(about)) for trial, cost, about in self._connection.execute(sql, (since,))}
-        sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
-        times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
-        imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE imported IS NOT NULL")}
-        sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608 - ours
-        return tuple(
-            CourseRow(
-                trial,
-                State(state),
-                tuple(parsed(names)),
-                origin,
-                next(iter(values[trial][1].values()), None),
-                values[trial][2],
-                values[trial][0],
-                *costs.get(trial, (0, False)),
-                *times[trial],
-                trial in imported,
-            )
-            for trial, state, names, origin in self._connection.execute(sql, (since,))
-        )
 
     def meters(self, since: int = 0) -> tuple[MeterSum, ...]:
         """Return what each meter has cost in trials since this line of the ledger; no line is ever changed."""

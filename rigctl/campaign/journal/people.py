@@ -36,7 +36,6 @@ from rigctl.rig.values import Alarm
 
 T = TypeVar("T")
 
-_ALL: Final = 2**62
 MANUAL: Final = "manual"
 """Verb of the acts by which a person moves single instruments; to read one is another."""
 Shelving = Literal["shelve", "unshelve"]
@@ -154,16 +153,14 @@ class PeopleBook(Book):
         """Return the files of trials from before the campaign, by their number."""
         return {found.imported: found for found in self._rows(ImportRow)}
 
-    def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
-        """Return what is known besides of trials that a person did (of one, or of all), by trial."""
-        which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
-        numbers = [row["trial"] for row in self._ask(f"SELECT trial FROM by_hand {which} ORDER BY trial", *of)]  # noqa: S608 - ours
-        return dict(zip(numbers, self._rows(ByHand, which, *of), strict=True))
+    def by_hand(self, which: str = "TRUE", *of: int) -> Mapping[int, ByHand]:
+        """Return what is known besides of trials that a person did, by trial; `which` of them, in SQL, of `trial`."""
+        numbers = [row["trial"] for row in self._ask(f"SELECT trial FROM by_hand WHERE {which} ORDER BY trial", *of)]  # noqa: S608 - ours
+        return dict(zip(numbers, self._rows(ByHand, f"WHERE {which}", *of), strict=True))
 
-    def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
-        """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
-        which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
-        return self._rows(CorrectionRow, f"WHERE id <= ? {which}", _ALL if last is None else last, *of)
+    def corrections(self) -> tuple[CorrectionRow, ...]:
+        """Return what was corrected, in order."""
+        return self._rows(CorrectionRow)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""

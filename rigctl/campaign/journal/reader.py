@@ -24,8 +24,9 @@ from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.past import CampaignTime
 from rigctl.campaign.journal.people import AlarmBook, PeopleBook, by_trial, corrected
 from rigctl.campaign.journal.rows import (
+    AwaitedRow,
     CampaignRow,
-    DeciderRow,
+    CorrectionRow,
     EventRow,
     ImportRow,
     LedgerRow,
@@ -54,7 +55,7 @@ Stamp = tuple[tuple[int, int, int], ...]
 """Of the journal's file and its log: inode, size, time of the last change; no entry for one that has nothing in it."""
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
 _UNDER_WAY = tuple(map(str, UNDER_WAY))
-_ALL_TRIALS = 2**62
+_NO_END = 2**62
 
 _TRIALS = f"""
     SELECT t.*, {OPERATED.format(trial="t.trial")} AS operated,
@@ -64,8 +65,9 @@ _TRIALS = f"""
         (SELECT coalesce(max(estimated), 0) FROM ledger WHERE trial = t.trial) AS estimated,
         (SELECT utc FROM events WHERE trial = t.trial ORDER BY id LIMIT 1) AS started_utc,
         (SELECT utc FROM events WHERE trial = t.trial AND state NOT IN {_OPEN} ORDER BY id DESC LIMIT 1) AS ended_utc,
-        (SELECT detail FROM events WHERE trial = t.trial ORDER BY id DESC LIMIT 1) AS because
-    FROM trials t"""  # noqa: S608 - only the names of this package's own states
+        e.detail AS because, e.utc AS changed_utc, e.at_s AS changed_s
+    FROM (SELECT * FROM trials WHERE {{which}}) t
+    LEFT JOIN events e ON e.id = (SELECT max(id) FROM events WHERE trial = t.trial) ORDER BY t.trial"""  # noqa: S608 - only the names of this package's own states
 
 _BESIDE_THE_OUTCOME = """
     SELECT trial, name, value, outcome FROM measurements
@@ -247,7 +249,7 @@ class Reader(Book):
 
         They are as corrected up to the correction of this number, which a decision knew; None: up to the last one.
         """
-        return self._corrected(self._trials("ORDER BY trial", None), corrections)
+        return self._trials("TRUE", corrections=corrections)
 
     def trial(self, number: int) -> TrialRow:
         """Return one trial.
@@ -255,10 +257,14 @@ class Reader(Book):
         Raises:
             UsageError: there is none with that number.
         """
-        rows = self._trials("WHERE t.trial = ?", number, number)
-        if not rows:
-            raise UsageError(f"trial {number}: not in this journal")
-        return self._corrected(rows, only=number)[0]
+        for row in self._trials("trial = ?", number):
+            return row
+        raise UsageError(f"trial {number}: not in this journal")
+
+    def changed_trials(self, event: int, correction: int) -> tuple[TrialRow, ...]:
+        """Return trials with a step, or a correction, after these; how they were decided is left out."""
+        stepped, corrected = (f"SELECT trial FROM {table} WHERE id > ?" for table in ("events", "corrections"))  # noqa: S608 - ours
+        return self._trials(f"trial IN ({stepped} UNION {corrected})", event, correction, decisions=False)
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
@@ -269,15 +275,14 @@ class Reader(Book):
         """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
-        known = self._corrected(self._trials("ORDER BY trial", None, decisions=False), last)
-        rows = (row for row in known if row.state.charged)
+        rows = (row for row in self._trials("TRUE", corrections=last, decisions=False) if row.state.charged)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
         """Return the policy's memory after its last decision (before trial `before`); None if it has made none."""
         rows = self._ask(
             "SELECT policy_state FROM trials WHERE policy_state IS NOT NULL AND trial < ? ORDER BY trial DESC LIMIT 1",
-            _ALL_TRIALS if before is None else before,
+            _NO_END if before is None else before,
         )
         return parsed(rows[0]["policy_state"]) if rows else None
 
@@ -311,49 +316,62 @@ class Reader(Book):
         """Return every process that ran the campaign, in order."""
         return self._rows(StartRow)
 
-    def deciders(self) -> dict[int, DeciderRow]:
-        """Return which code decided each trial that was not done by hand, by its number."""
-        sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
-        return {row.trial: row for row in self._fetch(DeciderRow, sql)}
+    def deciders(self) -> dict[int, StartRow]:
+        """Return the process that decided each trial, by its number; none of one that was done by hand."""
+        starts = {row.start: row for row in self.starts()}
+        steps = self._ask("SELECT trial, start FROM events WHERE event = 'PROPOSE' AND start IS NOT NULL")
+        return {step["trial"]: starts[step["start"]] for step in steps}
 
-    def decider_of(self, suggestion: int) -> DeciderRow | None:
-        """Return which code made a suggestion."""
-        sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
-        return next(iter(self._fetch(DeciderRow, sql, suggestion)), None)
+    def decider_of(self, suggestion: int) -> StartRow | None:
+        """Return the process that made a suggestion."""
+        return self._row(StartRow, "WHERE id = (SELECT start FROM suggestions WHERE id = ?)", suggestion)
+
+    def _trials(
+        self, which: str, *of: int, corrections: int | None = None, decisions: bool = True
+    ) -> tuple[TrialRow, ...]:
+        """Return trials, as corrected up to this correction (None: the last one).
+
+        Args:
+            which: in SQL, of `trial`.
+            of: its parameters.
+            corrections: the number of the last one that counts.
+            decisions: whether proposals and memories of policies are read, which takes longest.
+        """
+        measured: dict[int, dict[str, float]] = {}
+        further: dict[int, dict[str, float]] = {}
+        looks: dict[int, dict[str, Looked]] = {}
+        for trial, name, value, outcome in self._connection.execute(_BESIDE_THE_OUTCOME.format(which=which), of):
+            (further if outcome else measured).setdefault(trial, {})[name] = value
+        for look in self._rows(LookRow, f"WHERE {which} ORDER BY trial, name", *of):
+            looks.setdefault(look.trial, {})[look.name] = looked(look)
+        cursor = self._connection.execute(_TRIALS.format(which=which), of)
+        decode = decoder(TrialRow, cursor)
+        left_out = () if decisions else ("proposal", "policy_state")
+        kept = [column[0] not in left_out for column in cursor.description]
+        rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
+        return self._corrected(
+            tuple(
+                decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
+                for n, r in rows.items()
+            ),
+            corrections,
+            which,
+            of,
+        )
 
     def _corrected(
-        self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
+        self, rows: tuple[TrialRow, ...], last: int | None, which: str, of: tuple[int, ...]
     ) -> tuple[TrialRow, ...]:
-        known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last, only))
-        awaited = self.awaited.rows(only)
+        known = self.people.by_hand(which, *of)
+        end = _NO_END if last is None else last
+        corrections = by_trial(self._rows(CorrectionRow, f"WHERE {which} AND id <= ?", *of, end))
+        awaited = {row.trial: row for row in self._rows(AwaitedRow, f"WHERE {which}", *of)}
         first = self.campaign().outcome if corrections or awaited else ""
         return tuple(
             corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first, awaited.get(row.trial))
             if row.origin == "manual" or row.trial in corrections or row.trial in awaited
             else row
             for row in rows
-        )
-
-    def _trials(
-        self, which: str, number: int | None, *parameters: object, decisions: bool = True
-    ) -> tuple[TrialRow, ...]:
-        """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
-        measured: dict[int, dict[str, float]] = {}
-        further: dict[int, dict[str, float]] = {}
-        looks: dict[int, dict[str, Looked]] = {}
-        one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
-        for trial, name, value, outcome in self._connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
-            (further if outcome else measured).setdefault(trial, {})[name] = value
-        for look in self.looks(number):
-            looks.setdefault(look.trial, {})[look.name] = looked(look)
-        cursor = self._connection.execute(f"{_TRIALS} {which}", parameters)
-        decode = decoder(TrialRow, cursor)
-        left_out = () if decisions else ("proposal", "policy_state")
-        kept = [column[0] not in left_out for column in cursor.description]
-        rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
-        return tuple(
-            decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
-            for n, r in rows.items()
         )
 
 

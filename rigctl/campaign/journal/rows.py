@@ -493,17 +493,6 @@ TABLES: Final[Mapping[str, Table]] = MappingProxyType({one.name: one for one in 
 # Read of several tables -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DeciderRow:
-    """Which code decided a trial."""
-
-    trial: int
-    version: str
-    """Of rigctl."""
-    code: Mapping[str, str] | None = None
-    """See `rigctl.provenance.deciding_code`; None: it was not noted."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow(Decision):
     """A decision, and what became of it."""
@@ -522,6 +511,9 @@ class TrialRow(Decision):
     ended_utc: str | None
     because: str
     """What its last event says of why; mostly empty."""
+    changed_utc: str = ""
+    changed_s: float = 0.0
+    """When that was: its end, once it is over."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
     by_hand: ByHand | None = None
@@ -542,6 +534,11 @@ class TrialRow(Decision):
         """Tell whether the policy is not to learn from it."""
         kinds = [correction.kind for correction in self.corrected if correction.kind != "amend"]
         return bool(kinds) and kinds[-1] == "void"
+
+    @property
+    def recorded(self) -> bool:
+        """Tell whether it has an outcome that the policy learns from."""
+        return self.state is State.RECORDED and self.outcome is not None and not self.voided
 
     @property
     def imported(self) -> bool:
