@@ -415,8 +415,8 @@ class Refilled(Care):
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
-        if rig.care.get(self.device, CareSpec()).bottle_ml is None:
-            bottled = ", ".join(n for n, care in rig.care.items() if care.bottle_ml is not None)
+        if rig.care.get(self.device, CareSpec()).inventory is None:
+            bottled = ", ".join(n for n, care in rig.care.items() if care.inventory is not None)
             which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
             raise UsageError(f"{self.device}: got a device without `inventory`, must be one with it{which}")
         if self.volume_ml is not None and not 0 < self.volume_ml < float("inf"):
@@ -424,7 +424,8 @@ class Refilled(Care):
             raise UsageError(f"{self.device}: {got}")
 
     def outcome(self, rig: RigSpec) -> str:
-        volume_ml = rig.care[self.device].bottle_ml if self.volume_ml is None else self.volume_ml
+        inventory = rig.care[self.device].inventory
+        volume_ml = inventory.volume_ml if self.volume_ml is None and inventory is not None else self.volume_ml
         return f"{self.device} has {volume_ml:g} mL in its bottle; doses are counted from now on"
 
 
@@ -460,7 +461,7 @@ class Calibrated(Care):
             raise UsageError(f"{self.device}: got a date to come, must be in the past")
 
     def outcome(self, rig: RigSpec) -> str:
-        every_s = rig.care.get(self.device, CareSpec()).calibrate_every_s
+        every_s = rig.care.get(self.device, CareSpec()).calibration.every_s
         when = "just now" if self.age_s == 0 else f"{lasting(self.age_s)} ago"
         due = "" if every_s is None else f"; the next is due in {lasting(max(0.0, every_s - self.age_s))}"
         return f"{self.device} was calibrated {when}{due}"

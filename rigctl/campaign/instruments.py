@@ -122,12 +122,12 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
     calibrate = f"calibrate it, then `rigctl device calibrated {device}`"
     if state.points == 0:
         yield Objection(device, "uncalibrated", "is not calibrated", calibrate, forbids)
-    low, high = care.slope
+    low, high = care.calibration.slope
     if any(not low <= slope <= high for slope in state.slopes):
         told = " and ".join(f"{slope:g}" for slope in state.slopes)
         why = f"has slopes of {told} %, must be {low:g} to {high:g} %"
         yield Objection(device, "slope", why, f"clean or replace the probe, and {calibrate}", forbids)
-    every_s, ago_s = care.calibrate_every_s, state.calibrated_ago_s
+    every_s, ago_s = care.calibration.every_s, state.calibrated_ago_s
     if every_s is None or ago_s is None:
         return
     if ago_s > every_s:
@@ -145,11 +145,12 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
         left = f"has {max(0.0, left_ml):.4g} mL left in its bottle"
         if left_ml <= 0 or left_ml < trial_ml:
             yield Objection(device, "empty", f"{left}, and a trial may take {trial_ml:.4g} mL", refill, _ANY)
-        elif doses is not None and doses <= care.warn_doses:
+        elif care.inventory is not None and doses is not None and doses <= care.inventory.warn_at:
             yield Objection(device, "low", f"{left}, good for {counted(doses, 'dose')}", refill)
-    if care.tubing_ml is not None and state.tubing_ml is not None and state.tubing_ml >= care.tubing_ml:
-        good_for = f"which is good for {care.tubing_ml / 1000:g} L"
-        why = f"has pumped {state.tubing_ml / 1000:.4g} L through its tubing, {good_for}"
+    tubing, seen_ml = care.tubing, state.tubing_ml
+    if tubing is not None and seen_ml is not None and seen_ml >= tubing.replace_after_ml:
+        good_for = f"which is good for {tubing.replace_after_ml / 1000:g} L"
+        why = f"has pumped {seen_ml / 1000:.4g} L through its tubing, {good_for}"
         yield Objection(device, "tubing", why, f"replace it, then `rigctl device replaced {device} tubing`")
 
 
@@ -297,9 +298,7 @@ def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState
         last = {row.kind: row for row in own}
         bottle = _bottle(reader, rig, device, care, last.get("refilled"))
         tubing = next((r for r in reversed(own) if r.kind == "replaced" and r.part == "tubing"), None)
-        pumped = (
-            None if care.tubing_ml is None else reader.doses.of_pump(device, 0.0 if tubing is None else tubing.at_s)
-        )
+        pumped = None if care.tubing is None else reader.doses.of_pump(device, 0.0 if tubing is None else tubing.at_s)
         state = DeviceState(
             out=_out(own),
             tubing_ml=None if pumped is None else pumped[0],
@@ -346,9 +345,9 @@ def _bottle(
     reader: Reader, rig: RigSpec, pump: str, care: CareSpec, filled: UpkeepRow | None
 ) -> tuple[float, float | None] | None:
     """Return what is left in a pump's bottle, and its usual dose; None where nobody has said what it holds."""
-    if care.bottle_ml is None:
+    if care.inventory is None:
         return None
-    full_ml = care.bottle_ml if filled is None or filled.volume_ml is None else filled.volume_ml
+    full_ml = care.inventory.volume_ml if filled is None or filled.volume_ml is None else filled.volume_ml
     used_ml, doses = reader.doses.of_pump(pump, 0.0 if filled is None else filled.at_s)
     limits = rig.limits.get(pump)
     largest_ml = None if limits is None else limits.per_dose_ml
@@ -377,8 +376,8 @@ def to_json(rig: RigSpec, known: Mapping[str, DeviceState]) -> list[dict[str, An
             "slopes": list(state.slopes) or None,
             "calibrated_days_ago": None if state.calibrated_ago_s is None else round(state.calibrated_ago_s / 86400, 2),
             "calibration_due_days": None
-            if state.calibrated_ago_s is None or care.calibrate_every_s is None
-            else round((care.calibrate_every_s - state.calibrated_ago_s) / 86400, 2),
+            if state.calibrated_ago_s is None or care.calibration.every_s is None
+            else round((care.calibration.every_s - state.calibrated_ago_s) / 86400, 2),
             "objections": [{"kind": o.kind, "why": o.why, "remedy": o.remedy, "holds": bool(o.forbids)} for o in about],
         }
         out.append({name: value for name, value in entry.items() if value is not None and value != []})

@@ -6,7 +6,6 @@ A form is one pydantic validator, never a union: a union would report one mistak
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -98,15 +97,6 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
-def _doses(value: Any) -> int:
-    found = re.fullmatch(r"\s*(\d{1,9})\s*(doses?)?\s*", value) if isinstance(value, str) else None
-    if found is not None:
-        return int(found[1])
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError('must be a number of doses such as "20 doses"')
-    return value
-
-
 def _price(value: Any) -> str | list[dict[str, Any]]:
     if not isinstance(value, list):
         return _text_of(Kind("a price", "0.31 EUR/kWh", ""))(value)
@@ -126,13 +116,6 @@ Budget = Annotated[dict[str, str], PlainValidator(_budget), WithJsonSchema({"any
 Used = Annotated[str, PlainValidator(_text_of(USED)), _form(USED, VOLUME.example)]
 Rated = Annotated[str, PlainValidator(_text_of(RATED)), _form(RATED, FLOW.example)]
 Trials = Annotated[str, PlainValidator(_text_of(TRIALS)), _form(TRIALS)]
-Doses = Annotated[
-    int,
-    PlainValidator(_doses),
-    WithJsonSchema(
-        {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\s*\d+\s*(doses?)?\s*$"}]}
-    ),
-]
 _HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
 _HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
 HoursOfWeek = Annotated[Hours, Late("hours", _HOURS_FORM, in_unit=False)]

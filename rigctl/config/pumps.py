@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from rigctl.config.findings import CheckContext
-from rigctl.config.schema import DeviceSection, VariableSection
+from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
-from rigctl.rig.spec import Caps, CapSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
+from rigctl.rig.spec import CalibrationSpec, Caps, CapSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
 
 _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
@@ -193,24 +193,12 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
 
 def build_care(context: CheckContext) -> dict[str, CareSpec]:
     """Return what is counted, by device; only to be used if nothing was found."""
-    found = {name: _care(context, name, section) for name, section in context.config.devices.items()}
-    return {name: care for name, care in found.items() if care != CareSpec()}
-
-
-def _care(context: CheckContext, name: str, section: DeviceSection) -> CareSpec:
-    path: KeyPath = ("devices", name)
-    inventory, tubing, calibration = section.inventory, section.tubing, section.calibration
-    for key, given in (("inventory", inventory), ("tubing", tubing)):
-        if given is not None and name not in context.pumps:
-            context.findings.add((*path, key), f"is only for pumps, and {name} doses nothing; take it out")
-    low, high = CareSpec().slope if calibration is None else calibration.slope
-    if not 0 <= low < high:
-        what = f"got [{low:g}, {high:g}], must be two rising percentages"
-        context.findings.add((*path, "calibration", "slope"), what)
-    return CareSpec(
-        bottle_ml=None if inventory is None else inventory.volume,
-        warn_doses=0 if inventory is None else inventory.warn_at,
-        tubing_ml=None if tubing is None else tubing.replace_after,
-        calibrate_every_s=None if calibration is None else calibration.every,
-        slope=(low, high),
-    )
+    found: dict[str, CareSpec] = {}
+    for name, section in context.config.devices.items():
+        for key, given in (("inventory", section.inventory), ("tubing", section.tubing)):
+            if given is not None and name not in context.pumps:
+                what = f"is only for pumps, and {name} doses nothing; take it out"
+                context.findings.add(("devices", name, key), what)
+        care = CareSpec(section.inventory, section.tubing, section.calibration or CalibrationSpec())
+        found |= {name: care} if care != CareSpec() else {}
+    return found

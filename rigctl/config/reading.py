@@ -252,7 +252,15 @@ class Readers:
     def zone(self, value: Any) -> str:
         return _zone(value)
 
-    # times and conditions
+    # counts, times and conditions
+
+    def doses(self, value: Any) -> int:
+        found = re.fullmatch(r"\s*(\d{1,9})\s*(doses?)?\s*", value) if isinstance(value, str) else None
+        if found is not None:
+            return int(found[1])
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f'got {shown(value)}, must be a number of doses such as "20 doses"')
+        return value
 
     def frozen_after(self, value: Any) -> tuple[float | None, int | None]:
         """Read (rig seconds, trials); None: not by this."""

@@ -18,7 +18,6 @@ from rigctl.config.fields import (
     Budget,
     ControlSets,
     Currency,
-    Doses,
     FrozenAfter,
     HoursOfWeek,
     Lengthscales,
@@ -42,7 +41,6 @@ from rigctl.kinds import (
     Name,
     PositiveDuration,
     PositiveSpan,
-    PositiveVolume,
     PumpName,
     Range,
     Rate,
@@ -51,7 +49,19 @@ from rigctl.kinds import (
     Volume,
     key_of,
 )
-from rigctl.rig.spec import Caps, DosingSpec, InterlockSpec, StartsSpec, TankSpec, TrialTiming, VolumeSpec, WatchPace
+from rigctl.rig.spec import (
+    CalibrationSpec,
+    Caps,
+    DosingSpec,
+    InterlockSpec,
+    InventorySpec,
+    StartsSpec,
+    TankSpec,
+    TrialTiming,
+    TubingSpec,
+    VolumeSpec,
+    WatchPace,
+)
 from rigctl.telling import MetricsSpec, NotifySpec
 
 
@@ -163,31 +173,6 @@ def _holds_url(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_holds_url, value))
     return isinstance(value, str) and "://" in value
-
-
-class InventorySection(FileSection):
-    """A pump's bottle. Doses are counted since `rigctl device refilled`; one with too little for a trial rests."""
-
-    volume: PositiveVolume
-    """What a full bottle holds."""
-    warn_at: Doses = 20
-    """An alarm is raised when so many usual doses are left."""
-
-
-class TubingSection(FileSection):
-    """A pump's tubing, whose mL are counted since `rigctl device replaced PUMP tubing`."""
-
-    replace_after: PositiveVolume
-    """An alarm is raised when it has seen so much."""
-
-
-class CalibrationSection(FileSection):
-    """How often a device is calibrated: since `rigctl device calibrated`, or since it said so itself."""
-
-    every: PositiveDuration | None = None
-    """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""
-    slope: Annotated[list[float], Field(min_length=2, max_length=2)] = Field(default_factory=lambda: [85.0, 105.0])
-    """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""
 
 
 class SettingSection(FileSection):
@@ -355,11 +340,11 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: PositiveDuration = 2.0
     """Longest wait for one answer, wall time."""
-    inventory: InventorySection | None = None
+    inventory: InventorySpec | None = None
     """What is in a pump's bottle; default: nobody counts it."""
-    tubing: TubingSection | None = None
+    tubing: TubingSpec | None = None
     """What a pump's tubing is good for; default: nobody counts it."""
-    calibration: CalibrationSection | None = None
+    calibration: CalibrationSpec | None = None
     """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 

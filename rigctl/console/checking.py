@@ -463,12 +463,13 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
 
 def counted_of(care: CareSpec) -> str:
     """Say what of a device is counted, and how often it is calibrated."""
-    bottle, tubing, every_s = care.bottle_ml, care.tubing_ml, care.calibrate_every_s
+    bottle, tubing, every_s, slope = care.inventory, care.tubing, care.calibration.every_s, care.calibration.slope
+    warned = "" if bottle is None else f"warned of at {counted(bottle.warn_at, 'dose')}"
     said = [
-        "" if bottle is None else f"a bottle of {bottle:g} mL, warned of at {counted(care.warn_doses, 'dose')}",
-        "" if tubing is None else f"tubing for {tubing / 1000:g} L",
+        "" if bottle is None else f"a bottle of {bottle.volume_ml:g} mL, {warned}",
+        "" if tubing is None else f"tubing for {tubing.replace_after_ml / 1000:g} L",
         "" if every_s is None else f"calibrated every {lasting(every_s)}",
-        "" if care.slope == CareSpec().slope else f"slopes of {care.slope[0]:g} to {care.slope[1]:g} %",
+        "" if slope == CareSpec().calibration.slope else f"slopes of {slope[0]:g} to {slope[1]:g} %",
     ]
     return "; ".join(filter(None, said))
 

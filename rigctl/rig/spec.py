@@ -157,20 +157,50 @@ class CapSpec(TankSpec):
         return tuple((span_s, most_ml, words) for span_s, most_ml, words in caps if most_ml is not None)
 
 
+_DOSES: Final = {"type": "string", "pattern": r"^\s*\d+\s*(doses?)?\s*$"}
+_MANY: Final = {"anyOf": [{"type": "integer", "minimum": 0}, _DOSES]}
+
+
+@dataclass(frozen=True, slots=True)
+class InventorySpec(Section):
+    """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
+
+    volume_ml: PositiveVolume
+    """What a full bottle holds."""
+    warn_at: Annotated[int, Late("doses", _MANY, 0, in_unit=False)] = 20
+    """An alarm is raised when so many usual doses are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class TubingSpec(Section):
+    """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
+
+    replace_after_ml: PositiveVolume
+    """An alarm is raised when it has seen so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationSpec(Section):
+    """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
+
+    every_s: PositiveDuration | None = None
+    """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""
+    slope: tuple[Number, Number] = (85.0, 105.0)
+    """What a probe's slopes must be, percent of an ideal probe's; outside doses are not judged by it."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """Slopes rise."""
+        if not 0 <= self.slope[0] < self.slope[1]:
+            yield Clash("slope", "must be two rising percentages")
+
+
 @dataclass(frozen=True, slots=True)
 class CareSpec:
-    """What wears out or runs out at one device; None: nobody counts it."""
+    """What runs out, wears out or has to be calibrated at one device; None: nobody counts it."""
 
-    bottle_ml: float | None = None
-    """What is in a pump's full bottle."""
-    warn_doses: int = 0
-    """So many doses left are worth a word."""
-    tubing_ml: float | None = None
-    """What a pump's tubing is good for."""
-    calibrate_every_s: float | None = None
-    """Rig seconds between two calibrations."""
-    slope: tuple[float, float] = (85.0, 105.0)
-    """What a probe's slopes must be, percent of an ideal probe's."""
+    inventory: InventorySpec | None = None
+    tubing: TubingSpec | None = None
+    calibration: CalibrationSpec = CalibrationSpec()
 
 
 @dataclass(frozen=True, slots=True)

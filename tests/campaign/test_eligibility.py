@@ -11,7 +11,17 @@ from rigctl.campaign.instruments import DeviceState, needed, objections, unavail
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Calibration, Severity
-from rigctl.rig.spec import CareSpec, DosingSpec, MeterSpec, PrepareStep, VariableWiring, VolumeSpec
+from rigctl.rig.spec import (
+    CalibrationSpec,
+    CareSpec,
+    DosingSpec,
+    InventorySpec,
+    MeterSpec,
+    PrepareStep,
+    TubingSpec,
+    VariableWiring,
+    VolumeSpec,
+)
 from tests.campaign.fakes import make_rig_spec, make_space
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_hands import cared
@@ -20,8 +30,8 @@ from tests.golden import Golden
 DAY_S = 86_400.0
 SETS = make_space().control_sets
 CARE = {
-    "pump": CareSpec(bottle_ml=500.0, warn_doses=20, tubing_ml=50_000.0),
-    "a_probe": CareSpec(calibrate_every_s=30 * DAY_S),
+    "pump": CareSpec(InventorySpec(500.0), TubingSpec(50_000.0)),
+    "a_probe": CareSpec(calibration=CalibrationSpec(30 * DAY_S)),
 }
 
 
@@ -93,7 +103,7 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
 
 async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(stage, golden: Golden):
     """What is left is counted from the doses; then the campaign goes on without the pump, and says why."""
-    spec = cared({"pump": CareSpec(bottle_ml=10.0, warn_doses=1)}, max_trials=7)
+    spec = cared({"pump": CareSpec(InventorySpec(10.0, 1))}, max_trials=7)
     seen = []
 
     async def at_measure():

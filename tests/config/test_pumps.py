@@ -12,7 +12,7 @@ from rigctl.config.forecast import forecast
 from rigctl.console.checking import counted_of, held_back
 from rigctl.core.experiment.marginals.families import Empirical
 from rigctl.rig.slewing import Slew
-from rigctl.rig.spec import CapSpec, CareSpec
+from rigctl.rig.spec import CalibrationSpec, CapSpec, CareSpec, InventorySpec, TubingSpec
 from tests.config.conftest import ROOT, loaded, loaded_to_run
 from tests.config.texts import BOTH_WAYS, PROBED, RATIO, SMALL, VOLUME
 
@@ -133,14 +133,14 @@ def test_what_is_counted_of_a_device():
     """Volumes and times in the rig's units; `20 doses` as well as 20; a probe's slopes have a usual band."""
     pump = "inventory: {volume: 0.5 L, warn_at: 30 doses}, tubing: {replace_after: 50 L},"
     care = loaded_to_run(with_care(pump, "calibration: {every: 30 d},")).rig.care
-    assert care["doser"] == CareSpec(500.0, 30, 50_000.0)
-    assert care["probe"] == CareSpec(calibrate_every_s=30 * 86_400.0, slope=(85.0, 105.0))
-    assert loaded_to_run(with_care("inventory: {volume: 1 L, warn_at: 3},")).rig.care["doser"].warn_doses == 3
+    assert care["doser"] == CareSpec(InventorySpec(500.0, 30), TubingSpec(50_000.0))
+    assert care["probe"] == CareSpec(calibration=CalibrationSpec(30 * 86_400.0, (85.0, 105.0)))
+    assert loaded_to_run(with_care("inventory: {volume: 1 L, warn_at: 3},")).rig.care["doser"].inventory.warn_at == 3
     assert loaded_to_run(RIG).rig.care == {}
 
 
 def test_check_says_what_is_counted():
     """One phrase for each of a device, in units that people use."""
-    care = CareSpec(500.0, 1, 50_000.0, 30 * 86_400.0, (90.0, 105.0))
+    care = CareSpec(InventorySpec(500.0, 1), TubingSpec(50_000.0), CalibrationSpec(30 * 86_400.0, (90.0, 105.0)))
     assert re.findall(r"[\d.]+ \S+", counted_of(care)) == ["500 mL,", "1 dose;", "50 L;", "30 days;", "90 to", "105 %"]
-    assert re.findall(r"[\d.]+ \S+", counted_of(CareSpec(calibrate_every_s=3600.0))) == ["1 h"]
+    assert re.findall(r"[\d.]+ \S+", counted_of(CareSpec(calibration=CalibrationSpec(3600.0)))) == ["1 h"]

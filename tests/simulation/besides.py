@@ -53,7 +53,7 @@ class Besides:
         """How often the clock had been set when this life began its trials; -1 before."""
         self._since_s = 0.0
         self._drops, self._ran = 0, False
-        self._bottles = {n: c.bottle_ml for n, c in self._rig.care.items() if c.bottle_ml is not None}
+        self._bottles = {n: c.inventory.volume_ml for n, c in self._rig.care.items() if c.inventory is not None}
         self.met: Counter[str] = Counter()
         mischief = witness.mischief
         if self._bottles:

@@ -210,7 +210,7 @@ class Simulation:
     def _seen_to(self, running: Running) -> None:
         """Do what a person does that it may wait for: resume, fill the bottles, take back their pumps."""
         self.mischief.ask(running, "resume")
-        for device in (name for name, care in self.world.loaded.rig.care.items() if care.bottle_ml is not None):
+        for device in (name for name, care in self.world.loaded.rig.care.items() if care.inventory is not None):
             self.mischief.ask(running, "refilled", device=device)
             self.mischief.ask(running, "in-service", device=device)
 

@@ -35,7 +35,7 @@ def test_a_rig_has_what_was_drawn_for_it(rig):
     for minute in range(0, 24 * 60, 3):
         at_s = 1_767_225_600.0 + 60.0 * minute
         assert (spec.allowed.is_open(at_s), valve.is_open(at_s)) == (_open(OPEN_MIN, at_s), _open(VALVE_MIN, at_s))
-    assert {name: care.bottle_ml for name, care in spec.care.items()} == BOTTLE_ML
+    assert {name: care.inventory.volume_ml for name, care in spec.care.items()} == BOTTLE_ML
     assert spec.devices["b_valve"].options.heartbeat.at == 100
     assert rig._witness.spec.problem.reference.every == 5
     assert spec.meters[0].tariff is not None
