@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from rigctl.experiment import Experiment as Experiment
     from rigctl.experiment import Suggestion as Suggestion
     from rigctl.experiment import variable as variable
+    from rigctl.rig.clocks import Clock as Clock
     from rigctl.rig.conformance import check_driver as check_driver
     from rigctl.rig.protocols import Actuator as Actuator
     from rigctl.rig.protocols import ActuatorState as ActuatorState
     from rigctl.rig.protocols import ByteLine as ByteLine
-    from rigctl.rig.protocols import Clock as Clock
     from rigctl.rig.protocols import Deadline as Deadline
     from rigctl.rig.protocols import Device as Device
     from rigctl.rig.protocols import DeviceOptions as DeviceOptions
@@ -107,12 +107,12 @@ _HOMES = {
         "UsageError",
     ),
     "rigctl.experiment": ("Experiment", "Suggestion", "variable"),
+    "rigctl.rig.clocks": ("Clock",),
     "rigctl.rig.conformance": ("check_driver",),
     "rigctl.rig.protocols": (
         "Actuator",
         "ActuatorState",
         "ByteLine",
-        "Clock",
         "Deadline",
         "Device",
         "DeviceOptions",

@@ -18,7 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from rigctl.errors import DeviceTimeout, GarbledReply, PortHeld, PortUnavailable
-from rigctl.rig.protocols import ByteLine, Clock, Deadline
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import ByteLine, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
 from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire

@@ -9,7 +9,8 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, IdentityMismatch
-from rigctl.rig.protocols import ByteLine, Clock, Deadline, DeviceOptions, Driver, Identity, Reading, Sensor, Severity
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Reading, Sensor, Severity
 from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice
 from rigctl_drivers.looking import look_ezo
 

@@ -26,7 +26,8 @@ from types import MappingProxyType
 from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.protocols import LOOK_S, BitKind, Block, Clock, Deadline, RegisterKind, RegisterLine
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import LOOK_S, BitKind, Block, Deadline, RegisterKind, RegisterLine
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_frames import Answer, Framing, ModbusRequest

@@ -34,9 +34,9 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.spec import InstrumentAccess
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.calendar import told
-from rigctl.rig.civil import civil_now, civil_of
+from rigctl.rig.clocks import Clock
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Calibration, Clock, Identity, Severity
+from rigctl.rig.protocols import Calibration, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm
 
@@ -162,7 +162,7 @@ class Caretaker(Part):
 
     async def look_again(self) -> bool:
         """Look if a person has done something, hours have opened, or nothing could be played for a while."""
-        civil_s, left = civil_now(self.clock), self.nothing_left()
+        civil_s, left = self.clock.civil_s(), self.nothing_left()
         reopened = civil_s is not None and civil_s >= self.reopens_s
         again = bool(left) and time.monotonic() >= self._looked_s + AGAIN_S
         if not (self.changed or reopened or again):
@@ -202,7 +202,7 @@ class Caretaker(Part):
 
     async def _judge(self, *, first: bool) -> None:
         rig, sets = self.spec.rig, self.spec.problem.space.control_sets
-        civil_s = civil_now(self.clock)
+        civil_s = self.clock.civil_s()
         known = await self.journal.call(states_now, rig)
         self.states = await self.journal.call(limited, rig, known, civil_s, self.exhausted)
         found = objections(rig, self.states)
@@ -242,7 +242,7 @@ class Caretaker(Part):
 
 def opening(rig: RigSpec, clock: Clock) -> tuple[float, str]:
     """Return from when on trials may run at this hour, rig time, and that for people; at any time: minus infinity."""
-    civil, now_s, hours = civil_of(clock), civil_now(clock), rig.allowed
+    civil, now_s, hours = clock.civil, clock.civil_s(), rig.allowed
     if hours is None or civil is None or now_s is None:
         return -math.inf, ""
     opens_s = hours.opens_s(now_s, rig.expected_s)

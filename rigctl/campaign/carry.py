@@ -49,9 +49,9 @@ from rigctl.core.experiment.history import History, end_of
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
-from rigctl.rig.metering import KnowsSuspend, look_s
-from rigctl.rig.protocols import Clock, Reading, Severity
-from rigctl.rig.resting import enlisted, rest
+from rigctl.rig.clocks import Clock
+from rigctl.rig.metering import look_s
+from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, Measurement
 from rigctl.text import in_full
@@ -100,7 +100,7 @@ async def look_first(campaign: Part, trial: Decision, before: Mapping[str, Readi
     until_s["look"] = now_s + timing.prepare_s + look_s(timing)
     campaign.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
     await rig.prepare()
-    await rest(campaign.clock, 0.0 if timing.look is None else timing.look.after_s)
+    await campaign.clock.rest(0.0 if timing.look is None else timing.look.after_s)
     read = await rig.measure(look=True)
     await all_hold(rig)
     found = await journal.call(judged_by_past, spec, number, read)
@@ -348,7 +348,7 @@ class TrialRun(Part):
 
     async def _carry_out(self, trial: TrialRow, history: History) -> TrialRow | None:
         """Carry out a trial, and have it broken off if it costs more than it may."""
-        watching = enlisted(self.clock, self._watch_cost(trial.trial, history), "cost of the trial")
+        watching = self.clock.enlist(self._watch_cost(trial.trial, history), "cost of the trial")
         watching.add_done_callback(self._tell_unwatched)
         try:
             return await self._work(trial)
@@ -408,9 +408,9 @@ class TrialRun(Part):
         """Let rig time pass; read meanwhile what is due of earlier trials, if that does not keep this one waiting."""
         takes_s = self.spec.rig.timing.measure.for_s
         while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
-            await rest(self.clock, max(0.0, due_s - self.clock.now_s()))
+            await self.clock.rest(max(0.0, due_s - self.clock.now_s()))
             await self.awaiting.look()
-        await rest(self.clock, max(0.0, settled_s - self.clock.now_s()))
+        await self.clock.rest(max(0.0, settled_s - self.clock.now_s()))
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
         """Measure the window of every sensor, believed only if all that is driven held its value to the end."""
@@ -435,7 +435,7 @@ class TrialRun(Part):
 
 
 def _asleep_s(clock: Clock) -> float:
-    return clock.suspended_s() if isinstance(clock, KnowsSuspend) else 0.0
+    return clock.suspended_s() or 0.0
 
 
 def kept(history: History, decider: Decider) -> History:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from rigctl.rig.civil import Civil
-from rigctl.rig.protocols import Clock
+from rigctl.rig.clocks import Civil, Clock
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ def _uptime_s() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class RealClock:
+class RealClock(Clock):
     """Tells seconds since boot times `speedup`, so two processes with the same factor agree on the time.
 
     Raises:
@@ -54,7 +53,7 @@ class RealClock:
         time.sleep(max(0.0, seconds) / self.speedup)
 
 
-class SteppedClock:
+class SteppedClock(Clock):
     """Lets rig time stand still while anybody who works with the rig computes, or waits for an answer.
 
     It begins at 0. Once all rest it goes to the instant at which the first of them is to go on, and takes the simulated
@@ -64,6 +63,8 @@ class SteppedClock:
         speedup: rig seconds per wall second that pass at most, for whoever looks on.
         go_to: lets the simulated rig's time pass up to this one, rig seconds.
     """
+
+    stepped = True
 
     def __init__(self, speedup: float, go_to: Callable[[float], Awaitable[None]]) -> None:
         self.speedup = speedup
@@ -117,6 +118,16 @@ class SteppedClock:
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda _: self._leave())
         return task
+
+    async def meanwhile(self, event: Coroutine[Any, Any, T], slice_s: float = 0.1) -> T:
+        waiting = asyncio.ensure_future(event)
+        try:
+            while not waiting.done():
+                await self.rest(slice_s * self.speedup)
+        except BaseException:
+            waiting.cancel()
+            raise
+        return waiting.result()
 
     def _leave(self) -> None:
         """Count one less who works; if that was the last one, rig time goes on."""

@@ -48,7 +48,8 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, Tripped, in_words
-from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
 

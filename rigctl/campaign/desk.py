@@ -19,7 +19,8 @@ from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.spec import CampaignRig, CampaignSpec
-from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
 MORE_TIME_S: Final = 30.0

@@ -37,7 +37,6 @@ from rigctl.errors import (
     Tripped,
     counted,
 )
-from rigctl.rig.civil import civil_of
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
 
@@ -320,7 +319,7 @@ class Runner(Part):
 
     async def _scene(self) -> Scene:
         trials, care, awaiting, clock = self.trials, self.trials.care, self.trials.awaiting, self.clock
-        civil = civil_of(clock)
+        civil = clock.civil
         awaited = await (awaiting.in_the_way() if self._over is None else awaiting.outstanding())
         waits = [
             Wait("hours", *opening(self.spec.rig, clock)),

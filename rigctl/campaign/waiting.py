@@ -15,8 +15,8 @@ from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.obstacles import PHASES, Obstacle
 from rigctl.campaign.watchman import Watchman
-from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.resting import Stepped, meanwhile, rest
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, AlarmMark
 
 FIRST_PAUSE_S = 5.0
@@ -83,11 +83,11 @@ class Waiting:
         at_s = first.until_s if first.until_s is not None else first.due_s
         if at_s is not None:
             left_s = min(self._left_s(at_s), 1.0)
-            await rest(self.clock, (left_s if left_s > 0 else LEAST_S) * self.clock.speedup)
+            await self.clock.rest((left_s if left_s > 0 else LEAST_S) * self.clock.speedup)
         elif first.every_s is not None:
-            await rest(self.clock, first.every_s * self.clock.speedup)
+            await self.clock.rest(first.every_s * self.clock.speedup)
         else:
-            await meanwhile(self.clock, self.watchman.next_look())
+            await self.clock.meanwhile(self.watchman.next_look())
 
     def _enter(self, phase: CampaignPhase, why: str, until_s: float | None = None, *, kept: bool = True) -> None:
         self.phase = phase
@@ -176,7 +176,7 @@ class Failures:
     def rests_until_s(self) -> float:
         until_s, wall_s = self._rest
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late
-        passed = not isinstance(self.clock, Stepped) and time.monotonic() >= wall_s
+        passed = not self.clock.stepped and time.monotonic() >= wall_s
         return -inf if passed else until_s
 
     async def ask_again(

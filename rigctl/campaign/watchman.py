@@ -22,8 +22,8 @@ from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.watch import Finding, Snapshot, Standing, WatchRule, look
 from rigctl.errors import RigctlError, UsageError
-from rigctl.rig.civil import Civil, civil_now, civil_of
-from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.clocks import Civil, Clock
+from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Alarm, AlarmMark, RigGlance
 
@@ -45,7 +45,7 @@ async def begin_civil(journal: JournalThread, rig: RigSpec, clock: Clock) -> Wal
     Raises:
         UsageError: hours or tariffs are to be kept by a clock that cannot carry civil time.
     """
-    civil = civil_of(clock)
+    civil = clock.civil
     if civil is None:
         if rig.calendar:
             raise UsageError("`allowed` and tariffs need civil time, and this clock carries none")
@@ -214,7 +214,7 @@ class Watchman:
             rig=RigGlance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
-            civil_s=civil_now(self.clock),
+            civil_s=self.clock.civil_s(),
             wall="" if self.wall is None else self.wall.look(),
             untold=self.untold(),
         )

@@ -23,7 +23,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
 from rigctl.page.campaign import campaign_spec, configured
-from rigctl.rig.protocols import Clock
+from rigctl.rig.clocks import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 

@@ -35,8 +35,9 @@ from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.by_hand import check_able
+from rigctl.rig.clocks import Clock
 from rigctl.rig.guard import Command, KnownState, objections
-from rigctl.rig.protocols import Clock, Identity, Severity
+from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring, wired

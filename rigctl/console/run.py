@@ -42,7 +42,7 @@ from rigctl.text import in_full, set_label, shown_unit
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rigctl.rig.protocols import Clock
+    from rigctl.rig.clocks import Clock
     from rigctl.signals import Signals
 
 

@@ -25,7 +25,7 @@ from rigctl.campaign.events import CampaignEvent, RigSeen
 from rigctl.campaign.journal.reader import looking
 from rigctl.errors import ConfigError, Locked, RigctlError, UsageError, counted
 from rigctl.notify.setup import Setup, Shelved, line, told
-from rigctl.rig.protocols import Clock
+from rigctl.rig.clocks import Clock
 
 MODULE: Final = "rigctl.notify.process"
 MOST: Final = 500

@@ -22,9 +22,9 @@ from pydantic import ValidationError
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, DriverNonConformance, RigctlError
 from rigctl.rig import testing
+from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import (
     Actuator,
-    Clock,
     Deadline,
     Device,
     DeviceOptions,

@@ -25,10 +25,10 @@ from rigctl.errors import (
     Tripped,
     in_words,
 )
+from rigctl.rig.clocks import Clock
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
-from rigctl.rig.resting import Rest
+from rigctl.rig.protocols import DoseLog, Doser, DoseStatus, Reading, Severity
 from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
 from rigctl.rig.values import Alarm, OpenDose
 
@@ -94,7 +94,6 @@ class Dispenser:
         guard: Guard,
         doses: DoseLog,
         clock: Clock,
-        rest: Rest,
         on_alarm: Callable[[Alarm], None],
         *,
         trip: Callable[[str], Awaitable[object]],
@@ -104,7 +103,6 @@ class Dispenser:
         self._guard = guard
         self._doses = doses
         self._clock = clock
-        self._rest = rest
         self._on_alarm = on_alarm
         self._trip = trip
         self._timing = timing or DoseTiming()
@@ -254,7 +252,7 @@ class Dispenser:
         ran_at_ml: float | None = None
         while True:
             left_s = due_s - self._clock.now_s()
-            await self._rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
+            await self._clock.rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
             status = await _status(dose.pump)
             if status is not None and (status.reset or not status.running):
                 return status, ran_at_ml

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.errors import BrokenPlugin, DeviceError, DeviceTimeout, PortUnavailable
+from rigctl.rig.clocks import Clock
 from rigctl.rig.places import host_and_port, stable_name
-from rigctl.rig.protocols import ByteLine, Clock, Deadline, Driver, Found
+from rigctl.rig.protocols import ByteLine, Deadline, Driver, Found
 from rigctl.rig.registry import Registry
 
 TEXT_BAUDS: Final = (9600, 115200)

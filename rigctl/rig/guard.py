@@ -15,8 +15,9 @@ from typing import Literal
 from weakref import WeakSet
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
+from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle
-from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
+from rigctl.rig.protocols import Actuator, Deadline, DoseLog, Doser
 from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
 
 

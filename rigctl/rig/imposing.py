@@ -16,13 +16,13 @@ from rigctl.errors import (
     in_words,
 )
 from rigctl.rig.bus import Bus
+from rigctl.rig.clocks import Clock
 from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
-from rigctl.rig.resting import Rest, beside
+from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
 from rigctl.rig.slewing import ramp
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import FRESH_READINGS, Evidence, Partner, Side, Titration
@@ -59,7 +59,6 @@ class Imposer:
     guard: Guard
     dispenser: Dispenser
     clock: Clock
-    rest: Rest
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
     driven: dict[str, float] = field(default_factory=dict)
@@ -82,13 +81,13 @@ class Imposer:
         idle_pumps = await _let_go(self, plan)
         imposing = [self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()]
         slewed = any(self.spec.limits[n].slew is not None for n in plan.imposed)
-        await together(*(beside(self.clock, imposing) if slewed else imposing))
+        await together(*(self.clock.beside(imposing) if slewed else imposing))
         treated_s = self.clock.now_s()
         for step in () if prepared else self.spec.timing.prepare:
             await _carry_out(self, step)
         needs_s = max((self.spec.dosing[n].treat_s or 0.0 for n in plan.dosed), default=0.0)
         if (left_s := treated_s + needs_s - self.clock.now_s()) > 0:
-            await self.rest(left_s)
+            await self.clock.rest(left_s)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
@@ -141,7 +140,7 @@ class Imposer:
         if stood is None:
             self.guard.stands_at(actuator.name, start)
         for pause_s, setpoint in ramp(start, value, slew):
-            await self.rest(pause_s)
+            await self.clock.rest(pause_s)
             self.driven.pop(actuator.name, None)
             if stood is not None:  # where it was sent; if it has restarted since, the next step would be a jump
                 await self.confirm(actuator, stood, within=abs(setpoint - stood) / 2)
@@ -225,14 +224,14 @@ class Imposer:
             act = [(self.wiring.dosers[p], share * volume_ml) for p, share in {name: 1.0, **partners}.items()]
             self.given[name] = (await self.dispenser.dispense_together(act))[0]
         if volumes:
-            await self.rest(max(self.spec.volumes[name].mix_s for name in volumes))
+            await self.clock.rest(max(self.spec.volumes[name].mix_s for name in volumes))
 
     async def _titrate(self, dosed: Mapping[str, float]) -> None:
         """Pumps on different buses dose at the same time."""
         buses: dict[Bus, list[tuple[Titration, float]]] = {}
         for name, setpoint in dosed.items():
             buses.setdefault(self.wiring.dosers[name].bus, []).append((self._titration(name), setpoint))
-        await together(*beside(self.clock, map(_in_turn, buses.values())))
+        await together(*self.clock.beside(map(_in_turn, buses.values())))
 
     def _titration(self, name: str) -> Titration:
         pumps = next(v.actuators for v in self.spec.variables if v.actuator == name)
@@ -240,7 +239,7 @@ class Imposer:
             sides=tuple(self._side(pump) for pump in pumps),
             probe=self.wiring.dosing_probes[name],
             dispenser=self.dispenser,
-            rest=self.rest,
+            clock=self.clock,
             on_alarm=self.on_alarm,
             evidence=self.evidence,
         )
@@ -266,7 +265,7 @@ async def _let_go(imposer: Imposer, plan: _Plan) -> list[Handle[Doser]]:
 async def _carry_out(imposer: Imposer, step: PrepareStep) -> None:
     actuator = imposer.wiring.actuators[step.actuator]
     await imposer.impose(actuator, step.value)
-    await imposer.rest(step.wait_s)
+    await imposer.clock.rest(step.wait_s)
     await imposer.impose(actuator, None)
 
 

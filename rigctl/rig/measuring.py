@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout, in_words
 from rigctl.rig.bus import Bus
+from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle
-from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
-from rigctl.rig.resting import Rest, beside
+from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeasureSpec, SensorRules, Statistic
 from rigctl.rig.values import Measurement
 
@@ -143,9 +143,7 @@ class Probe:
         return self.record.take(reading, self.rules.max_rate_per_s, time.monotonic())
 
 
-async def sample_window(
-    probes: Sequence[Probe], spec: MeasureSpec, clock: Clock, rest: Rest
-) -> Mapping[str, Sequence[Reading]]:
+async def sample_window(probes: Sequence[Probe], spec: MeasureSpec, clock: Clock) -> Mapping[str, Sequence[Reading]]:
     """Sample every probe every `spec.every_s` for `spec.for_s` of rig time; buses in parallel.
 
     A bus that falls behind (rig time may run fast) samples without pause and takes as many as fit into the window,
@@ -154,19 +152,19 @@ async def sample_window(
     buses: dict[Bus, list[Probe]] = {}
     for probe in probes:
         buses.setdefault(probe.handle.bus, []).append(probe)
-    windows = (_sample_bus(group, spec, clock, rest) for group in buses.values())
-    parts = await asyncio.gather(*beside(clock, windows))
+    windows = (_sample_bus(group, spec, clock) for group in buses.values())
+    parts = await asyncio.gather(*clock.beside(windows))
     return {name: readings for part in parts for name, readings in part.items()}
 
 
-async def _sample_bus(probes: Sequence[Probe], spec: MeasureSpec, clock: Clock, rest: Rest) -> dict[str, list[Reading]]:
+async def _sample_bus(probes: Sequence[Probe], spec: MeasureSpec, clock: Clock) -> dict[str, list[Reading]]:
     readings: dict[str, list[Reading]] = {probe.name: [] for probe in probes}
     silences = dict.fromkeys(readings, 0)
     start_s = clock.now_s()
     for taken in range(planned_samples(spec)):
         late_s = clock.now_s() - (start_s + taken * spec.every_s)
         if late_s < 0:
-            await rest(-late_s)
+            await clock.rest(-late_s)
         elif taken >= spec.min_count and clock.now_s() - start_s >= spec.for_s:
             break
         for probe in probes:

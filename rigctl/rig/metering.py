@@ -17,15 +17,14 @@ import asyncio
 import math
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 from rigctl.errors import DeviceError, in_words
 from rigctl.rig.calendar import Tariff
-from rigctl.rig.civil import civil_now
+from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import judged, planned_samples
-from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
-from rigctl.rig.resting import enlisted, rest
+from rigctl.rig.protocols import Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import MeasureSpec, TrialTiming
 from rigctl.rig.values import Alarm
 
@@ -58,14 +57,6 @@ def at_change(name: str, counter: str) -> float | None:
     """Return the instant (seconds since 1970) of a reading of this counter at a change of its rate; None: of others."""
     whose, _, instant = name.removesuffix(")").partition(AT)
     return float(instant) if instant and whose == counter else None
-
-
-@runtime_checkable
-class KnowsSuspend(Protocol):
-    """A clock that knows how long the machine was suspended."""
-
-    def suspended_s(self) -> float:
-        """Return the rig seconds since boot."""
 
 
 @dataclass(slots=True)
@@ -134,7 +125,7 @@ class Metering:
 
     async def meanwhile(self) -> Mapping[str, Reading]:
         """Wait as long as between samples of the power, then read the meters' counters; our own count on."""
-        await rest(self._clock, self._period_s * self._clock.speedup)
+        await self._clock.rest(self._period_s * self._clock.speedup)
         return await self._totals()
 
     async def _totals(self) -> dict[str, Reading]:
@@ -152,12 +143,13 @@ class Metering:
             sampled = set()
         told = {by_power(name): integral.tell() for name, (_, integral) in self._powers.items() if name in sampled}
         found |= {name: reading for name, reading in told.items() if reading is not None}
-        now_s = civil_now(self._clock) if self._tariffs else None
+        now_s = self._clock.civil_s() if self._tariffs else None
         if now_s is not None:
             found |= {**self._at, CIVIL: Reading(now_s, "s", self._clock.now_s())}
             self._at = {}
-        if isinstance(self._clock, KnowsSuspend):
-            found[ASLEEP] = Reading(self._clock.suspended_s(), "s", self._clock.now_s())
+        suspended_s = self._clock.suspended_s()
+        if suspended_s is not None:
+            found[ASLEEP] = Reading(suspended_s, "s", self._clock.now_s())
         return found
 
     @property
@@ -195,15 +187,15 @@ class Metering:
     def start(self) -> None:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
         if self._powers and self._sampling is None:
-            self._sampling = enlisted(self._clock, self._keep_sampling(), "power")
+            self._sampling = self._clock.enlist(self._keep_sampling(), "power")
         if self._tariffs.keys() & self._meters.keys() and self._waiting is None:
-            self._waiting = enlisted(self._clock, self._keep_changes(), "changes of rates")
+            self._waiting = self._clock.enlist(self._keep_changes(), "changes of rates")
 
     async def _keep_changes(self) -> None:
         """Read the counters whose rate changes when it does; one that cannot be read then is divided by time."""
         due_s = math.inf
         while True:
-            now_s = civil_now(self._clock)
+            now_s = self._clock.civil_s()
             if now_s is not None and now_s >= due_s:
                 await self._read_at(due_s)
                 due_s = math.inf
@@ -211,7 +203,7 @@ class Metering:
             if now_s is not None:
                 due_s = min([due_s, *(self._tariffs[n].changes_s(now_s) for n in self._meters if n in self._tariffs)])
             left_s = LOOK_S * self._clock.speedup if now_s is None else min(due_s - now_s, LOOK_S * self._clock.speedup)
-            await rest(self._clock, left_s)
+            await self._clock.rest(left_s)
 
     async def _read_at(self, change_s: float) -> None:
         changing = [
@@ -231,7 +223,7 @@ class Metering:
     async def _keep_sampling(self) -> None:
         try:
             while True:
-                await rest(self._clock, self._period_s * self._clock.speedup)
+                await self._clock.rest(self._period_s * self._clock.speedup)
                 await self._sample()
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: what it raises costs evidence, no trial
             self._tell_mistake("the power is no longer sampled between readings", error)

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.printable import one_line
+from rigctl.rig.clocks import Clock
 
 LONGEST_NAME = 200
 """Characters that are taken of each thing an instrument says of itself."""
@@ -106,20 +107,6 @@ class Deadline:
         """Raise `DeviceTimeout` naming what was being done, once the deadline has passed."""
         if self.remaining_s == 0.0:
             raise DeviceTimeout(f"{doing}: no complete answer in time")
-
-
-class Clock(Protocol):
-    """Rig time: monotonic, comparable between processes of one boot, unaffected by changes of the wall clock."""
-
-    @property
-    def speedup(self) -> float:
-        """Return the rig seconds per wall second."""
-
-    def now_s(self) -> float:
-        """Return rig time, seconds."""
-
-    def sleep(self, seconds: float) -> None:
-        """Block this thread for `seconds` of rig time."""
 
 
 # Lines ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from typing import Any
 
 from rigctl.errors import BrokenPlugin
 from rigctl.plugins import Load, installed, loaded
-from rigctl.rig.protocols import Clock, DeviceOptions, Driver, Line, OpenLine
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import DeviceOptions, Driver, Line, OpenLine
 
 DRIVERS = "rigctl.drivers"
 LINES = "rigctl.lines"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rigctl.rig.bus import BusTiming
 from rigctl.rig.by_hand import Hands
+from rigctl.rig.clocks import Clock
 from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
@@ -17,9 +18,8 @@ from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, reduced, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
-from rigctl.rig.protocols import ActuatorState, Clock, DoseLog, Identity, Reading, Severity
+from rigctl.rig.protocols import ActuatorState, DoseLog, Identity, Reading, Severity
 from rigctl.rig.registry import Registry
-from rigctl.rig.resting import Rest, resting
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
@@ -32,7 +32,6 @@ class Rig:
 
     Args:
         on_alarm: told, in the event loop, of everything a person should know.
-        rest: sleeps rig time; by the clock unless told otherwise.
 
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.
@@ -46,7 +45,6 @@ class Rig:
         doses: DoseLog,
         on_alarm: Callable[[Alarm], None],
         *,
-        rest: Rest | None = None,
         bus_timing: BusTiming | None = None,
     ) -> None:
         self.spec = spec
@@ -54,14 +52,13 @@ class Rig:
         self._clock = clock
         self._doses = doses
         self._on_alarm = on_alarm
-        self._rest = rest or resting(clock)
         self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
-        self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
+        self._dispenser = Dispenser(self.guard, doses, clock, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
         tariffs, aside = {m.name: m.tariff for m in spec.meters if m.tariff is not None}, self._wiring.aside
         self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm, tariffs, aside=aside)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, self._rest, on_alarm, evidence)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, on_alarm, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,
             spec=spec.watch,
@@ -162,7 +159,7 @@ class Rig:
         if look and window is not None:
             spec = window
             probes = tuple(p for p in probes if p.name not in self.spec.outcome_names)
-        windows = await sample_window(probes, spec, self._clock, self._rest)
+        windows = await sample_window(probes, spec, self._clock)
         out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}
         if late:
             return out

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from rigctl.errors import DeviceTimeout, GarbledReply
-from rigctl.rig.protocols import BitKind, ByteLine, Clock, Deadline, RegisterKind, RegisterLine
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import BitKind, ByteLine, Deadline, RegisterKind, RegisterLine
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class ManualClock:
+class ManualClock(Clock):
     """Rig time that passes only when somebody sleeps."""
 
     speedup: float = 1.0

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped, counted
+from rigctl.rig.clocks import Clock
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import DoseLog, Doser, Severity
-from rigctl.rig.resting import Rest
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import Alarm
 
@@ -93,7 +93,7 @@ class Titration:
     """The variable's own pump, and the one that moves the reading the other way if there is one."""
     probe: Probe
     dispenser: Dispenser
-    rest: Rest
+    clock: Clock
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
 
@@ -117,7 +117,7 @@ class Titration:
             await self.evidence.weigh(side.pump.name, side.spec.sensor)
             dispensed_ml = (await self.dispenser.dispense_together(side.act(volume_ml)))[0]
             doses += 1
-            await self.rest(side.spec.mix_s)
+            await self.clock.rest(side.spec.mix_s)
             before, reading = reading, await self._fresh()
             await self._hold_against(side, volume_ml, dispensed_ml, reading - before)
             unanswered = 0 if await self._responded(side, reading - before, dispensed_ml) else unanswered + 1

@@ -8,9 +8,10 @@ from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
 from rigctl.rig.bus import Bus, BusTiming
+from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe, Thermometer
-from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Line, Meter, Sensor
+from rigctl.rig.protocols import Actuator, Device, Doser, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules
 from rigctl.rig.values import Alarm

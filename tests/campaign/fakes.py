@@ -22,7 +22,7 @@ from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.errors import NoAnswer
-from rigctl.rig.civil import Civil
+from rigctl.rig.clocks import Civil, Clock
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import (
@@ -79,7 +79,7 @@ class World:
 
 
 @dataclass
-class FakeClock:
+class FakeClock(Clock):
     """Rig time as the world has it; waiting takes no wall time worth naming."""
 
     world: World
@@ -99,6 +99,8 @@ class FakeClock:
 class RestingClock(FakeClock):
     """The same, if waits pass in the world, too."""
 
+    stepped = True
+
     async def rest(self, seconds):
         self.world.do("time", s=max(0.0, seconds))
         await asyncio.sleep(0)
@@ -106,8 +108,11 @@ class RestingClock(FakeClock):
     def beside(self, work):
         return [asyncio.create_task(one) for one in work]
 
-    def enlist(self, work, name):
-        return asyncio.create_task(work, name=name)
+    async def meanwhile(self, event, slice_s=0.1):
+        waiting = asyncio.ensure_future(event)
+        while not waiting.done():
+            await self.rest(slice_s * self.speedup)
+        return waiting.result()
 
 
 @dataclass

@@ -9,12 +9,13 @@ from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.policy import Proposal
+from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ActuatorState, Reading
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_spec
 
 
-class SetClock:
+class SetClock(Clock):
     """Rig time that a test sets."""
 
     def __init__(self, now_s=1000.0, speedup=1.0):

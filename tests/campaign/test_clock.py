@@ -9,7 +9,6 @@ import pytest
 from rigctl.campaign.clock import RealClock, SteppedClock, boot_id, epoch
 from rigctl.errors import RigctlError
 from rigctl.rig.handle import together
-from rigctl.rig.resting import beside, enlisted, meanwhile, rest, resting
 
 FAST = 1e9
 """Rig seconds per wall second: whatever is slept takes no time."""
@@ -44,10 +43,10 @@ async def test_time_passes_only_while_it_is_rested(clock, told):
     """Whatever is computed or waited for takes no rig time; a rest takes exactly what was asked for."""
     await idle()
     assert clock.now_s() == 0.0
-    await rest(clock, 420.0)
+    await clock.rest(420.0)
     await idle()
     assert clock.now_s() == 420.0
-    await resting(clock)(30.0)
+    await clock.rest(30.0)
     assert (clock.now_s(), told) == (450.0, [420.0, 450.0])
 
 
@@ -58,13 +57,13 @@ async def test_work_side_by_side_wakes_in_the_order_of_rig_time(clock, told):
 
     async def work(name, *rests):
         for seconds in rests:
-            await rest(clock, seconds)
+            await clock.rest(seconds)
             seen.append((name, clock.now_s()))
             if (name, clock.now_s()) == ("a", 30.0):
                 reached.set()
                 await answered.wait()  # an instrument takes its time
 
-    both = asyncio.ensure_future(together(*beside(clock, [work("a", 30.0, 30.0), work("b", 20.0, 25.0)])))
+    both = asyncio.ensure_future(together(*clock.beside([work("a", 30.0, 30.0), work("b", 20.0, 25.0)])))
     await reached.wait()
     await idle()
     assert clock.now_s() == 30.0
@@ -81,41 +80,41 @@ async def test_what_goes_on_by_itself_neither_moves_time_nor_misses_it(clock):
 
     async def sample():
         while True:
-            await rest(clock, 100.0)
+            await clock.rest(100.0)
             samples.append(clock.now_s())
 
-    task = enlisted(clock, sample(), "power")
+    task = clock.enlist(sample(), "power")
     await idle()
     assert samples == []
-    await rest(clock, 250.0)
+    await clock.rest(250.0)
     await idle()
     assert (samples, clock.now_s()) == ([100.0, 200.0], 250.0)
     task.cancel()
     await asyncio.wait([task])
-    await rest(clock, 500.0)
+    await clock.rest(500.0)
     assert (samples, clock.now_s()) == ([100.0, 200.0], 750.0)
 
 
 async def test_a_rest_that_is_called_off_holds_nobody_up(clock):
     """A trial broken off in mid-rest is over: time stands still until the next rest, which ends when it should."""
-    trial = asyncio.ensure_future(rest(clock, 1e15))
+    trial = asyncio.ensure_future(clock.rest(1e15))
     await idle()
     trial.cancel()
     await asyncio.wait([trial])
     await idle()
     assert clock.now_s() == 0.0
-    await rest(clock, 60.0)
+    await clock.rest(60.0)
     assert clock.now_s() == 60.0
 
 
 async def test_work_broken_off_before_it_began_is_not_waited_for(clock):
     """Side by side, what never started does not keep rig time from passing afterwards."""
-    both = asyncio.ensure_future(asyncio.gather(*beside(clock, [rest(clock, 1.0), rest(clock, 2.0)])))
+    both = asyncio.ensure_future(asyncio.gather(*clock.beside([clock.rest(1.0), clock.rest(2.0)])))
     both.cancel()
     with pytest.raises(asyncio.CancelledError):
         await both
-    await asyncio.gather(*beside(clock, []))
-    await rest(clock, 5.0)
+    await asyncio.gather(*clock.beside([]))
+    await clock.rest(5.0)
     assert clock.now_s() == 5.0
 
 
@@ -132,11 +131,11 @@ async def test_while_something_of_this_world_is_waited_for_time_goes_on():
         return "clear"
 
     clock = SteppedClock(1000.0, go_to)
-    assert await meanwhile(clock, look()) == "clear"
+    assert await clock.meanwhile(look()) == "clear"
     assert clock.now_s() == 300.0
     with pytest.raises(ZeroDivisionError):
-        await meanwhile(clock, fails())
-    looking = asyncio.ensure_future(meanwhile(clock, asyncio.Event().wait()))
+        await clock.meanwhile(fails())
+    looking = asyncio.ensure_future(clock.meanwhile(asyncio.Event().wait()))
     await idle()
     looking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -152,7 +151,7 @@ async def test_without_its_rig_the_clock_says_so():
     clock = SteppedClock(FAST, go_to)
     for _ in range(2):
         with pytest.raises(RigctlError, match="gone"):
-            await together(*beside(clock, [rest(clock, 1.0), rest(clock, 2.0)]))
+            await together(*clock.beside([clock.rest(1.0), clock.rest(2.0)]))
     assert clock.now_s() == 0.0
 
 
@@ -163,8 +162,8 @@ async def test_it_goes_no_faster_than_it_is_to(told):
         told.append((time_s, asyncio.get_running_loop().time()))
 
     clock = SteppedClock(1000.0, go_to)
-    await rest(clock, 1.0)
-    await rest(clock, 50.0)
+    await clock.rest(1.0)
+    await clock.rest(50.0)
     (_, first), (_, second) = told
     assert second - first >= 0.05
 
@@ -179,7 +178,7 @@ def test_its_times_are_its_own(clock):
 async def test_a_clock_that_runs_by_itself_is_left_alone():
     """Beside a real rig nothing is counted: work is what it was, and a rest is a sleep."""
     clock = RealClock(FAST)
-    work = [rest(clock, 1.0)]
-    assert beside(clock, work) == work
-    assert await asyncio.gather(*work, meanwhile(clock, asyncio.sleep(0, "slept"))) == [None, "slept"]
-    assert await enlisted(clock, asyncio.sleep(0, "done"), "by itself") == "done"
+    work = [clock.rest(1.0)]
+    assert clock.beside(work) == work
+    assert await asyncio.gather(*work, clock.meanwhile(asyncio.sleep(0, "slept"))) == [None, "slept"]
+    assert await clock.enlist(asyncio.sleep(0, "done"), "by itself") == "done"

@@ -16,7 +16,6 @@ from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
-from rigctl.rig.resting import rest
 from tests.campaign.fakes import make_spec
 from tests.golden import Golden
 
@@ -349,7 +348,7 @@ async def test_rig_time_runs_faster_by_the_factor():
     """Resting an hour of rig time at 1e6 takes milliseconds, and the clock shows it."""
     clock = RealClock(speedup=1e6)
     before = clock.now_s()
-    await rest(clock, 3600.0)
+    await clock.rest(3600.0)
     clock.sleep(3600.0)
     assert clock.now_s() - before >= 7200.0
     with pytest.raises(ValueError, match="speedup"):

@@ -13,7 +13,7 @@ from rigctl.campaign.watchman import Wall
 from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
-from rigctl.rig.civil import Civil
+from rigctl.rig.clocks import Civil
 from rigctl.rig.spec import ActuatorLimits, CapSpec, LateSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import RigGlance

@@ -30,7 +30,6 @@ def make_rig(bench):
             bench.clock,
             bench.doses,
             bench.alarms.append,
-            rest=bench.clock.rest,
             bus_timing=QUICK,
         )
         bench.rigs.append(rig)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceTimeout
+from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -40,7 +41,7 @@ from rigctl.rig.spec import (
 from rigctl.rig.values import Alarm
 
 
-class FakeClock:
+class FakeClock(Clock):
     """Rig time that passes only when somebody sleeps."""
 
     speedup = 1.0

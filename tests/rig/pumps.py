@@ -10,7 +10,6 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity
-from rigctl.rig.resting import Rest
 from rigctl.rig.spec import ActuatorLimits, CapSpec
 from rigctl.rig.titration import Evidence, Side, Titration
 from rigctl.rig.values import Alarm, OpenDose
@@ -44,9 +43,8 @@ class Pumps:
         limits = dict.fromkeys(names, ActuatorLimits(0.0, 14.0, "off", per_dose_ml, per_day_ml))
         shared = [CapSpec(name="reservoir", pumps=names, **caps)] if caps else []
         self.guard = Guard(limits, self.doses, self.clock, caps=shared)
-        rest: Rest = self.clock.rest
         self.dispenser = Dispenser(
-            self.guard, self.doses, self.clock, rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
+            self.guard, self.doses, self.clock, self.alarms.append, trip=self.trip, wall=self.clock.now_s
         )
 
     def bus_of(self, line: FakeLine) -> Bus:
@@ -58,7 +56,7 @@ class Pumps:
         self.buses[probe.name] = self.bus_of(probe.line)
         judge = Probe(name, Handle(probe.name, probe, self.buses[probe.name], 0.5), plausible, self.clock)
         evidence = Evidence(self.doses, 6, self.trip)
-        return Titration(sides, judge, self.dispenser, self.clock.rest, self.alarms.append, evidence)
+        return Titration(sides, judge, self.dispenser, self.clock, self.alarms.append, evidence)
 
     async def trip(self, reason: str) -> None:
         self.guard.trip(reason)

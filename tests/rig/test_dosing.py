@@ -346,7 +346,7 @@ async def test_a_cancelled_dose_stays_open_and_is_settled_by_the_total(world):
         resting.set()
         await asyncio.Event().wait()
 
-    world.dispenser._rest = rest
+    world.clock.rest = rest
     task = asyncio.create_task(world.dispense(20.0))
     await resting.wait()
     task.cancel()

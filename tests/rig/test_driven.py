@@ -45,7 +45,7 @@ async def test_what_is_being_prepared_is_driven(bench, rig):
         seen.append(dict(rig.driven))
         await sleep(seconds)
 
-    object.__setattr__(rig._imposer, "rest", rest)
+    bench.clock.rest = rest
     await rig.control({"b": 30.0})
     assert seen == [{"b_valve": 30.0, "refill": 1.0}]
     assert rig.driven == {"b_valve": 30.0}

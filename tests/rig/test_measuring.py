@@ -31,7 +31,7 @@ class World:
         self.probes = [Probe(s.name, Handle(s.name, s, self.bus, 0.5), (0.0, 20.0), self.clock) for s in self.sensors]
 
     async def window(self, spec=WINDOW):
-        return await sample_window(self.probes, spec, self.clock, self.clock.rest)
+        return await sample_window(self.probes, spec, self.clock)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
-from rigctl.rig.civil import Civil
+from rigctl.rig.clocks import Civil
 from rigctl.rig.metering import CIVIL, Metering, PowerIntegral, by_power, is_own
 from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeterSpec

@@ -10,7 +10,6 @@ from rigctl.errors import DeviceFault, ReadBackMismatch
 from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
-from rigctl.rig.resting import rest
 from rigctl.rig.rig import Rig
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.greenhouse import greenhouse_spec
@@ -95,7 +94,7 @@ async def test_measurements_agree_with_the_plant(sim, stand):
     """A window's medians are what the plant really is, within its probes' noise, from enough samples."""
     await stand.rig.open()
     await stand.rig.control({"k": 7.0, "ph": 5.8})
-    await rest(RealClock(SPEED), 480.0)
+    await RealClock(SPEED).rest(480.0)
     found = await stand.rig.measure()
     plant = sim.state()["plant"]
     assert {n: m.value for n, m in found.items()} == {

@@ -27,7 +27,7 @@ from rigctl.console.run import Wish
 from rigctl.console.safe import safe_first
 from rigctl.errors import RigctlError
 from rigctl.page.campaign import campaign_spec
-from rigctl.rig.protocols import Clock
+from rigctl.rig.clocks import Clock
 from rigctl.rig.values import Alarm
 from rigctl.signals import Signals
 from rigctl_drivers import byte_line, modbus_line

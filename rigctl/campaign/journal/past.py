@@ -16,8 +16,9 @@ from math import inf
 from rigctl.campaign.journal.database import ask, decoder
 from rigctl.campaign.journal.rows import TABLES
 from rigctl.campaign.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
-from rigctl.rig.metering import ASLEEP, AT, KnowsSuspend, is_own
-from rigctl.rig.protocols import Clock, Reading, Severity
+from rigctl.rig.clocks import Clock
+from rigctl.rig.metering import ASLEEP, AT, is_own
+from rigctl.rig.protocols import Reading, Severity
 
 Wall = Callable[[], datetime]
 
@@ -256,14 +257,10 @@ class Past:
     def _slept_s(self, left: dict[str, Reading]) -> float:
         """Return the rig seconds of suspend since these readings; only within one boot can that be said."""
         clock, last = self.time.clock, self._last()
-        if (
-            ASLEEP not in left
-            or last is None
-            or last["epoch"] != self.time.epoch
-            or not isinstance(clock, KnowsSuspend)
-        ):
+        suspended_s = clock.suspended_s()
+        if ASLEEP not in left or last is None or last["epoch"] != self.time.epoch or suspended_s is None:
             return 0.0
-        return max(0.0, clock.suspended_s() - left[ASLEEP].value)
+        return max(0.0, suspended_s - left[ASLEEP].value)
 
     def _waited_s(self) -> float:
         """Return the rig seconds in which this campaign held or waited since the last metered trial."""

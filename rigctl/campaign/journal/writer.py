@@ -42,7 +42,8 @@ from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
-from rigctl.rig.protocols import ActuatorState, Clock, Reading
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import ActuatorState, Reading
 from rigctl.rig.values import Measurement
 
 
