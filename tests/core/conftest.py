@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from rigctl.core.advice.rules import planner
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
@@ -59,3 +60,11 @@ class Slope:
 def problem():
     """Two variables, three control sets, fixed hyper-parameters, a budget of 10."""
     return Problem(make_space(), to_micros(10), floor=0.0, model=FIXED)
+
+
+@pytest.fixture(scope="module")
+def few_days():
+    """Rules are sought and stated on 128 days: what is promised of them holds of any days."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "DAYS", ((10**9, 128),))
+        yield

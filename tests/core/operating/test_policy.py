@@ -26,6 +26,8 @@ from tests.core.plain import PlainProcess
 from tests.golden import Golden
 from tests.profiles import slow_beyond
 
+pytestmark = pytest.mark.usefixtures("few_days")
+
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 COSTS = (0.1, 0.1, 1.0)
 NOISE = 0.05

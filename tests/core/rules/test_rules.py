@@ -25,6 +25,8 @@ from rigctl.text import ends
 from tests.core.claims import unreadable
 from tests.golden import Golden
 
+pytestmark = pytest.mark.usefixtures("few_days")
+
 MODEL = ModelOptions("fixed", lengthscales=(0.25, 0.3, 0.5), signal_sd=2.0, noise_sd=0.05, mean=4.0)
 SETS = (("a",), ("b",))
 COSTS = (0.4, 0.2)
