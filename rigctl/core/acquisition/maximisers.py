@@ -73,22 +73,19 @@ class View(Context):
 
         The cost's lower bound is as far below its mean as the predicted most is above.
         """
-        s, i = sign(self.problem), found.control_set
-        width = self.problem.model.beta * found.sd
+        i, known = found.control_set, self.outcomes_have_a_unit
         told = self.problem.costs_told or self.history.costs(i).size > 0
-        known, worth_it = self.outcomes_have_a_unit, self.worth_it(found) or not self.selective
+        worth_it = self.worth_it(found) or not self.selective
         beyond = "does not fit the rest of the budget" if not found.fits else "" if worth_it else "not worth its cost"
         beyond = self.problem.unavailable.get(i, beyond)
-        return SetReport(
-            control_set=self.problem.space.control_sets[i].names,
-            at=self.problem.space.setpoints(i, found.setting),
-            mean=s * found.mean if known else None,
-            sd=found.sd if known else None,
-            lower=s * (found.mean - width) if known else None,
-            upper=s * (found.mean + width) if known else None,
+        return SetReport.of(
+            self.problem,
+            self.history,
+            i,
+            found.setting,
+            (found.mean, found.sd) if known else None,
             cost_mean=found.cost if told else None,
             cost_lcb=max(0.0, 2 * found.cost - found.most) if told else 0.0,
-            trials=self.history.trials_of(i),
             eligible=found.fits and worth_it,
             ruled_out=beyond,
             spent=to_units(self.spent_on(i)),

@@ -235,25 +235,21 @@ class Outlook(Context):
         return tuple(self._report(i, tuple(map(float, at[i])), choice) for i in range(len(self.bounds)))
 
     def _report(self, i: int, setting: tuple[float, ...], choice: Choice) -> SetReport:
-        s, space, cost = sign(self.problem), self.problem.space, self.costs[i]
-        mean, sd, width = *self._value(i, setting), self.problem.model.beta
-        known = self.outcomes_have_a_unit
+        cost, known = self.costs[i], self.outcomes_have_a_unit
         each = not self.problem.costs_by_setting
-        return SetReport(
-            control_set=space.control_sets[i].names,
-            at=space.setpoints(i, setting),
-            mean=s * mean if known else None,
-            sd=sd if known else None,
-            lower=s * (mean - width * sd) if known else None,
-            upper=s * (mean + width * sd) if known else None,
+        return SetReport.of(
+            self.problem,
+            self.history,
+            i,
+            setting,
+            self._value(i, setting) if known else None,
             cost_mean=cost.mean if each or cost.mean is None else self.cost_at(i, setting),
             cost_lcb=cost.lcb,
-            trials=self.history.trials_of(i),
             eligible=i in choice.eligible and i not in self.problem.unavailable,
             ruled_out=self._ruled_out(i, setting, choice),
             spent=to_units(self.spent_on(i)),
-            best_lower=s * self.bounds[i].lower if known else None,
-            best_lower_at=space.setpoints(i, self.bounds[i].lower_at),
+            best_lower=sign(self.problem) * self.bounds[i].lower if known else None,
+            best_lower_at=self.problem.space.setpoints(i, self.bounds[i].lower_at),
         )
 
     def _value(self, i: int, setting: tuple[float, ...]) -> tuple[float, float]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.persistence import ReadBefore
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import JsonState, Problem, sign
 
 PRODUCTION = "operate"
 """The key of a policy's state under which production keeps what it runs. A campaign that goes on drops it."""
@@ -51,6 +51,31 @@ class SetReport:
     """The best cautious end that any of its settings has; thresholds come from these. None as `mean`, or not sought."""
     best_lower_at: Mapping[str, float] = field(default_factory=dict)
     """That setting, engineering units."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        history: History,
+        control_set: int,
+        setting: Sequence[float],
+        believed: tuple[float, float] | None,
+        **more: Any,
+    ) -> SetReport:
+        """Report a setting (k,), unit cube, of which mean and spread are `believed`, as a value (larger is better)."""
+        s, space = sign(problem), problem.space
+        mean, sd = believed or (None, None)
+        wide = None if sd is None else problem.model.beta * sd
+        return cls(
+            control_set=space.control_sets[control_set].names,
+            at=space.setpoints(control_set, setting),
+            mean=None if mean is None else s * mean,
+            sd=sd,
+            lower=None if mean is None or wide is None else s * (mean - wide),
+            upper=None if mean is None or wide is None else s * (mean + wide),
+            trials=history.trials_of(control_set),
+            **more,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from rigctl.core.bounds.expectations import value_at
 from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import UNCHANGED, Policy, Proposal, SetReport
-from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.drifts import drifted, not_taken_in
@@ -163,23 +162,8 @@ class Operating:
 
 def _report(problem: Problem, history: History, posterior: Posterior | None, played: ProductionChoice) -> SetReport:
     """Say what is expected of a batch."""
-    space, index = problem.space, played.control_set
-    cost = Prices.of(problem, history).at(index, np.array([played.setting]))
-    mean = sd = lower = upper = None
-    if posterior is not None:
-        value, sd = value_at(posterior, space, index, played.setting)
-        s, wide = sign(problem), problem.model.beta * sd
-        mean, lower, upper = s * value, s * (value - wide), s * (value + wide)
-    at: Mapping[str, float] = space.setpoints(index, played.setting)
-    return SetReport(
-        control_set=space.control_sets[index].names,
-        at=at,
-        mean=mean,
-        sd=sd,
-        lower=lower,
-        upper=upper,
-        cost_mean=None if cost is None else float(cost[0]),
-        cost_lcb=0.0,
-        trials=history.trials_of(index),
-        eligible=True,
-    )
+    index, at = played.control_set, played.setting
+    cost = Prices.of(problem, history).at(index, np.array([at]))
+    believed = None if posterior is None else value_at(posterior, problem.space, index, at)
+    paid = None if cost is None else float(cost[0])
+    return SetReport.of(problem, history, index, at, believed, cost_mean=paid, cost_lcb=0.0, eligible=True)
