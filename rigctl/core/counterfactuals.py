@@ -322,12 +322,6 @@ def changes_of_recommendation(
 ) -> Counterfactuals:
     """Find what would change a recommendation; of the cheapest flips each side is recommended anew to verify it.
 
-    Args:
-        situation: with the tolerance that is recommended at.
-        prices: of meters.
-        most: answers at most in the search.
-        shown: flips that are verified and returned.
-
     Raises:
         PolicyError: nothing can be recommended.
     """

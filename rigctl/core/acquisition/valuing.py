@@ -95,13 +95,7 @@ class Neighbourhood:
 
 
 def after_readings_to_come(problem: Problem, count: int, rng: np.random.Generator) -> tuple[Space, ...]:
-    """Return what is expected after each of `count` readings that may come; none where readings tell nothing.
-
-    Args:
-        problem: as `conditioned` gives it.
-        count: how many readings are drawn, evenly.
-        rng: they are the same for the same generator state.
-    """
+    """Return what is expected after each of `count` readings that may come; none where readings tell nothing."""
     if problem.usual is None or problem.look is None or not any(problem.persistence or ()):
         return ()
     variables, errors = problem.usual.variables, problem.look.sd
@@ -224,13 +218,7 @@ class Valuing:
 
 
 def _then(e: Expectations, around: Neighbourhood, now: Settings) -> Settings:
-    """Return alternatives after the readings to come: of every control set what promises most then.
-
-    Args:
-        e: of all control sets now, and after every reading (`Expectations.over`).
-        around: draws settings.
-        now: alternatives at today's reading.
-    """
+    """Return alternatives after the readings to come: of every control set what promises most then."""
     count = len(around.space.control_sets)
     screened = join(now, around.everywhere(SCREENED))
     leaders = [_leaders(e, screened, range(first, first + count)) for first in range(count, len(e.mask), count)]

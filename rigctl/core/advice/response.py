@@ -41,15 +41,7 @@ def is_due(problem: Problem, trial: int) -> bool:
 def reference_proposal(
     policy: str, problem: Problem, history: History, state: JsonState, rng: np.random.Generator
 ) -> tuple[Proposal, JsonState] | None:
-    """Return the reference as a proposal, and the state with its setting; None if none is due or can be played now.
-
-    Args:
-        policy: its name.
-        problem: with concrete marginals.
-        history: all trials.
-        state: the policy's.
-        rng: starts of the search for what would be recommended.
-    """
+    """Return the reference as a proposal, and the state with its setting; None if none is due or can be played now."""
     trial = len(history) + 1
     if not is_due(problem, trial):
         return None
@@ -137,15 +129,7 @@ ONE_SENSOR = "whether the plant has changed or its sensor cannot be told: one se
 def told_of_response(
     problem: Problem, history: History, terms: Sequence[Term], *, outcome: str, unit: str
 ) -> tuple[str, ...]:
-    """Say how the response has changed, what reference trials show of it, and whether plant or sensor has.
-
-    Args:
-        problem: with its reference trials, if it has any.
-        history: all trials.
-        terms: as found; none: nothing is said.
-        outcome: its name.
-        unit: its unit, as shown.
-    """
+    """Say how the response has changed, what reference trials show of it, and whether plant or sensor has."""
     if not terms:
         return ()
     lines = [told(term, sign(problem), outcome=outcome, unit=unit) for term in terms]
@@ -204,12 +188,6 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> str:
     Explanations, as likely as each other beforehand: the plant has (no difference has moved), or the first sensor (the
     difference has moved by the change), or the second alone (it has moved, and the first outcome has not changed). Or
     more than one of these, which cannot be told apart.
-
-    Args:
-        readings: of both sensors.
-        change: of the first outcome since the change, own units.
-        change_sd: its standard deviation.
-        since: the first trial after the change.
     """
     times, first, second = readings.times, readings.first, readings.second
     apart = first - second

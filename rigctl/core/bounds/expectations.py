@@ -183,13 +183,7 @@ Way = Mapping[int, float]
 
 
 def jointly(posterior: Posterior, space: Space, ways: Sequence[Way]) -> tuple[FloatArray, FloatArray]:
-    """Return means (k,) and covariances (k, k) of the expected values of these ways, in the outcome's own units.
-
-    Args:
-        posterior: of the value: larger is better.
-        space: variables with concrete marginals.
-        ways: (k,).
-    """
+    """Return means (k,) and covariances (k, k) of the expected values of these ways, in the outcome's own units."""
     h, x = posterior.hyperparameters, posterior.x
     w = np.full((len(ways), len(x)), h.signal_variance)
     prior = np.full((len(ways), len(ways)), h.signal_variance)

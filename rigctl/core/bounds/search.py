@@ -141,11 +141,7 @@ class Search:
     ) -> Visited:
         """Look at settings of the whole cube, at the best trials', and around those; each of `among` in turn.
 
-        Args:
-            value: what to look for.
-            among: control sets to look at.
-            rng: the same generator state gives the same settings bit for bit.
-            rank: by what trials count as the best; None: the mean.
+        By `rank`, else by their means, it is told which trials are the best.
         """
         e, here = self.expectations, self.screening
         d = e.mask.shape[1]
@@ -212,11 +208,7 @@ class Search:
     ) -> Visited:
         """Climb from rows (b, d) to local maxima, each of the function of its group (b,).
 
-        Args:
-            objective: `Surface.value_and_gradient`.
-            begin: rows.
-            groups: of each.
-            few: of a control set with no more settings than this all are looked at.
+        Of a control set with no more settings than `few` all are looked at.
         """
         found = climb_on_grid(
             lambda x, index: objective(x, groups[index]),

@@ -84,14 +84,6 @@ def within(
 
     A control set whose dear settings are out of reach would else count as out of reach altogether. Rarely needed: while
     little is known of costs, and at the end of a campaign. A set without any setting that fits is left as it is.
-
-    Args:
-        left: currency units.
-        problem: variables, control sets, width of the bounds.
-        posterior: of the value: larger is better.
-        bounds: of every control set, own units.
-        field: what every setting is believed to cost.
-        rng: settings to price.
     """
     both = [np.array([b.upper_at, b.best_mean_at], dtype=float) for b in bounds]
     dear = [i for i, at in enumerate(both) if field.upper(i, at).max() > left]

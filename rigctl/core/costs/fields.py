@@ -242,13 +242,6 @@ def predicted_upper(
     """Return what a trial of this set at this setting (k,), unit cube, is predicted to cost at most.
 
     Exact where costs never vary, so that a trial which costs exactly what is left still runs.
-
-    Args:
-        problem: with its cost model.
-        history: all trials.
-        control_set: which.
-        setting: where.
-        known: the field of this decision, if there is one already.
     """
     believed = cost_field(problem, history) if known is None else known
     return to_micros(float(believed.upper(control_set, np.array([setting], dtype=float))[0]))

@@ -123,12 +123,6 @@ def judged(
 
     First all are left out that are as far off as the largest of so many is by chance, since false ones hide each other.
     Then only those that are not believable. The likelihood decides.
-
-    Args:
-        record: the outcomes.
-        options: of a model that is learned.
-        previous: of the last fit.
-        memo: of the history.
     """
     whole = fit(record.x, record.y, options, previous, refit=True, memo=memo, noise=record.noise)
     limit = min(float(np.sqrt(2 * np.log(max(len(record.y), 1)))), believable(*record.x.shape))

@@ -174,11 +174,6 @@ def puzzling(record: OutcomeRecord, h: Hyperparameters, since: int) -> int:
 
     It may be the first of a change. Hyper-parameters learned with it would call all that was known noise, and the
     change could not be told any more. If it was none once `SIDE` outcomes are there, it is they that are wrong.
-
-    Args:
-        record: the outcomes.
-        h: as they were last learned, with what was noticed since.
-        since: from so many outcomes; those are not looked at.
     """
     rows = record.thinned()
     if len(rows.y) < BEFORE + SIDE:

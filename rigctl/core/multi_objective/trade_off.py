@@ -254,14 +254,7 @@ class Front:
 
 
 def front_of(problem: Problem, history: History, first: Fitted, remembered: Sequence[JsonState] = ()) -> Front | None:
-    """Return the front after these trials; None if there is one outcome only, or nothing was measured.
-
-    Args:
-        problem: with its further outcomes.
-        history: all trials.
-        first: the first outcome's model.
-        remembered: what the policy remembers of the further outcomes' models.
-    """
+    """Return the front after these trials; None if there is one outcome only, or nothing was measured."""
     tried = [row for row, o in enumerate(measured_whole(problem, history)) if o.control_set >= 0]
     if not problem.further or not tried:
         return None

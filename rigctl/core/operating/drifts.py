@@ -30,12 +30,6 @@ def drifted(problem: Problem, history: History, memory: Memory, fitted: Fitted |
 
     A response that creeps for a while is taken for a step, then for a ramp, and, once it stays, for others that make up
     for those. While a person is told of the first, those that follow soon are it; it shows as long as any of them does.
-
-    Args:
-        problem: as believed now.
-        history: all trials.
-        memory: what was found before.
-        fitted: to all outcomes; None: there is none.
     """
     found = [*_supplies(problem, history)]
     if fitted is not None:
@@ -59,12 +53,6 @@ def not_taken_in(problem: Problem, history: History, memory: Memory, fitted: Fit
 
     A model with fixed hyper-parameters takes a change of the response for noise, and expects the mean of what was and
     what is until there is enough of the latter.
-
-    Args:
-        problem: as believed now.
-        history: all trials, which it is made of.
-        memory: what was found before.
-        fitted: to all outcomes.
     """
     unknown = {d for d in memory.standing if d.by_errors}
     if not unknown or problem.model.hyperparameters == "learned":

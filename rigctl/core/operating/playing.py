@@ -164,13 +164,6 @@ def explored(
 
     It costs no more than what it stands in for, and its upper confidence bound is the highest of those whose loss is
     within the budget.
-
-    Args:
-        memory: with all batches before this one counted.
-        batch: what is known.
-        rule: what is run without exploring.
-        share: of what is gained that may be lost.
-        rng: starts of the search.
     """
     problem, posterior = batch.problem, batch.posterior
     mean, sd = value_at(posterior, problem.space, rule.control_set, rule.setting)
@@ -216,13 +209,6 @@ def made(
     problem: Problem, history: History, state: JsonState, rng: np.random.Generator, tolerance: float
 ) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
     """Return the fixed settings, best first, and the lines of the rule that would be recommended.
-
-    Args:
-        problem: as believed now; what was read before this one batch is left aside.
-        history: all trials that it is made of.
-        state: the policy's, for what it remembers of the model.
-        rng: as a recommendation after these trials has it.
-        tolerance: how much worse than the best is good enough, as a share.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -271,13 +257,6 @@ def in_full(
 
     The full rule is by the trials that what is run was made of. Of control sets that cannot be played it takes the best
     that can.
-
-    Args:
-        memory: what is run.
-        problem: as believed after the reading.
-        history: all trials.
-        posterior: of the value, as `known_then` has it.
-        tolerance: how much worse than the best is good enough, as a share.
     """
     usual, then, space = at_any_reading(problem), _then(history, memory), problem.space
     ways = ((space.index_of(way.control_set), way.at) for way in memory.ways)

@@ -43,10 +43,6 @@ def check_policy(policy: Policy, *, outcomes: int = 1) -> PolicyReport:
     generator), that neither state nor problem is changed, and that the state survives JSON. A campaign must end by
     `Finished` before it has spent more than its budget.
 
-    Args:
-        policy: with its options.
-        outcomes: how many outcomes the campaigns have.
-
     Raises:
         PolicyError: a promise is broken; says which, and where.
     """

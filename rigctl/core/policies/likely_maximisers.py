@@ -218,13 +218,7 @@ class LikelyMaximisers(OutlookPolicy):
 
 
 def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
-    """Return a repetition of a trial that the model leaves out and that would be the best if it were true; once each.
-
-    Args:
-        outlook: of this decision.
-        choice: played if there is no such trial.
-        repeated: trials that were repeated; the new one is added.
-    """
+    """Return a repetition, once each, of a trial that is left out and that would be the best if it were true."""
     best = max(b.best_mean for b in outlook.bounds)
     for trial, setting in promising(outlook.problem, outlook.history, outlook.fitted.posterior, best).values():
         number, index = trial.trial, trial.control_set

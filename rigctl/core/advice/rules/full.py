@@ -279,13 +279,7 @@ class Seeking:
         return Settings(points[order], sets[order])
 
     def full(self, days: Days, ways: Settings, *, climbing: bool) -> Full:
-        """Choose on every day: the cheapest set that is good enough, at its best supported setting.
-
-        Args:
-            days: what is believed.
-            ways: settings to choose from.
-            climbing: whether to go on from the best of them.
-        """
+        """Choose on every day: the cheapest set that is good enough, at its best supported setting."""
         found = best_ways(days, ways)
         if climbing:
             found = climbed(days, found, self.space.steps)

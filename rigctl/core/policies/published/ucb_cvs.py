@@ -50,13 +50,7 @@ class Epsilon:
             raise ValueError(f"epsilon.values: got {list(self.values)}, must all be finite and >= 0")
 
     def now(self, problem: Problem, history: History, spread: float) -> float:
-        """Return eps_t of the next trial, outcome units; points known before the campaign are no trials.
-
-        Args:
-            problem: for its budget.
-            history: for the trials and money so far.
-            spread: of the outcome, its own units.
-        """
+        """Return eps_t of the next trial, outcome units; points known before the campaign are no trials."""
         played = sum(o.control_set >= 0 for o in history.observations)
         if self.schedule == "list":
             amount = self.values[played] if played < len(self.values) else 0.0
