@@ -14,7 +14,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.reader import looking
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, ShownColumn, lines, print_json_line, table, wrapped
+from rigctl.console.output import ShownColumn, lines, print_json_line, table
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.notify.services import NotSent, Parsed, parsed, ping, require_apprise
 from rigctl.notify.texts import Words
@@ -95,15 +95,7 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
         ShownColumn("is", [alarm_words(a, now) for a in listed], left=True),
         ShownColumn("says", [a.message for a in listed], left=True),
     )
-    *short, says = columns
-    if sum(c.width + 2 for c in columns) <= console.width:
-        lines(console, table(columns, console.width))
-        return
-    for i, _ in enumerate(listed):  # what it says gets lines of its own, for it is what one came for
-        head = "  ".join(c.cells[i] for c in short if c.cells[i] and c.header != "times")
-        times = f"  {listed[i].count} times" if listed[i].count > 1 else ""
-        lines(console, wrapped(f"{head}{times}", console.width, INDENT * 2))
-        lines(console, wrapped(f"{INDENT * 2}{says.cells[i]}", console.width, INDENT * 2))
+    lines(console, table(columns, console.width))
 
 
 def to_json(found: Sequence[AlarmState], *, every: bool = False) -> Mapping[str, Any]:

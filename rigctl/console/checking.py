@@ -15,6 +15,7 @@ from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.console import alarms
 from rigctl.console.assemble import require_devices
+from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
 from rigctl.rig.dead_man import unguarded, unguarded_told
@@ -37,7 +38,6 @@ LIKELY_TOTAL_KWH: Final = 1e5
 """What an energy meter may have counted when nobody has asked it."""
 SLOW_S: Final = 2.0
 """Telling everything to go safe should take no longer than this, wall seconds."""
-GAP = "  "
 
 
 # what holds it back ---------------------------------------------------------------------------------------------------
@@ -180,35 +180,17 @@ def _said(reading: Reading | None) -> str:
 
 def lines(found: Plan, loaded: LoadedConfig, width: int) -> Sequence[str]:
     """Write the plan in lines of `width` columns; a name is never cut, so a line with long ones may be longer."""
-    out = []
+    out: list[str] = []
     if loaded.wired:
         out += _table(("variable", "unit", "sensor", "bus", "actuator", "bus", "reads"), found.wires, width)
-        out += ["", *_table(("meter", "kind", "device", "bus", "", "", "reads"), found.meters, width), ""]
+        out += ["", *_table(("meter", "kind", "device", "bus", "actuator", "bus", "reads"), found.meters, width), ""]
     return [*out, *_sentences(found.forecast, loaded), *held_back(found.forecast, loaded)]
 
 
-def _table(heads: Sequence[str], wires: Sequence[WiredTo], width: int) -> list[str]:
-    """Set a table if it fits; else a few lines per row, which have room on any screen."""
-    rows = [_cells(w) for w in wires]
-    used = [i for i in range(len(heads)) if any(row[i] for row in rows)]
-    widths = [max(len(text) for text in (heads[i], *(row[i] for row in rows))) for i in used]
-    if sum(widths) + len(GAP) * (len(used) - 1) <= width:
-        table = [heads, *rows]
-        return [GAP.join(row[i].ljust(w) for i, w in zip(used, widths, strict=True)).rstrip() for row in table]
-    return [line for row in rows for line in _stacked(heads, row)]
-
-
-def _cells(wire: WiredTo) -> Sequence[str]:
-    sensor_bus, actuator_bus = wire.sensor_bus, wire.actuator_bus
-    return wire.name, wire.unit, wire.sensor, sensor_bus, wire.actuator, actuator_bus, wire.reading or ""
-
-
-def _stacked(heads: Sequence[str], row: Sequence[str]) -> list[str]:
-    name, unit, sensor, sensor_bus, actuator, actuator_bus, reading = row
-    told = [(heads[2], sensor, sensor_bus), (heads[4], actuator, actuator_bus)]
-    out = [f"{name} [{unit}]" if heads[1] == "unit" else f"{name}: {unit}"]
-    out += [f"  {head:8}  {device} on {bus}" for head, device, bus in told if device]
-    return [*out, f"  {heads[6]:8}  {reading}"] if reading else out
+def _table(heads: Sequence[str], wires: Sequence[WiredTo], width: int) -> Iterator[str]:
+    rows = [(w.name, w.unit, w.sensor, w.sensor_bus, w.actuator, w.actuator_bus, w.reading or "") for w in wires]
+    columns = zip(heads, zip(*rows, strict=True), strict=True)
+    return table([ShownColumn(head, cells, left=True) for head, cells in columns if any(cells)], width)
 
 
 def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:

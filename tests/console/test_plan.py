@@ -37,7 +37,7 @@ def test_no_width_costs_a_name(path, width):
     words = " ".join(told).split()
     for wire in (*found.wires, *found.meters):
         named = {wire.name, wire.sensor, wire.sensor_bus, wire.actuator, wire.actuator_bus} - {""}
-        assert named <= {word.rstrip(":") for word in words}
+        assert named <= {word.rstrip(":;") for word in words}
     tables = told[: told.index("") if path in EXAMPLES else 0]
     assert all(len(line) <= width for line in tables)
 
