@@ -1,14 +1,14 @@
 """Kinds of quantities. A field's annotation names one, and the configuration reads the field by it.
 
 A spec with such fields is a section of the file: `good_after_s: PositiveDuration` is read from `good_after: 10 min`.
-Pydantic does the reading; it is imported only where a file is read.
+Pydantic looks at the shape, `rigctl.config.reading` converts; both are imported only where a file is read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
@@ -32,35 +32,15 @@ class Kind:
     def __str__(self) -> str:
         return f'{self.what} such as "{self.example}"'
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema  # noqa: PLC0415  # specs are also made where no file is read
-
-        return core_schema.with_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
-        return {"type": "string", "pattern": AMOUNT, "examples": [self.example]}
-
-    def _read(self, value: Any, info: Any) -> float:
-        """Convert what a file says, by the `Units` in the validation's context."""
-        from pydantic_core import PydanticCustomError  # noqa: PLC0415  # as above
-
-        try:
-            return self.of(value, info.context)
-        except ValueError as error:
-            raise PydanticCustomError("quantity", "{said}", {"said": str(error), "example": self.example}) from error
-
-    def of(self, value: Any, units: Any) -> float:
+    def of(self, text: str, units: Any) -> float:
         """Return a quantity in this kind's unit.
 
         Raises:
             ValueError: it is none, or too little.
         """
-        if not isinstance(value, str):
-            remedy = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-            raise ValueError(f"must be {self}{remedy}")  # noqa: TRY004  # of the file
-        amount: float = units.quantity(value, self)
+        amount: float = units.quantity(text, self)
         if self.positive and amount == 0:
-            raise ValueError(f'got "{value}", must be more than nothing')
+            raise ValueError(f'got "{text}", must be more than nothing')
         return amount
 
 
@@ -77,11 +57,6 @@ PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
 PER_TRIAL: Final = Kind("an amount of money", "0.05 EUR", "")
 
-Duration = Annotated[float, DURATION]
-Volume = Annotated[float, VOLUME]
-PositiveDuration = Annotated[float, Kind(DURATION.what, DURATION.example, DURATION.unit, positive=True)]
-PositiveVolume = Annotated[float, Kind(VOLUME.what, VOLUME.example, VOLUME.unit, positive=True)]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Late:
@@ -96,15 +71,27 @@ class Late:
     """Whether it is in the unit of a variable or an outcome."""
     typed: bool = False
     """Whether it has the field's own type before it is read."""
+    kind: Kind | None = None
+    """Of a quantity whose unit depends on nothing else in the file."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema  # noqa: PLC0415  # as above
+        from pydantic_core import core_schema  # noqa: PLC0415  # specs are also made where no file is read
 
         return handler(source) if self.typed else core_schema.any_schema()
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         return dict(self.form)
 
+
+def _alone(kind: Kind) -> Late:
+    form = {"type": "string", "pattern": AMOUNT, "examples": [kind.example]}
+    return Late("quantity", form, 1.0, in_unit=False, kind=kind)
+
+
+Duration = Annotated[float, _alone(DURATION)]
+Volume = Annotated[float, _alone(VOLUME)]
+PositiveDuration = Annotated[float, _alone(replace(DURATION, positive=True))]
+PositiveVolume = Annotated[float, _alone(replace(VOLUME, positive=True))]
 
 QUANTITY: Final = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": AMOUNT}]}
 _TEXT: Final = {"type": "string"}

@@ -154,7 +154,7 @@ def load_text(
 
 def _context(document: Document, findings: Findings, folder: Path, registry: Registry, *, to_run: bool) -> CheckContext:
     """Return the sections with all their values read, as far as they hold."""
-    config = check_shape(document, findings, Units(None))
+    config = check_shape(document, findings)
     units = Units(None if findings.muted(("currency",)) else config.currency)
     context = CheckContext(config, units, findings, _declared(document, findings), folder, registry, to_run)
     devices, measures = build_devices(context), measures_of(context)

@@ -76,6 +76,8 @@ def _read(context: CheckContext, value: Any, path: KeyPath, late: Late) -> Any:
         counted = late.reader != "meter" or context.config.meters[int(path[1])].kind in ("energy", "volume")
         check_device(context, path, value, late.reader if counted else "device")
         return value
+    if late.kind is not None:
+        return context.findings.attempt(path, late.instead, _quantity, context, value, late.kind)
     of = context.measure_at(path)
     if late.in_unit if of is None else of.unit is None:
         return late.instead  # what it is in does not hold, which is told there
@@ -85,9 +87,16 @@ def _read(context: CheckContext, value: Any, path: KeyPath, late: Late) -> Any:
         return late.instead
 
 
+def _quantity(context: CheckContext, value: Any, kind: Kind) -> float:
+    return kind.of(_text(value, str(kind)), context.units)
+
+
 def _section(context: CheckContext, section: Any, path: KeyPath) -> Any:
     hints: Mapping[str, Any] = _hints_of(type(section))  # type: ignore[arg-type]
-    given = section.model_fields_set if isinstance(section, BaseModel) else hints
+    if isinstance(section, BaseModel):
+        given = section.model_fields_set
+    else:
+        given = {f.name for f in fields(section) if getattr(section, f.name) is not f.default}
     values = {n: read_late(context, getattr(section, n), (*path, key_of(n)), hints[n]) for n in hints if n in given}
     if isinstance(section, BaseModel):
         return section.model_copy(update=values)

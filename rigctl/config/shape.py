@@ -23,7 +23,6 @@ from pydantic_core import ErrorDetails
 from rigctl.config.document import Document
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
-from rigctl.config.units import Units
 from rigctl.config.wording import flag_meant, name_meant, number_meant, shown, write
 from rigctl.errors import KeyPath
 from rigctl.kinds import NAME, Section, key_of
@@ -72,14 +71,14 @@ _PARSER: Final = re.compile(r"^\w+ should (be|have)\b")
 _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")
 
 
-def check_shape(document: Document, findings: Findings, units: Units) -> RigConfig:
+def check_shape(document: Document, findings: Findings) -> RigConfig:
     """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
     _unindented(raw, findings)
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
     for depth_of in (_key_depth, _entry_depth, lambda _: 1):
         try:
-            return RigConfig.model_validate(raw, context=units)
+            return RigConfig.model_validate(raw)
         except ValidationError as error:
             told, meant = problems_of(error, RigConfig)
             for path, what in told:
@@ -87,11 +86,11 @@ def check_shape(document: Document, findings: Findings, units: Units) -> RigConf
             for details in error.errors(include_url=False):
                 part = _path(details)[: depth_of(details)]
                 findings.mute(part)
-                _leave_out(raw, part, details)
+                _leave_out(raw, part)
             for path in meant:
                 findings.mute(path)
             raw = {**_HARMLESS, **raw}
-    return RigConfig.model_validate(raw, context=units)
+    return RigConfig.model_validate(raw)
 
 
 def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) -> None:
@@ -289,8 +288,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _key_depth(details: ErrorDetails) -> int:
-    alone = _unknown(details) or details["type"] == "quantity"
-    return len(details["loc"]) if alone else _entry_depth(details)
+    return len(details["loc"]) if _unknown(details) else _entry_depth(details)
 
 
 def _entry_depth(details: ErrorDetails) -> int:
@@ -300,7 +298,7 @@ def _entry_depth(details: ErrorDetails) -> int:
     return 2 if path[0] in _ENTRIES and len(path) > 1 else 1
 
 
-def _leave_out(raw: dict[str, Any], path: KeyPath, details: ErrorDetails) -> None:
+def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
     holder: Any = raw
     for step in path[:-1]:
         try:
@@ -312,9 +310,6 @@ def _leave_out(raw: dict[str, Any], path: KeyPath, details: ErrorDetails) -> Non
         holder[last] = dict(_STAND_INS[str(path[0])])
     elif isinstance(holder, MutableMapping):
         holder.pop(last, None)
-        owner = _model_at(RigConfig, path[:-1]) if details["type"] == "quantity" else None
-        if owner is not None and keys_of(owner)[str(last)].required:
-            holder[last] = details["ctx"]["example"]
 
 
 @cache  # reading a class and building its model takes longer than all else in a configuration

@@ -16,7 +16,6 @@ from rigctl.config.document import parse
 from rigctl.config.findings import Findings
 from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import check_shape
-from rigctl.config.units import Units
 from rigctl.console.cli import app
 from tests.config.test_schema import built_in
 
@@ -78,7 +77,7 @@ def found_in(text: str) -> tuple[Mapping[str, Any], Findings]:
     more = {key: value for key, value in ELSE.items() if key not in document.data}
     whole = replace(document, data={**document.data, **more})
     findings = Findings(whole, mistakes)
-    check_shape(whole, findings, Units(None))
+    check_shape(whole, findings)
     return document.data, findings
 
 
