@@ -45,6 +45,12 @@ def test_only_the_agreed_steps_are_allowed(state, event):
             advance(state, event)
 
 
+def test_a_trial_that_awaits_its_outcome_is_charged_but_not_over():
+    """All others are charged once they are over."""
+    assert {state for state in State if state.charged != state.final} == {State.AWAITING}
+    assert State.AWAITING.charged
+
+
 def test_final_states_are_those_without_a_way_out():
     """RECORDED, FAILED, ABANDONED and LOST are final, the others are not."""
     final = {State.RECORDED, State.FAILED, State.ABANDONED, State.LOST}

@@ -6,12 +6,11 @@ import ast
 import json
 
 import pytest
-import yaml
 
-from tests.simulation.mutants import drawing
-from tests.simulation.mutants.__main__ import HERE, Player, copied
-from tests.simulation.mutants.drawing import MODULES, ROOT, drawn, mutants
-from tests.simulation.mutants.report import Played
+from tests.simulation.mutants import report
+from tests.simulation.mutants.__main__ import LEAST_SHARE, Player, copied, nearest
+from tests.simulation.mutants.drawing import MODULES, ROOT, _candidates, drawn, mutants
+from tests.simulation.mutants.report import Played, equivalent, least_share, told
 
 FOUND = {
     "a lost dose booked as nothing": (
@@ -35,9 +34,8 @@ def of(text):
     return mutants("rigctl/module.py", text)
 
 
-def test_a_seed_draws_the_same_mutants_and_a_longer_list_begins_as_a_shorter(monkeypatch):
+def test_a_seed_draws_the_same_mutants_and_a_longer_list_begins_as_a_shorter():
     """So a run can be resumed, and a part of it is a sample of the whole."""
-    monkeypatch.setattr(drawing, "MODULES", MODULES[5:6])  # all of them take fifteen seconds
     ten = drawn(1, 10)
     assert drawn(1, 20)[:10] == ten
     assert drawn(2, 10) != ten
@@ -79,9 +77,8 @@ def test_what_nobody_could_tell_from_the_program_is_not_drawn(text):
     assert of(text) == []
 
 
-def test_each_mutant_is_a_program_with_one_change(monkeypatch):
+def test_each_mutant_is_a_program_with_one_change():
     """It can be compiled, and differs from the module in the place that it names."""
-    monkeypatch.setattr(drawing, "MODULES", MODULES[5:6])
     for mutant in drawn(3, 40):
         text = (ROOT / mutant.module).read_text(encoding="utf-8")
         changed = mutant.applied(text)
@@ -92,9 +89,36 @@ def test_each_mutant_is_a_program_with_one_change(monkeypatch):
 
 def test_every_module_has_nearest_tests_that_are_there():
     """A name that has gone would be a test that fails for every mutant."""
-    nearest = yaml.safe_load((HERE / "nearest.yaml").read_text(encoding="utf-8"))
-    assert set(nearest) == set(MODULES)
-    assert all((ROOT / "tests" / name).is_file() for names in nearest.values() for name in names)
+    named = nearest()
+    assert set(MODULES) <= set(named)
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert [name for names in named.values() for name in names if not (ROOT / "tests" / name).is_file()] == []
+
+
+def test_every_mutant_that_is_excused_can_be_drawn():
+    """An entry whose line has changed excuses nothing any more."""
+    modules = {name.partition(":")[0] for name in equivalent()}
+    texts = {module: (ROOT / module).read_text(encoding="utf-8") for module in modules}
+    there = {mutant.name for module, text in texts.items() for mutant in _candidates(module, text)}
+    assert [name for name in equivalent() if name not in there] == []
+
+
+@pytest.mark.parametrize(
+    ("killed", "alive", "excused", "share"), [(19, 1, 0, 0.95), (18, 1, 0, 18 / 19), (1, 1, 1, 1.0), (0, 0, 0, 1.0)]
+)
+def test_a_module_is_judged_by_what_can_be_found(monkeypatch, killed, alive, excused, share):
+    """A mutant that makes no difference is not counted; the rest that nobody found is named."""
+    drawn_ones = of("def f(a):\n    return [" + ", ".join(map(str, range(2, 22))) + "]\n")[: killed + alive]
+    last = [mutant.name for mutant in drawn_ones[killed:]]
+    monkeypatch.setattr(report, "equivalent", lambda: dict.fromkeys(last[:excused], "no difference"))
+    played = Played(
+        {"mutant": m.name, "part": "tests", "found": m.name not in last, "left": 0, "cpu_s": 1.0} for m in drawn_ones
+    )
+    assert least_share(drawn_ones, played, ["tests"]) == pytest.approx(share)
+    assert (least_share(drawn_ones, played, ["tests"]) >= LEAST_SHARE) == (share >= 0.95)
+    said = told(drawn_ones, played, ["tests"])
+    assert f"{alive - excused} survivors:" in said
+    assert all((name in said) == (not excused) for name in last)
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path):

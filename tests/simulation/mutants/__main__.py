@@ -4,6 +4,9 @@ The mutants that this seed draws are played in their order: first by the simulat
 processor each, then by the nearest tests of their modules. Which lines the first seeds of the simulation execute is
 looked at once, without any mutant: a mutant is played by seeds that execute its line, the quickest first.
 
+`python -m tests.simulation.mutants MODULE...` plays all mutants of these modules by their nearest tests alone, and
+fails (exit 1) if they find less than 95 % of one module's.
+
 What came of each is a line of the file `--into`. A second run with the same file goes on where the first was stopped;
 with more `--seconds` it looks on for what was not found.
 """
@@ -25,8 +28,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.simulation.mutants.drawing import ROOT, Mutant, drawn
-from tests.simulation.mutants.report import Played, told
+from tests.simulation.mutants.drawing import ROOT, Mutant, drawn, mutants
+from tests.simulation.mutants.report import Played, least_share, told
 
 PARTS: Final = ("simulation", "tests")
 NEEDED: Final = (
@@ -42,6 +45,7 @@ NEEDED: Final = (
 )
 """What simulation and tests need of the tree."""
 HERE: Final = Path(__file__).parent
+LEAST_SHARE: Final = 0.95
 SEEDS: Final = 40
 """Seeds whose lines are looked at..."""
 MORE: Final = 1000
@@ -85,13 +89,19 @@ class Player:
             process.kill()
 
 
+def nearest() -> dict[str, list[str]]:
+    """Return the tests of each module that can be mutated."""
+    by_module: dict[str, list[str]] = yaml.safe_load((HERE / "nearest.yaml").read_text(encoding="utf-8"))
+    return by_module
+
+
 class Round:
     """One run over the mutants of a seed."""
 
     def __init__(self, mutants: Sequence[Mutant], parts: Sequence[str], seconds: float, into: Path) -> None:
         self._seconds = seconds
         self._into = into
-        self._tests: dict[str, list[str]] = yaml.safe_load((HERE / "nearest.yaml").read_text(encoding="utf-8"))
+        self._tests = nearest()
         self.played = Played.read(into)
         self._left = [(mutant, part) for mutant in mutants for part in parts]
         self._lock = threading.Lock()
@@ -165,7 +175,8 @@ class Round:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("module", nargs="*", help="all mutants of these, by their nearest tests alone")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300.0, help="of processor, for the simulation of each")
@@ -173,23 +184,34 @@ def main() -> int:
     parser.add_argument("--into", type=Path, help="where lines are kept; default: mutants-SEED.jsonl")
     parser.add_argument("--report", action="store_true", help="play nothing: sum up what has been played")
     given = parser.parse_args()
-    mutants = drawn(given.seed, given.count)
-    into = given.into or Path(f"mutants-{given.seed}.jsonl")
-    parts = PARTS if given.only is None else (given.only,)
-    plays = Round(mutants, parts, given.seconds, into)
+    unknown = sorted(set(given.module) - set(nearest()))
+    if unknown:
+        parser.error(f"no nearest tests for {', '.join(unknown)}; there are some for {', '.join(nearest())}")
+    if given.module:
+        chosen = [m for name in given.module for m in mutants(name, (ROOT / name).read_text(encoding="utf-8"))]
+        parts: tuple[str, ...] = ("tests",)
+    else:
+        chosen, parts = drawn(given.seed, given.count), PARTS if given.only is None else (given.only,)
+    into = given.into or Path(f"mutants-{'modules' if given.module else given.seed}.jsonl")
+    plays = Round(chosen, parts, given.seconds, into)
     if not given.report:
-        with copied() as first:  # all of them as the tree is now
-            copies = [first, *(first / f"job {i}" for i in range(1, given.jobs))]
-            for copy in copies[1:]:
-                shutil.copytree(first, copy, ignore=shutil.ignore_patterns("job *"))
-            for work in (plays.look,) * ("simulation" in parts) + (plays.go_on,):
-                jobs = [threading.Thread(target=work, args=(copy,)) for copy in copies]
-                for job in jobs:
-                    job.start()
-                for job in jobs:
-                    job.join()
-    print(told(mutants, plays.played))
-    return 0
+        play(plays, given.jobs, look="simulation" in parts)
+    print(told(chosen, plays.played, parts))
+    return 1 if given.module and least_share(chosen, plays.played, parts) < LEAST_SHARE else 0
+
+
+def play(plays: Round, jobs: int, *, look: bool) -> None:
+    """Play what is left of a round, each job in a copy of the tree as it is now."""
+    with copied() as first:
+        copies = [first, *(first / f"job {i}" for i in range(1, jobs))]
+        for copy in copies[1:]:
+            shutil.copytree(first, copy, ignore=shutil.ignore_patterns("job *"))
+        for work in (plays.look,) * look + (plays.go_on,):
+            threads = [threading.Thread(target=work, args=(copy,)) for copy in copies]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
 
 
 if __name__ == "__main__":

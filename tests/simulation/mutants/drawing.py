@@ -16,6 +16,7 @@ import ast
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -83,15 +84,21 @@ class Mutant:
         return (data[: self.begin] + self.now.encode() + data[self.end :]).decode()
 
 
-def drawn(seed: int, count: int, root: Path = ROOT) -> list[Mutant]:
+def drawn(seed: int, count: int) -> list[Mutant]:
     """Return so many mutants of all modules, each as likely as any other; a longer list begins as a shorter one."""
-    everything = [m for module in MODULES for m in mutants(module, (root / module).read_text(encoding="utf-8"))]
+    texts = {module: (ROOT / module).read_text(encoding="utf-8") for module in MODULES}
+    everything = [mutant for module, text in texts.items() for mutant in _candidates(module, text)]
     random.Random(f"{seed} mutants").shuffle(everything)
-    return everything[:count]
+    return list(islice((m for m in everything if _compiles(m.applied(texts[m.module]))), count))
 
 
 def mutants(module: str, text: str) -> list[Mutant]:
     """Return all mutants of a module, in the order of its text, none of them twice."""
+    return [mutant for mutant in _candidates(module, text) if _compiles(mutant.applied(text))]
+
+
+def _candidates(module: str, text: str) -> list[Mutant]:
+    """Return the mutants with those that are no program, which only takes time to find out."""
     lines = [0]
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
@@ -105,7 +112,7 @@ def mutants(module: str, text: str) -> list[Mutant]:
             module, node.lineno, function, operator, was, now, begin, end, any(node.lineno in b for b in bodies)
         )
         changed = mutant.applied(text)
-        if was != now and _compiles(changed):
+        if was != now:
             found.setdefault(changed, mutant)
     return list(found.values())
 
