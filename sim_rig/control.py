@@ -19,10 +19,11 @@ from typing import Any, Final, TypeVar
 from sim_rig.errors import ControlError, ListenError, SimError
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.faces.lines import TextInstrument
 from sim_rig.faces.ports import PtyPort, TcpPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
 from sim_rig.plants.pump import PumpFaults
-from sim_rig.rigs.assembly import PLC, Assembly, Instrument, face_of
+from sim_rig.rigs.assembly import PLC, Assembly
 
 BUS: Final = frozenset({"bus"})
 WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device", "after"})
@@ -148,7 +149,7 @@ class ControlDesk:
         self._identities.setdefault(bus, before)
 
     def _set_identity(self, bus: str, identity: str) -> str:
-        target = face_of(self._circuit(bus))
+        target = self._circuit(bus)
         before, target.identity = target.identity, identity
         return before
 
@@ -180,18 +181,18 @@ class ControlDesk:
     def _port(self, request: Request) -> PtyPort:
         return self._ptys[one_of(request, "bus", self._ptys)]
 
-    def _circuit(self, bus: str) -> Instrument:
+    def _circuit(self, bus: str) -> TextInstrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
 
 
-def give_slopes(instrument: Instrument, percent: str) -> None:
+def give_slopes(instrument: TextInstrument, percent: str) -> None:
     """Let a pH probe be as worn as this says, an answer to `Slope,?`."""
     if not isinstance(instrument, PhCircuit):
         raise ControlError("bus: there is no pH probe on it")
     instrument.slopes = percent
 
 
-def pump_of(instrument: Instrument) -> PumpCircuit:
+def pump_of(instrument: TextInstrument) -> PumpCircuit:
     if not isinstance(instrument, PumpCircuit):
         raise ControlError("bus: there is no pump on it")
     return instrument

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from inspect import signature
 
 from sim_rig.clock import PlannedCall, Timer
 from sim_rig.errors import NotUnderstood
-from sim_rig.faces.lines import LineSplitter
+from sim_rig.faces.lines import TextInstrument
 
 SIMULATED = "SIM"
 """Precedes the firmware version: nobody is to take a simulated circuit for a real one."""
@@ -33,41 +32,34 @@ Question = Callable[[], str]
 """Answers `X,?`, without the prefix `?X,`."""
 
 
-@dataclass(slots=True)
-class Circuit:
+class Circuit(TextInstrument):
     """Takes commands and sends lines, one at a time, each after its processing delay."""
 
-    timer: Timer
-    identity: str
-    """The whole answer to `i`, e.g. `?I,pH,SIM2.14`."""
-    commands: dict[str, Command] = field(default_factory=dict)
-    questions: dict[str, Question] = field(default_factory=dict)
-    delays_s: dict[str, float] = field(default_factory=dict)
-    """Simulated processing seconds per command; 0.3 where nothing is said."""
-    send: Callable[[bytes], None] = field(default=lambda _: None)
-    ok_enabled: bool = True
-    asleep: bool = False
-    received: int = 0
-    """Commands since power-up, counted as they arrive."""
-    name: str = ""
-    """What people call it, at most 16 characters; the circuit has no serial number."""
-    restart_reason: str = "P"
-    _queue: deque[str] = field(default_factory=deque)
-    _busy: bool = False
-    _deaf: bool = False
-    """The rest of the command that woke it is not understood."""
-    _lines: LineSplitter = field(init=False)
+    terminators = b"\r\n"
 
-    def __post_init__(self) -> None:
-        self._lines = LineSplitter(b"\r\n", self._arrived)
-        self.commands |= {
+    def __init__(self, timer: Timer, model: str, firmware: str, name: str = "") -> None:
+        super().__init__(timer, f"?I,{model},{SIMULATED}{firmware}")
+        self.name = name
+        """What people call it, at most 16 characters; the circuit has no serial number."""
+        self.commands: dict[str, Command] = {
             "*OK": self._enable_ok,
             "I": lambda: [self.identity],
             "STATUS": lambda: [f"?STATUS,{self.restart_reason},5.02"],
             "NAME": self._rename,
             "SLEEP": self._sleep,
         }
-        self.questions |= {"*OK": lambda: str(int(self.ok_enabled)), "NAME": lambda: self.name}
+        self.questions: dict[str, Question] = {"*OK": lambda: str(int(self.ok_enabled)), "NAME": lambda: self.name}
+        self.delays_s: dict[str, float] = {}
+        """Simulated processing seconds per command; 0.3 where nothing is said."""
+        self.ok_enabled = True
+        self.asleep = False
+        self.received = 0
+        """Commands since power-up, counted as they arrive."""
+        self.restart_reason = "P"
+        self._queue: deque[str] = deque()
+        self._busy = False
+        self._deaf = False
+        """The rest of the command that woke it is not understood."""
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the line; the first of them wakes a circuit that sleeps."""
@@ -77,7 +69,7 @@ class Circuit:
         if self._deaf:
             _, end, data = data.partition(b"\r")
             self._deaf = not end
-        self._lines.feed(data)
+        super().feed(data)
 
     def say(self, *lines: str) -> None:
         """Send lines, asked for or not, in one go: one reply to whoever counts replies."""
@@ -92,7 +84,7 @@ class Circuit:
         self.say("*RS")
         self.say("*RE")
 
-    def _arrived(self, line: str) -> None:
+    def take(self, line: str) -> None:
         self.received += 1
         self._queue.append(line)
         if not self._busy:
@@ -160,37 +152,35 @@ def number(text: str) -> float:
     return value
 
 
-class PhCircuit:
+class PhCircuit(Circuit):
     """Speaks for an EZO-pH: `R`, `RT`, `T`, `C`, `Cal`, `Slope`. Ships in continuous mode, one reading a second."""
 
     def __init__(
         self, timer: Timer, read_ph: Callable[[], float], name: str = "", celsius: Callable[[], float] = lambda: 25.0
     ) -> None:
+        super().__init__(timer, "pH", "2.14", name)
         self._read_ph = read_ph
         self._celsius = celsius
-        self._timer = timer
         self._period_s = CONTINUOUS_S
         self._ticking: PlannedCall | None = None
         self._temperature_c = 25.0
         self._calibrated = ["MID", "LOW", "HIGH"]
         self.slopes = "99.7,100.3,-0.89"
-        """Of the probe: acid and base, percent of an ideal one's; offset, mV."""
-        commands: dict[str, Command] = {
+        """The probe's: acid and base, percent of an ideal one's; offset, mV."""
+        self.commands |= {
             "R": lambda: [self._text()],
             "RT": self._reading_at,
             "T": self._temperature,
             "C": self._continuous,
             "CAL": self._calibrate,
         }
-        questions: dict[str, Question] = {
+        self.questions |= {
             "T": lambda: f"{self._temperature_c:.2f}",
             "C": lambda: str(round(self._period_s)),
             "CAL": lambda: str(len(self._calibrated)),
             "SLOPE": lambda: self.slopes,
         }
-        delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
-        self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, questions, delays_s, name=name)
-        self.feed, self.power_cycle = self.circuit.feed, self.circuit.power_cycle
+        self.delays_s |= {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
 
     def power_up(self) -> None:
         """Begin the continuous mode the circuit ships in."""
@@ -232,10 +222,10 @@ class PhCircuit:
             self._ticking.cancel()
         self._ticking = None
         if self._period_s > 0:
-            period_s = max(self._period_s, self._timer.at_least_s(FASTEST_LINE_S))
-            self._ticking = self._timer.after(period_s, self._tick)
+            period_s = max(self._period_s, self.timer.at_least_s(FASTEST_LINE_S))
+            self._ticking = self.timer.after(period_s, self._tick)
 
     def _tick(self) -> None:
-        if not self.circuit.asleep:
-            self.circuit.say(self._text())
+        if not self.asleep:
+            self.say(self._text())
         self._schedule()

@@ -9,25 +9,25 @@ import math
 
 from sim_rig.clock import PlannedCall, Timer
 from sim_rig.errors import NotUnderstood
-from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, Question, number
+from sim_rig.faces.ezo import Answer, Circuit, number
 from sim_rig.plants.pump import DosingPump
 
 FOREVER_ML = 1e9
 """`D,*`: until it is stopped."""
 
 
-class PumpCircuit:
+class PumpCircuit(Circuit):
     """Speaks the command set of the EZO-PMP."""
 
     def __init__(self, timer: Timer, pump: DosingPump, name: str = "") -> None:
+        super().__init__(timer, "PMP", "1.06", name)
         self.pump = pump
         self.dstart_ml = 0.0
         """What it would dispense at power-up."""
-        self._timer = timer
         self._watch: PlannedCall | None = None
         self._watching = False
         self._calibrated = True
-        commands: dict[str, Command] = {
+        self.commands |= {
             "D": self._dispense,
             "DC": self._constant_rate,
             "R": lambda: [f"{pump.dispensed_ml:.2f}"],
@@ -38,7 +38,7 @@ class PumpCircuit:
             "CAL": self._calibrate,
             "C": self._continuous,
         }
-        questions: dict[str, Question] = {
+        self.questions |= {
             "D": lambda: f"{pump.dispensed_ml:.2f},{int(pump.running)}",
             "TV": lambda: f"{pump.total_ml:.2f}",
             "ATV": lambda: f"{pump.absolute_ml:.2f}",
@@ -48,14 +48,12 @@ class PumpCircuit:
             "C": lambda: "0",
             "CAL": lambda: str(int(self._calibrated)),
         }
-        self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, questions, name=name)
-        self.feed = self.circuit.feed
 
-    def power_cycle(self) -> None:
+    def power_cycle(self, reason: str = "B") -> None:
         """Let the supply fail and come back in the middle of whatever it was doing."""
         self._forget()
         self.pump.power_cycle()
-        self.circuit.power_cycle()
+        super().power_cycle(reason)
         if self.dstart_ml:
             self._begin(self.dstart_ml, self.pump.max_rate_ml_per_min)
 
@@ -90,14 +88,14 @@ class PumpCircuit:
         if volume_ml < self.pump.min_dose_ml:
             return ["*MINVOL", "*ER"]
         self._forget()
-        self.pump.start(volume_ml, rate_ml_per_min, self.circuit.received)
+        self.pump.start(volume_ml, rate_ml_per_min, self.received)
         self._watching = True
         self._look_again()
         return []
 
     def _look_again(self) -> None:
         if math.isfinite(self.pump.remaining_s):
-            self._watch = self._timer.after(self.pump.remaining_s, self._maybe_done)
+            self._watch = self.timer.after(self.pump.remaining_s, self._maybe_done)
 
     def _maybe_done(self) -> None:
         self._watch = None
@@ -107,7 +105,7 @@ class PumpCircuit:
             self._look_again()
             return
         self._watching = False
-        self.circuit.say(f"*DONE,{self.pump.dispensed_ml:.2f}")
+        self.say(f"*DONE,{self.pump.dispensed_ml:.2f}")
 
     def _forget(self) -> None:
         if self._watch is not None:

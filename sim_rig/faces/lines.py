@@ -1,22 +1,29 @@
-"""What every text instrument on a serial line shares: splitting what arrives into commands."""
+"""What every text instrument on a serial line shares."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sim_rig.clock import Timer
 
 LONGEST_COMMAND = 256
 
 
-@dataclass(slots=True)
-class LineSplitter:
-    """Collects bytes until a terminator; what is too long or not ASCII is handed on as an unknown command."""
+class TextInstrument:
+    """Takes commands as lines; what is too long or not ASCII is handed on as an unknown command."""
 
-    terminators: bytes
-    on_line: Callable[[str], None]
-    _buffer: bytearray = field(default_factory=bytearray)
+    terminators: ClassVar[bytes]
+
+    def __init__(self, timer: Timer, identity: str) -> None:
+        self.timer = timer
+        self.identity = identity
+        """What it answers when it is asked who it is."""
+        self.send: Callable[[bytes], None] = lambda _: None
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
+        """Take bytes from the line."""
         for byte in data:
             if byte not in self.terminators:
                 if len(self._buffer) < LONGEST_COMMAND:
@@ -25,4 +32,15 @@ class LineSplitter:
             line = self._buffer.decode("ascii", errors="replace").strip()
             self._buffer.clear()
             if line:
-                self.on_line(line)
+                self.take(line)
+
+    def take(self, line: str) -> None:
+        """Take a command."""
+        raise NotImplementedError
+
+    def power_up(self) -> None:
+        """Begin what it does unasked; mostly nothing."""
+
+    def power_cycle(self) -> None:
+        """Let the supply fail and come back."""
+        raise NotImplementedError

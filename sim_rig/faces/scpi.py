@@ -9,10 +9,10 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sim_rig.clock import Timer
-from sim_rig.faces.lines import LineSplitter
+from sim_rig.faces.lines import TextInstrument
 
 NOT_A_NUMBER = 9.91e37
 QUERY_ERROR, DEVICE_ERROR, EXECUTION_ERROR, COMMAND_ERROR, POWER_ON = 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 7
@@ -56,29 +56,23 @@ class Output:
         return None
 
 
-@dataclass(slots=True)
-class ScpiInstrument:
-    """Answers `header?`, e.g. `MEASure:GROWth?`, with the measured value."""
+class ScpiInstrument(TextInstrument):
+    """Answers `header?`, e.g. `MEASure:GROWth?`, with the measured value.
 
-    timer: Timer
-    identity: str
-    """maker,model,serial,firmware."""
-    header: str
-    """Of the measuring query, in SCPI notation: capitals are the short form."""
-    measure: Callable[[], float]
-    send: Callable[[bytes], None] = field(default=lambda _: None)
-    output: Output | None = None
-    event_status: int = POWER_ON
-    _errors: deque[tuple[int, str]] = field(default_factory=deque)
-    _lines: LineSplitter = field(init=False)
-    _pattern: re.Pattern[str] = field(init=False)
+    Args:
+        identity: maker,model,serial,firmware.
+        header: of the measuring query, in SCPI notation: capitals are the short form.
+    """
 
-    def __post_init__(self) -> None:
-        self._lines = LineSplitter(b"\n", self._message)
-        self._pattern = re.compile(_either_form(self.header) + r"\?", re.IGNORECASE)
+    terminators = b"\n"
 
-    def feed(self, data: bytes) -> None:
-        self._lines.feed(data)
+    def __init__(self, timer: Timer, identity: str, header: str, measure: Callable[[], float]) -> None:
+        super().__init__(timer, identity)
+        self.measure = measure
+        self.output: Output | None = None
+        self.event_status = POWER_ON
+        self._errors: deque[tuple[int, str]] = deque()
+        self._pattern = re.compile(_either_form(header) + r"\?", re.IGNORECASE)
 
     def power_cycle(self) -> None:
         """Restart: errors and status are lost, and the power-on bit says so."""
@@ -94,7 +88,7 @@ class ScpiInstrument:
         else:
             self._errors.append((code, text))
 
-    def _message(self, line: str) -> None:
+    def take(self, line: str) -> None:
         commands = [c.strip().removeprefix(":") for c in line.split(";") if c.strip()]
         slow = any(self._pattern.fullmatch(c) for c in commands)
         if slow:

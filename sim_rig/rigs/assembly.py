@@ -10,11 +10,9 @@ from typing import Any, Final
 
 from sim_rig.clock import Timer
 from sim_rig.faces.energy_meter import MeterModel, MeterReadings, meter_bank
-from sim_rig.faces.ezo import Circuit, PhCircuit
-from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.faces.lines import TextInstrument
 from sim_rig.faces.modbus import RtuFraming, Station
 from sim_rig.faces.registers import Bank, NumberType, WordOrder
-from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap, WireFaults
 from sim_rig.plants.lathe import Lathe
@@ -26,7 +24,6 @@ from sim_rig.plants.tunnel import Tunnel
 PLC: Final = "plc"
 MAINS: Final = "mains"
 Plant = Tank | Lathe | Tunnel
-Instrument = PhCircuit | PumpCircuit | ScpiInstrument
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class SerialWire:
     link: str
     """File name under the rig's directory."""
     scheme: str
-    face: RtuFraming | Circuit | ScpiInstrument
+    face: RtuFraming | TextInstrument
     """The instrument's end of it."""
     faults: WireFaults
     query: str = ""
@@ -72,7 +69,7 @@ class Assembly:
         meter: MainsMeter,
         *,
         sensors: Mapping[str, SensorTap],
-        instruments: Mapping[str, tuple[str, Instrument]],
+        instruments: Mapping[str, tuple[str, TextInstrument]],
         pumps: Mapping[str, DosingPump] | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
@@ -90,7 +87,7 @@ class Assembly:
         rtu = RtuFraming(mains, time.monotonic)
         self.serial = (
             SerialWire(MAINS, MAINS, "modbus_rtu", rtu, mains.faults, f"?baud={meter.baud}"),
-            *(SerialWire(bus, link, "serial", face_of(i), WireFaults()) for bus, (link, i) in instruments.items()),
+            *(SerialWire(bus, link, "serial", i, WireFaults()) for bus, (link, i) in instruments.items()),
         )
         self.wire_faults = {PLC: self.stations[PLC].faults} | {wire.bus: wire.faults for wire in self.serial}
         self._synced_s: float | None = None
@@ -106,16 +103,11 @@ class Assembly:
         """Start what instruments do unasked."""
         self.sync()
         for circuit in self.circuits.values():
-            if isinstance(circuit, PhCircuit):
-                circuit.power_up()
+            circuit.power_up()
 
     def doses(self) -> list[dict[str, Any]]:
         """Tell every dispense of every pump, with the pump's device name."""
         return [entry for pump in self.pumps.values() for entry in pump.testimony()]
-
-
-def face_of(instrument: Instrument) -> Circuit | ScpiInstrument:
-    return instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
 
 
 # how variables and their actuators appear in a PLC ----------------------------------------------------------------

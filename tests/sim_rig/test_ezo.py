@@ -16,7 +16,7 @@ class Bench:
         self.timer = FakeTimer()
         self.wire = Wire(b"\r")
         self.probe = PhCircuit(self.timer, lambda: self.ph)
-        self.probe.circuit.send = self.wire
+        self.probe.send = self.wire
 
     def ask(self, command, seconds=1.0):
         self.probe.feed(command.encode() + b"\r")
@@ -101,7 +101,7 @@ def test_commands_wait_for_one_another(bench):
 def test_a_restart_drops_what_was_waiting(bench):
     """`*RS` and `*RE` are sent, a command under way is never answered, and `Status` says why."""
     bench.probe.feed(b"R\r")
-    bench.probe.circuit.power_cycle("W")
+    bench.probe.power_cycle("W")
     bench.timer.run(2.0)
     assert bench.wire.lines() == ["*RS", "*RE"]
     assert bench.ask("Status") == ["?STATUS,W,5.02", "*OK"]

@@ -16,7 +16,7 @@ class Bench:
         self.timer = FakeTimer(self.pump.advance)
         self.wire = Wire(b"\r")
         self.face = PumpCircuit(self.timer, self.pump)
-        self.face.circuit.send = self.wire
+        self.face.send = self.wire
 
     def ask(self, command, seconds=0.31):
         self.face.feed(command.encode() + b"\r")

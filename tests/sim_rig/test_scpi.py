@@ -16,7 +16,8 @@ class Bench:
         self.value = 12.345678
         self.timer = FakeTimer()
         self.wire = Wire(b"\n")
-        self.face = ScpiInstrument(self.timer, "Maker,GC-1,7,1.0", "MEASure:GROWth", lambda: self.value, self.wire)
+        self.face = ScpiInstrument(self.timer, "Maker,GC-1,7,1.0", "MEASure:GROWth", lambda: self.value)
+        self.face.send = self.wire
 
     def ask(self, message):
         self.face.feed(message.encode() + b"\n")

@@ -204,7 +204,7 @@ class Witness(Eyes):
             self.fail(f"{', '.join(strange)}: driven, but {sorted(chosen)} was chosen")
 
     def _follow(self, pump: str, circuit: PumpCircuit) -> None:
-        really, ours = circuit.circuit.commands["D"], self._ours.setdefault(pump, set())
+        really, ours = circuit.commands["D"], self._ours.setdefault(pump, set())
 
         @functools.wraps(really)
         def dispense(*arguments: str) -> Any:
@@ -215,7 +215,7 @@ class Witness(Eyes):
                 self.promises.truths.arrived(pump, dry=circuit.pump.faults.dry)
             return answer
 
-        circuit.circuit.commands["D"] = dispense
+        circuit.commands["D"] = dispense
 
     # what is driven -------------------------------------------------------------------------------------------------
 
