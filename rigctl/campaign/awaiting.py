@@ -24,7 +24,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, RigctlError, counted, in_words
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import LateSpec
-from rigctl.rig.values import Alarm, Measurement
+from rigctl.rig.values import Measurement
 from rigctl.text import lasting, told_utc
 
 SOON: Final = 0.2
@@ -142,7 +142,7 @@ class Awaiting(Part):
             if trial not in self._warned:
                 self._warned.add(trial)
                 message = f"trial {trial}: its outcome could not be read, and is tried again: {wrong}"
-                self.desk.alarm(Alarm(Severity.MINOR, "trial", message, detail, kind="outcome unread"))
+                self.desk.minor("trial", message, detail, kind="outcome unread")
             return
         note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
         if await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note):
@@ -165,7 +165,7 @@ class Awaiting(Part):
                 self._given_up.append(f"trial {trial}: {why}")
             message = f"trial {trial}: given up without an outcome, its cost stays spent: {why}"
             message += "; `rigctl trial outcome --force` takes one still"
-            self.desk.alarm(Alarm(Severity.MAJOR, "trial", message, kind="no outcome"))
+            self.desk.major("trial", message, kind="no outcome")
 
     async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> bool:
         """Record it and tell of it, unless a person has said meanwhile what came; return whether it was recorded."""
@@ -197,7 +197,7 @@ class Awaiting(Part):
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
         how = f"`rigctl trial outcome {trial} VALUE` records {', '.join(late.names)}"
         message = f"trial {trial}: its outcome is awaited{until}: {how}"
-        self.desk.alarm(Alarm(Severity.MINOR, "trial", message, kind="outcome awaited"))
+        self.desk.minor("trial", message, kind="outcome awaited")
 
 
 def _wrong(measured: Measurement | None) -> str:

@@ -11,15 +11,14 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import Part, StandingAlarms
 from rigctl.campaign.instruments import (
     HOURS,
     SPENT,
     DeviceState,
-    Objection,
     against,
     caps_reached,
     limited,
@@ -130,7 +129,7 @@ class Caretaker(Part):
     """Whether nothing but caps of the campaign keeps anything from being played."""
     reopens_s: float = math.inf
     """Civil time at which something can be played again that only its hours keep from it."""
-    _told: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    _alarms: StandingAlarms = field(init=False)
     _read_s: float = -math.inf
     _looked_s: float = 0.0
     """When it has looked last, wall time."""
@@ -139,6 +138,9 @@ class Caretaker(Part):
     _useless: Mapping[int, str] | None = None
     """With these barred the policy has found nothing to play."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self._alarms = StandingAlarms(self.desk)
 
     async def begin(self) -> None:
         """Leave out what is out of service, and say who stands where, before the rig is opened."""
@@ -186,7 +188,7 @@ class Caretaker(Part):
         for device in await self.journal.call(lambda j: j.upkeep.read(found, fresh=fresh)):
             points, slopes = found[device].points, " and ".join(f"{slope:g} %" for slope in found[device].slopes)
             told = f"was calibrated since it was last asked: {points} points{f', slopes {slopes}' if slopes else ''}"
-            self.desk.alarm(Alarm(Severity.MINOR, device, told, kind="calibrated"))
+            self.desk.minor(device, told, kind="calibrated")
 
     def nothing_left(self) -> str:
         """Return why no control set can be played, or none that the policy would choose; empty if one can."""
@@ -210,21 +212,11 @@ class Caretaker(Part):
         self.over, self.reopens_s = caps_reached(rig, sets, found), reopens_s(rig, sets, found, civil_s)
         self.barred = unavailable(rig, sets, found)
         self._why = tuple(dict.fromkeys(str(o) for why in against(rig, sets, found).values() for o in why))
-        self._tell([objection for objection in found if objection.kind not in ("out", HOURS)])
+        told = [(o, f"{o.why}; {o.remedy}") for o in found if o.kind not in ("out", HOURS)]
+        self._alarms.are((Alarm(o.severity, o.device, text, kind=o.kind), text) for o, text in told)
         out = frozenset(name for name, state in self.states.items() if state.out)
         if out != self.rig.hands.aside and (first or not self.under_way()):
             await self._set_aside(out)
-
-    def _tell(self, found: Sequence[Objection]) -> None:
-        """Raise an alarm for what is new, and end it once it is mended."""
-        before, self._told = self._told, {(o.device, o.kind): f"{o.why}; {o.remedy}" for o in found}
-        for o in found:
-            if (o.device, o.kind) not in before:
-                message = self._told[o.device, o.kind]
-                self.desk.alarm(Alarm(o.severity, o.device, message, kind=o.kind, state="stands"))
-        for device, kind in before.keys() - self._told.keys():
-            message = before[device, kind]
-            self.desk.alarm(Alarm(Severity.MINOR, device, message, kind=kind, state="over"))
 
     async def _set_aside(self, out: frozenset[str]) -> None:
         """Make everything safe while what goes is still asked, and once more when what comes back is."""
@@ -233,7 +225,7 @@ class Caretaker(Part):
             report = await self.rig.safe()
             for name in going & set(report.failed):
                 told = "is out of service now, but was not confirmed safe before: see to it by hand"
-                self.desk.alarm(Alarm(Severity.MAJOR, name, f"{told}: {report.failed[name]}", kind="left unsafe"))
+                self.desk.major(name, f"{told}: {report.failed[name]}", kind="left unsafe")
         coming = self.rig.hands.aside - out
         self.rig.hands.set_aside(out)
         if coming:

@@ -30,7 +30,7 @@ from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, 
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import Part, StandingAlarms
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
@@ -39,7 +39,7 @@ from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.obstacles import ROUNDING_S
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
-from rigctl.campaign.production import Drifts, said
+from rigctl.campaign.production import drifted, said
 from rigctl.campaign.safe_file import standing
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Event, State
@@ -53,7 +53,7 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import Alarm, Measurement
+from rigctl.rig.values import Measurement
 from rigctl.text import in_full
 
 # The look before the decision -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ async def look_first(campaign: Part, trial: Decision, before: Mapping[str, Readi
     for name in (n for n, m in found.items() if m.severity >= Severity.INVALID):
         found[name] = replace(found[name], value=nan)  # what a frozen sensor says decides nothing
         told = f"trial {number}: not read before the decision, so what is usual is taken: {found[name].detail}"
-        campaign.desk.alarm(Alarm(Severity.MINOR, name, told, kind="not looked at"))
+        campaign.desk.minor(name, told, kind="not looked at")
     await journal.call(lambda j: j.keep_look(number, found))
     campaign.desk.tell(TrialLooked(number, found))
 
@@ -156,13 +156,16 @@ class TrialRun(Part):
     """Sensors that the last trial found frozen, and what they read."""
     cancelled: int = 0
     """Trials that this process has closed before anything moved."""
-    drifts: Drifts = field(default_factory=Drifts)
+    _drifts: StandingAlarms = field(init=False)
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
     _told: int = 0
     """The last trial that people were told of."""
+
+    def __post_init__(self) -> None:
+        self._drifts = StandingAlarms(self.desk)
 
     async def carried_out(self, history: History) -> TrialRow | None:
         """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.
@@ -281,17 +284,19 @@ class TrialRun(Part):
         name = spec.policy_name if spec.operating is None else spec.operating.name
         if decision.origin == "policy":
             self._unusable = 0
-            self.drifts.follow(decision, self.desk, spec)
+            drifts = drifted(decision, spec)
+            if drifts is not None:
+                self._drifts.are(drifts)
             # of production it is what has changed since the rule was made that people are told
             notes = () if decision.proposal is None or spec.operating is not None else decision.proposal.notes
             for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {name}", f"trial {decision.trial}: {note}", kind="note"))
+                self.desk.minor(f"policy {name}", f"trial {decision.trial}: {note}", kind="note")
             self._noted = notes
             return decision
         # a policy may not know that something cannot be played; and what stands may be run as long as it stands
         self._unusable += not problem.unavailable and not runs_what_stands(decision)
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {name}", message, decision.traceback, kind=decision.origin))
+        self.desk.major(f"policy {name}", message, decision.traceback, kind=decision.origin)
         if self._unusable >= spec.max_failures:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision
@@ -358,7 +363,7 @@ class TrialRun(Part):
     def _tell_unwatched(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()) is not None:
             message = f"the cost of this trial is not watched, so nothing breaks it off: {in_words(error)}"
-            self.desk.alarm(Alarm(Severity.MAJOR, "budget", message, kind="cost not watched"))
+            self.desk.major("budget", message, kind="cost not watched")
 
     async def _watch_cost(self, number: int, history: History) -> None:
         """Break off the trial once the meters say that it has passed what it may cost; production has no limit."""
@@ -373,7 +378,7 @@ class TrialRun(Part):
                 if cost > most:
                     so_far, limit = in_full(to_units(cost), 4), in_full(to_units(most), 4)
                     why = f"cost so far {so_far}, limit {limit} {spec.currency}"
-                    self.desk.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"broken off: {why}", kind="too dear"))
+                    self.desk.major(f"trial {number}", f"broken off: {why}", kind="too dear")
                     self.overseer.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
                     return
 

@@ -49,8 +49,7 @@ from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, Tripped, in_words
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
 
 JOURNAL_GIVEN_UP_S = 20.0
@@ -344,7 +343,7 @@ class Session:
             await self._word.take_back()
         else:
             left = f"the process ends: {standing(self._report)}"
-            self.desk.alarm(Alarm(Severity.MAJOR, "safe state", left, kind="left unsafe"))
+            self.desk.major("safe state", left, kind="left unsafe")
 
     @property
     def stays(self) -> bool:

@@ -9,11 +9,12 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
+from rigctl.campaign.alarms import AlarmKey
 from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -64,6 +65,14 @@ class Desk:
         level("alarm", severity=alarm.severity.name, **what, **known)
         self.keep("alarm", lambda j: j.alarms.add(alarm))
         self.tell(AlarmRaised(alarm))
+
+    def major(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
+        """Raise an alarm that somebody should see to; for the names see `Alarm`."""
+        self.alarm(Alarm(Severity.MAJOR, source, message, detail, kind=kind))
+
+    def minor(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
+        """Raise an alarm that nobody need acknowledge."""
+        self.alarm(Alarm(Severity.MINOR, source, message, detail, kind=kind))
 
     def latch(self, reason: str) -> None:
         """Keep a trip, which must outlive this process; the first reason stays."""
@@ -122,6 +131,28 @@ class Part:
     clock: Clock
     desk: Desk
     stop: StopRequest
+
+
+@dataclass(slots=True)
+class StandingAlarms:
+    """The alarms of one part of a campaign that stand; mutable, used in the event loop only."""
+
+    desk: Desk
+    _over: dict[AlarmKey, str] = field(default_factory=dict)
+    """What is said of each once it is over."""
+
+    def __contains__(self, key: AlarmKey) -> bool:
+        return key in self._over
+
+    def are(self, now: Iterable[tuple[Alarm, str]]) -> None:
+        """Raise those that are new, and end those that are no more; with each comes what is said of it then."""
+        found = {(alarm.kind, alarm.source): (replace(alarm, state="stands"), over) for alarm, over in now}
+        gone = {key: over for key, over in self._over.items() if key not in found}
+        for (kind, source), over in gone.items():
+            self.desk.alarm(Alarm(Severity.MINOR, source, over, kind=kind, state="over"))
+        for alarm in (alarm for key, (alarm, _) in found.items() if key not in self._over):
+            self.desk.alarm(alarm)
+        self._over = {key: over for key, (_, over) in found.items()}
 
 
 class ServiceManager:

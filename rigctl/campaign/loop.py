@@ -38,7 +38,7 @@ from rigctl.errors import (
     counted,
 )
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import SafeReport
 
 BY_A_PERSON = "pause"
 """What stands for the rule where it is a person who breaks off a trial."""
@@ -204,7 +204,7 @@ class Runner(Part):
         row = await close_open_trial(self, Event.FAIL, text)
         source = next(iter(self.let_down)) if len(self.let_down) == 1 else "trial"
         message = f"trial{'' if row is None else f' {row.trial}'} failed: {text}"
-        self.desk.alarm(Alarm(Severity.MAJOR, source, message, detail, kind="trial failed"))
+        self.desk.major(source, message, detail, kind="trial failed")
         await self._hold(report)
         if row is None and not isinstance(error, Tripped):  # it let down what had not begun: a look, say
             await self._count_failures(None, text)
@@ -364,7 +364,7 @@ class Runner(Part):
         failures.in_a_row += 1
         unreliable, suspicious = failures.blame(await _blamed(self, row))
         for device, message in suspicious.items():
-            self.desk.alarm(Alarm(Severity.MAJOR, device, message, kind="fails often"))
+            self.desk.major(device, message, kind="fails often")
         wrong = await _wrong(self)
         if not (wrong or unreliable) and failures.in_a_row >= self.spec.max_failures:
             await self.make_safe()

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Batches, CampaignStarted, Ending, batched
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.beside import OPERATE
@@ -33,7 +32,7 @@ from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, AlarmMark
+from rigctl.rig.values import Alarm
 
 if TYPE_CHECKING:
     from rigctl.core.experiment.policy import Policy
@@ -125,27 +124,19 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
     return None if limit is None or done < limit else ("trials", f"{done} of {counted(limit, 'trial')} done")
 
 
-@dataclass(slots=True)
-class Drifts:
-    """Tells once of each change of supply or response that a decision has found; mutable, in the event loop only."""
+def drifted(decision: Decision, spec: CampaignSpec) -> list[tuple[Alarm, str]] | None:
+    """Return as alarms the changes of supply or response that stand by a decision; None: it knows of none, or not.
 
-    _standing: dict[tuple[str, int], Drift] = field(default_factory=dict)
-
-    def follow(self, decision: Decision, desk: Desk, spec: CampaignSpec) -> None:
-        """Raise an alarm for what is new, and end it once what is run knows of it."""
-        memory = remembered(decision.policy_state)
-        if memory is None:
-            return
-        now = {(d.source, d.noticed): d for d in memory.standing}
-        for key in now.keys() - self._standing.keys():
-            self._say(now[key], "stands", desk, spec)
-        for key in self._standing.keys() - now.keys():
-            self._say(self._standing[key], "over", desk, spec)
-        self._standing = now
-
-    def _say(self, drift: Drift, state: AlarmMark, desk: Desk, spec: CampaignSpec) -> None:
-        kind, message = f"changed at trial {drift.noticed}", f"{drift.told}. {_to_do(drift, spec)}"
-        desk.alarm(Alarm(Severity.MAJOR, drift.source, message, kind=kind, state=state))
+    With each comes what is said once what is run knows of it.
+    """
+    memory = remembered(decision.policy_state)
+    if memory is None:
+        return None
+    told = [(drift, f"{drift.told}. {_to_do(drift, spec)}") for drift in memory.standing]
+    kinds = [f"changed at trial {drift.noticed}" for drift, _ in told]
+    return [
+        (Alarm(Severity.MAJOR, d.source, text, kind=kind), text) for (d, text), kind in zip(told, kinds, strict=True)
+    ]
 
 
 def _to_do(drift: Drift, spec: CampaignSpec) -> str:

@@ -27,8 +27,7 @@ from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.people import paused_words
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
-from rigctl.rig.protocols import Calibration, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.protocols import Calibration
 
 # Single instruments, driven by a person -------------------------------------------------------------------------------
 
@@ -190,7 +189,7 @@ class Manual(Part):
         if self.doing:  # it sets the limit anew when it is over
             return
         why = f"nothing was done by hand for {self.limit_s / 60:g} min"
-        self.desk.alarm(Alarm(Severity.MINOR, MANUAL, f"everything is made safe: {why}", kind="idle"))
+        self.desk.minor(MANUAL, f"everything is made safe: {why}", kind="idle")
         task = asyncio.get_running_loop().create_task(self.end(why))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

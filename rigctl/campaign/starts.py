@@ -20,9 +20,7 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.safe_file import NOBODY, of_rig, put, write
 from rigctl.errors import JournalError, counted
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec, StartsSpec
-from rigctl.rig.values import Alarm
 
 FILE_NAME: Final = "starts.json"
 VERSION: Final = 1
@@ -64,7 +62,7 @@ class Starts:
             return ""
         why = f"{counted(self._before, 'start')} in a row ended badly"
         what = "everything is safe and no trial begins. Find the cause, then `rigctl resume`"
-        self._desk.alarm(Alarm(Severity.MAJOR, "starts", f"{why}; {what}", kind="bad starts"))
+        self._desk.major("starts", f"{why}; {what}", kind="bad starts")
         return f"{why}; find the cause"
 
     def looked(self, paused: str) -> None:

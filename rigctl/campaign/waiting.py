@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 
 from rigctl.campaign import obstacles
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.desk import Desk, StandingAlarms
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.obstacles import PHASES, Obstacle
 from rigctl.campaign.watchman import Watchman
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm, AlarmMark
+from rigctl.rig.values import Alarm
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -46,8 +46,10 @@ class Waiting:
     phase: CampaignPhase = "RUNNING"
     safe_s: float | None = None
     """Campaign time at which everything was made safe for it."""
-    _alarms: dict[tuple[str, str], Obstacle] = field(default_factory=dict)
-    """Those of which an alarm stands."""
+    _alarms: StandingAlarms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alarms = StandingAlarms(self.desk)
 
     def is_for(self, kind: str) -> bool:
         return self.first is not None and self.first.key[0] == kind
@@ -57,7 +59,7 @@ class Waiting:
         told = [obstacle for obstacle in found if not self._is_silent(obstacle)]
         first, before = next(iter(told), None), self.first
         if first is None:
-            self._end_alarms(found)
+            self._stand(found, ())
             if before is not None:
                 self.first = None
                 self._enter("RUNNING", before.clear)
@@ -66,12 +68,8 @@ class Waiting:
         if before is None or (entered and not first.kept):  # without a journal a person drives nothing, either
             self.safe_s = await make_safe()
         self.first = first
-        self._end_alarms(found)
         alike = [obstacle for obstacle in told if obstacle.key[0] == first.key[0]]
-        for obstacle in alike:
-            if obstacle.alarms and obstacle.key not in self._alarms:
-                self._alarms[obstacle.key] = obstacle
-                self._alarm(obstacle, Severity.MAJOR, f"everything is safe and waits: {obstacle.why}", "stands")
+        self._stand(found, alike)
         if entered:
             why = "; ".join(obstacle.why for obstacle in alike)
             at_s = first.until_s if first.until_s is not None else first.due_s
@@ -95,14 +93,14 @@ class Waiting:
             self.desk.keep_phase(phase, why, until_s)
         self.desk.tell(PhaseChanged(phase, why, until_s))
 
-    def _end_alarms(self, found: Sequence[Obstacle]) -> None:
-        for key in self._alarms.keys() - {obstacle.key for obstacle in found}:
-            gone = self._alarms.pop(key)
-            self._alarm(gone, Severity.MINOR, f"{gone.clear}; the campaign goes on", "over")
-
-    def _alarm(self, obstacle: Obstacle, severity: Severity, message: str, state: AlarmMark) -> None:
-        kind, source = obstacle.key
-        self.desk.alarm(Alarm(severity, source, message, kind=kind, state=state))
+    def _stand(self, found: Sequence[Obstacle], waited_for: Sequence[Obstacle]) -> None:
+        """Raise an alarm for what is waited for; it stands as long as its obstacle does, whatever else comes first."""
+        stand = [o for o in found if o.alarms and (o.key in self._alarms or o in waited_for)]
+        for_people = [(o, f"everything is safe and waits: {o.why}") for o in stand]
+        self._alarms.are(
+            (Alarm(Severity.MAJOR, o.key[1], text, kind=o.key[0]), f"{o.clear}; the campaign goes on")
+            for o, text in for_people
+        )
 
     def _is_silent(self, obstacle: Obstacle) -> bool:
         if obstacle.silent or obstacle.until_s is None or self.is_for(obstacle.key[0]):

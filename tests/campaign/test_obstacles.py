@@ -47,6 +47,7 @@ def seen_with(**what):
 
 
 def test_nothing_is_in_the_way_of_a_trial_that_nothing_is_seen_against():
+    """And the table has no row that is not tested here."""
     assert obstacles(Scene()) == []
     assert len(ALONE) == len(ROWS)
 
@@ -62,6 +63,7 @@ def test_each_row_stands_alone(name):
 
 @pytest.mark.parametrize("pair", TOGETHER, ids="-".join)
 def test_of_two_the_one_that_stands_higher_in_the_table_comes_first(pair):
+    """Whatever order they were seen in."""
     assert [o.key for o in seen(*reversed(pair))] == [ALONE[name][1] for name in pair]
 
 
@@ -72,6 +74,7 @@ def test_a_trip_waits_for_a_journal_that_can_keep_it_and_an_end_for_awaited_outc
 
 
 def test_what_the_watch_ends_is_no_stop():
+    """What a person asked for ends otherwise than what an interlock demands."""
     assert seen_with(findings=found("safe"))[0].ending == "interlock"
     assert seen("asked to end")[0].ending == "stopped"
 
@@ -84,12 +87,14 @@ def test_an_interlock_without_a_first_reading_is_waited_for_without_a_word():
 
 
 def test_what_hours_keep_is_waited_for_and_the_rest_held_for():
+    """Hours end by themselves; nobody need mend anything."""
     (waits,) = seen_with(unplayable="pump may be driven at night only", reopens_s=50.0)
     assert (waits.key, waits.kind, waits.until_s) == (("hours", ""), "wait", 50.0)
 
 
 @pytest.mark.parametrize("late_s", [0.0, ROUNDING_S])
 def test_a_time_that_has_come_but_for_rounding_is_no_obstacle(late_s):
+    """Rig time, civil time and campaign time differ by so little."""
     now_s = 100.0
     times = {"opens_s": now_s + late_s, "rests_until_s": now_s + late_s, "room": ((now_s + late_s, "full"),)}
     assert obstacles(Scene(now_s=now_s, **times)) == []

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.production import Drifts, production
+from rigctl.campaign.desk import StandingAlarms
+from rigctl.campaign.production import drifted, production
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions
@@ -86,10 +87,11 @@ def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned
     model = ModelOptions() if learned else spec.problem.model
     spec = produced(replace(spec, problem=replace(spec.problem, model=model)), 1, **wish)
     known = Memory(7, 6, 6, "", (), drifts=(Drift("response", 9, "it has changed", 10, by_errors),))
-    said, drifts = [], Drifts()
+    said = []
+    standing = StandingAlarms(SimpleNamespace(alarm=said.append))
     for memory in (known, replace(known, since=12)):
         decision = SimpleNamespace(policy_state=kept(memory, {}))
-        drifts.follow(decision, SimpleNamespace(alarm=said.append), spec)
+        standing.are(drifted(decision, spec))
     began, over = said
     assert words in began.message
     assert ("--anew" in began.message) is (not wish and learned)

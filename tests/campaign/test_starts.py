@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from rigctl.campaign import desk
 from rigctl.campaign.starts import FILE_NAME, Starts, bad
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, JournalUnwritable, Tripped
@@ -107,7 +108,7 @@ async def test_an_end_with_an_error_counts(stage, golden: Golden):
     assert bad(stage.state, 99) == 1
 
 
-class Desk:
+class Desk(desk.Desk):
     """Carries out at once what is to be kept."""
 
     def __init__(self, journal):
