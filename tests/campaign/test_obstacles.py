@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from rigctl.campaign.obstacles import ROUNDING_S, ROWS, Scene, obstacles
+from rigctl.campaign.obstacles import ROUNDING_S, ROWS, Scene, Wait, obstacles
 from rigctl.campaign.watch import Finding
 
 
@@ -26,9 +26,7 @@ ALONE = {
     "over": ({"over": ("budget", "all of it is spent")}, ("budget", ""), "end"),
     "unplayable": ({"unplayable": "pump is empty"}, ("nothing playable", "campaign"), "hold"),
     "awaited": ({"awaited": "trial 1", "due_s": 50.0}, ("outcomes", ""), "wait"),
-    "hours": ({"opens_s": 50.0, "hours": "from 8:00"}, ("hours", ""), "wait"),
-    "room": ({"room": ((50.0, "pump: full"),)}, ("room", "pump: full"), "wait"),
-    "resting": ({"rests_until_s": 50.0, "failures": 2}, ("rest", ""), "wait"),
+    "waits": ({"waits": (Wait("hours", 50.0, "from 8:00"),)}, ("hours", ""), "wait"),
 }
 """Each row of the table, in its order: what makes it, its key, and its kind."""
 TOGETHER = [pair for pair in combinations(ALONE, 2) if pair not in (("trip", "unwritable"), ("over", "awaited"))]
@@ -96,8 +94,8 @@ def test_what_hours_keep_is_waited_for_and_the_rest_held_for():
 def test_a_time_that_has_come_but_for_rounding_is_no_obstacle(late_s):
     """Rig time, civil time and campaign time differ by so little."""
     now_s = 100.0
-    times = {"opens_s": now_s + late_s, "rests_until_s": now_s + late_s, "room": ((now_s + late_s, "full"),)}
-    assert obstacles(Scene(now_s=now_s, **times)) == []
+    waits = (Wait("rest", now_s + late_s, "2 failed in a row"), Wait("hours", now_s - 1.0, "from 8:00"))
+    assert obstacles(Scene(now_s=now_s, waits=waits)) == []
 
 
 def test_alarms_stand_for_what_a_person_must_mend():
