@@ -303,9 +303,6 @@ class NoDoses(DoseLog):
 
     sent = done = unknown = answered = _never
 
-    async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        return 0.0
-
     async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:  # noqa: ARG002  # as above
         return 0.0
 

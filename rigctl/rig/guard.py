@@ -211,7 +211,7 @@ class Guard:
         """
         now_s, name = self._clock.now_s(), doser.name
         own_ml = sum(ml for other, ml in besides if other.name == name)
-        booked_ml = own_ml + await self._doses.volume_since_ml(name, now_s - DAY_S)
+        booked_ml = own_ml + await self._doses.given_ml([name], now_s - DAY_S)
         caps = [cap for cap in self._caps if name in cap.pumps]
         shared = tuple([await _booked(self._doses, cap, now_s, besides) for cap in caps])
         self._decide(Command(name, "dose", volume_ml, "mL"), booked_ml, shared)

@@ -568,9 +568,6 @@ class DoseLog(Protocol):
     async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
         """Book what a pump gave though nobody asked it to."""
 
-    async def volume_since_ml(self, actuator: str, since_s: float) -> float:
-        """Sum up all doses since this rig time, open intents in full; for the caps."""
-
     async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
         """Sum up all doses of these pumps since this rig time, open intents in full; None: of the trial under way."""
 

@@ -34,9 +34,6 @@ class Log(FakeDoseLog):
             ml for pump, at_s, ml, ours in self.rows if pump in pumps and (ours if since_s is None else at_s >= since_s)
         )
 
-    async def volume_since_ml(self, actuator, since_s):
-        return await self.given_ml([actuator], since_s)
-
 
 class Tank(Pumps):
     """Two pumps of one tank behind a guard."""

@@ -90,13 +90,13 @@ async def test_an_actuator_without_limits_is_refused(world, golden: Golden):
 async def test_caps_count_open_intents_of_the_last_day(world, golden: Golden):
     """The day's cap counts what the log has booked since 24 h of rig time, open intents included."""
     since = []
-    volume_since_ml = world.doses.volume_since_ml
+    given_ml = world.doses.given_ml
 
-    async def asked(actuator, since_s):
-        since.append((actuator, since_s))
-        return await volume_since_ml(actuator, since_s)
+    async def asked(pumps, since_s):
+        since.append((*pumps, since_s))
+        return await given_ml(pumps, since_s)
 
-    world.doses.volume_since_ml = asked
+    world.doses.given_ml = asked
     await world.guard.admit_dose(world.pump_handle, 40.0)
     world.doses.booked_ml = 70.0
     with pytest.raises(GuardRefused) as refused:

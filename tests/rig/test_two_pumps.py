@@ -44,8 +44,8 @@ class Book(FakeDoseLog):
     async def unknown(self, dose, volume_ml, note):
         self.rows[dose - 1][1:] = ["UNKNOWN", volume_ml]
 
-    async def volume_since_ml(self, actuator, since_s):
-        return sum(ml for pump, _, ml in self.rows if pump == actuator)
+    async def given_ml(self, pumps, since_s):
+        return sum(ml for pump, _, ml in self.rows if pump in pumps)
 
     async def answered(self, actuator, probe, *, moved, expected, answered):
         self.unmoved[actuator] = 0 if answered else self.unmoved.get(actuator, 0) + 1

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.lock import Held
 from rigctl.errors import JournalUnwritable
 from rigctl.rig.protocols import Unanswered
+from rigctl.rig.spec import DAY_S
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,7 +104,6 @@ class JournalDoseLog:
         self._thread = thread
         self._told = told
         self._open: dict[int, str] = {}
-        self._day_ml: dict[str, float] = {}
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Record the intent, before anything is sent, and return the dose's id."""
@@ -116,32 +116,31 @@ class JournalDoseLog:
 
     async def done(self, dose: int, volume_ml: float, note: str) -> None:
         """Settle a dose: this volume was dispensed."""
-        await self._thread.call(lambda j: j.doses.settle(dose, "DONE", volume_ml, note))
-        self._settled(dose, volume_ml)
+        await self._settle(dose, "DONE", volume_ml, note)
 
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
         """Settle a dose pessimistically: the full volume is booked."""
-        await self._thread.call(lambda j: j.doses.settle(dose, "UNKNOWN", volume_ml, note))
-        self._settled(dose, volume_ml)
+        await self._settle(dose, "UNKNOWN", volume_ml, note)
 
     async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
         """Book what a pump gave though nobody asked it to."""
-        await self._thread.call(lambda j: j.doses.found(actuator, volume_ml, total_before_ml))
-        self._tell(actuator, volume_ml)
 
-    def _settled(self, dose: int, volume_ml: float) -> None:
-        actuator = self._open.pop(dose, None)
-        if actuator is not None:
-            self._tell(actuator, volume_ml)
+        def book(journal: Journal) -> float:
+            journal.doses.found(actuator, volume_ml, total_before_ml)
+            return _day_ml(journal, actuator)
 
-    def _tell(self, actuator: str, volume_ml: float) -> None:
-        self._day_ml[actuator] = self._day_ml.get(actuator, 0.0) + volume_ml
-        self._told(actuator, volume_ml, self._day_ml[actuator])
+        self._told(actuator, volume_ml, await self._thread.call(book))
 
-    async def volume_since_ml(self, actuator: str, since_s: float) -> float:
-        """Return the volume of all doses since this rig time, open intents in full; for the caps."""
-        volume_ml = self._day_ml[actuator] = await self._thread.call(lambda j: j.doses.given_ml([actuator], since_s))
-        return volume_ml
+    async def _settle(self, dose: int, state: Literal["DONE", "UNKNOWN"], volume_ml: float, note: str) -> None:
+        actuator = self._open.get(dose, "")
+
+        def settle(journal: Journal) -> float:
+            journal.doses.settle(dose, state, volume_ml, note)
+            return _day_ml(journal, actuator)
+
+        day_ml = await self._thread.call(settle)
+        if self._open.pop(dose, ""):
+            self._told(actuator, volume_ml, day_ml)
 
     async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
         """Return the volume of all doses of these pumps since this rig time (None: of the trial under way)."""
@@ -154,3 +153,7 @@ class JournalDoseLog:
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:
         """Return the doses since the last that this probe answered, over all trials, the forgiven ones left out."""
         return await self._thread.call(lambda j: j.doses.unanswered(actuator, probe))
+
+
+def _day_ml(journal: Journal, actuator: str) -> float:
+    return journal.doses.given_ml([actuator], journal.time.clock.now_s() - DAY_S)
