@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.journal import Journal, Reader, open_reader
+from rigctl.campaign.journal.integrity import has_table
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.journal.seals import has_table
 from rigctl.errors import JournalCorrupt
 from tests.campaign.records import SetClock, rows
 

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading, open_for_writing, transaction
+from rigctl.campaign.journal.integrity import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, Pin
-from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalCorrupt, UsageError

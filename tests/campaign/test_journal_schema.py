@@ -11,8 +11,8 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.database import fetch
+from rigctl.campaign.journal.integrity import lay_out
 from rigctl.campaign.journal.rows import TrialRecord
-from rigctl.campaign.journal.seals import lay_out
 from rigctl.campaign.journal.table import column, table, table_of
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros

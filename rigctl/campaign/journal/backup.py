@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
-from rigctl.campaign.journal.integrity import damage, log_of, lost_its_log
-from rigctl.campaign.journal.seals import SealingConnection, watch
+from rigctl.campaign.journal.integrity import SealingConnection, damage, log_of, lost_its_log, watch
 from rigctl.campaign.journal.verifying import JournalContents, held
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError, reason

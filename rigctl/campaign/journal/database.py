@@ -12,26 +12,24 @@ from typing import TypeVar
 import structlog
 
 from rigctl.campaign.journal.integrity import (
+    APPLICATION_ID,
+    Damage,
+    SealingConnection,
     damage,
     damaged_header,
+    lay_out,
     log_of,
     lost_its_file,
     lost_its_log,
     never_begun,
     redefined,
-)
-from rigctl.campaign.journal.log import damaged_log
-from rigctl.campaign.journal.rows import VERSION
-from rigctl.campaign.journal.seals import (
-    APPLICATION_ID,
-    Damage,
-    SealingConnection,
-    lay_out,
     seal,
     sealing,
     unsealed,
     watch,
 )
+from rigctl.campaign.journal.log import damaged_log
+from rigctl.campaign.journal.rows import VERSION
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalUnwritable, JournalVersion, UsageError
 

@@ -20,7 +20,7 @@ from rigctl.campaign.journal.database import corrupt, decoder, guarded, open_for
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.instruments import PinBook, TripBook, UpkeepBook
-from rigctl.campaign.journal.integrity import log_of
+from rigctl.campaign.journal.integrity import log_of, unsealed
 from rigctl.campaign.journal.past import CampaignTime
 from rigctl.campaign.journal.people import AlarmBook, PeopleBook, by_trial, corrected
 from rigctl.campaign.journal.rows import (
@@ -37,7 +37,6 @@ from rigctl.campaign.journal.rows import (
     StartRow,
     TrialRow,
 )
-from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.store import Book
 from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.codec import parsed

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
-from rigctl.campaign.journal.integrity import log_of, lost_its_file
+from rigctl.campaign.journal.integrity import APPLICATION_ID, lay_out, log_of, lost_its_file
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.mending import Mending, mended
 from rigctl.campaign.journal.reader import FILE_NAME, Reader
 from rigctl.campaign.journal.rows import VERSION
 from rigctl.campaign.journal.salvage import Salvaged, salvage
-from rigctl.campaign.journal.seals import APPLICATION_ID, lay_out
 from rigctl.campaign.journal.stored import Violation
 from rigctl.campaign.lock import make_directory
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE

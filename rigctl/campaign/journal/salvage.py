@@ -2,8 +2,8 @@
 
 Nothing is written into the damaged file: a copy is read, whose header is put right if need be. Rows are read in the
 order of their keys; where SQLite cannot go on, the next key that it can read is looked for, so that a bad page costs
-the rows on it. Then the table's seal (see `seals`) tells whether what was read is what was written. If it is not, and a
-single row differs, the seal says which; if a single bit of it does, the seal says what it was.
+the rows on it. Then the table's seal (see `integrity`) tells whether what was read is what was written. If it is not,
+and a single row differs, the seal says which; if a single bit of it does, the seal says what it was.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from rigctl.campaign.journal.database import connect
-from rigctl.campaign.journal.integrity import MAGIC, log_of
+from rigctl.campaign.journal.integrity import MAGIC, Sums, has_table, lay_out, located, log_of, sums_of
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.journal.seals import Sums, has_table, lay_out, located, sums_of
 from rigctl.campaign.journal.table import Column
 from rigctl.errors import JournalCorrupt
 

@@ -144,7 +144,7 @@ class Table:
             f"CREATE TRIGGER keep_{self.name}_{event} BEFORE {event} ON {self.name} BEGIN {refused}; END"
             for event in (("update", "delete") if self.kept else ())
         ]
-        # whatever another program changes is no longer vouched for, see seals.py
+        # whatever another program changes is no longer vouched for, see integrity.py
         voided = f"UPDATE seals SET digest = NULL WHERE name = '{self.name}'"  # noqa: S608 - our own names
         return kept + [
             f"CREATE TRIGGER unseal_{self.name}_{event} AFTER {event} ON {self.name} BEGIN {voided}; END"

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.campaign.journal.database import ask, fetch, guarded, open_for_reading, snapshot
-from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log, void_seals
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.journal.seals import void_seals
 from rigctl.campaign.journal.stored import RESTORE, Caps, Violation
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, RigctlError
