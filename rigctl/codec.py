@@ -145,7 +145,8 @@ def _decoder(kind: Any) -> Decode | None:
 
 def _of_members(kind: Any) -> Decode | None:
     origin, members = get_origin(kind), get_args(kind)
-    inner = next((d for m in members if m not in (NoneType, ...) and (d := _decoder(m)) is not None), None)
+    decoders = (_decoder(member) for member in members if member not in (NoneType, ...))
+    inner = next((decoder for decoder in decoders if decoder is not None), None)
     if inner is None:
         return tuple if origin is tuple else None
     if origin is tuple:
@@ -158,7 +159,8 @@ def _of_members(kind: Any) -> Decode | None:
 
 
 def _of_fields(kind: type) -> Decode:
-    steps = [(name, decode) for name, hint in get_type_hints(kind).items() if (decode := _decoder(hint)) is not None]
+    decoders = ((name, _decoder(hint)) for name, hint in get_type_hints(kind).items())
+    steps = [(name, decode) for name, decode in decoders if decode is not None]
 
     def decode_fields(value: Any) -> Any:
         return kind(**{**value, **{name: decode(value[name]) for name, decode in steps if name in value}})

@@ -136,7 +136,8 @@ class Experiment:
         chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions(kernel=usual_kernel("learned")) if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
-        if isinstance(chosen, Particular) and (wrong := chosen.mistakes(problem)):
+        wrong = chosen.mistakes(problem) if isinstance(chosen, Particular) else []
+        if wrong:
             raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))
         return cls(problem, chosen, seed)
 

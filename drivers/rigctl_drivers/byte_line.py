@@ -179,7 +179,8 @@ def serial_opener(where: LineUrl) -> OpenPort:
             port = SolePort(opened)
         except (serial.SerialException, OSError, ValueError, termios.error) as problem:
             raise _why_not(where, problem) from problem
-        if holder := other_user_of(where.path):  # whoever opened it before us and asked for no lock
+        holder = other_user_of(where.path)
+        if holder:  # whoever opened it before us and asked for no lock
             port.close()
             raise PortHeld(_held(where.path, holder), bus=where.text)
         return port

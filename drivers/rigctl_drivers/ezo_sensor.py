@@ -176,7 +176,8 @@ class EzoSensor(EzoDevice, Sensor):
         now_s = channel.line.clock.now_s()
         if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
             return Reading.invalid(self.unit, now_s, f"the circuit reports {answer} (probe off?)")
-        if noticed := noticed or self._noticed():
+        noticed = noticed or self._noticed()
+        if noticed:
             severity = max(severity, Severity.MINOR)
             doubt = "; ".join(filter(None, (f"seen: {noticed}", doubt)))
         return Reading(value, self.unit, now_s, severity, doubt)

@@ -370,7 +370,8 @@ def _misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str
     own = {"safe_value": options.safe_value, "release_value": options.release_value}
     named = [("setpoint", value) for value in setpoints]
     named += [(name, value) for name, value in own.items() if value is not None]
-    return [f"{name} {value:g} {why}" for name, value in named if (why := _misfit(options, value))]
+    misfits = ((name, value, _misfit(options, value)) for name, value in named)
+    return [f"{name} {value:g} {why}" for name, value, why in misfits if why]
 
 
 def _rounded(options: ModbusOptions, setpoint: float) -> float:

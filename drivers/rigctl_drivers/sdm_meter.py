@@ -125,7 +125,8 @@ class SdmMeter(Meter, Sensor):
                 f"unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
                 f"not an {self._model.name}, or not its factory register order"
             )
-        if problem := self._switched(deadline):
+        problem = self._switched(deadline)
+        if problem:
             raise IdentityMismatch(problem)
         serial = self._holding(SERIAL, 2, deadline)
         code = self._holding(SERIAL + 2, 1, deadline)
@@ -145,7 +146,8 @@ class SdmMeter(Meter, Sensor):
     def total(self, deadline: Deadline) -> Reading:
         """Read the energy counted, kWh, INVALID if it cannot be true; `DeviceFault` if switched to another unit."""
         raw = self._value(COUNTERS[self._options.counter], deadline)
-        if problem := self._switched(deadline):
+        problem = self._switched(deadline)
+        if problem:
             raise DeviceFault(problem)
         kwh = raw * (1000.0 if self._options.counts_in == "MWh" else 1.0)
         holds = math.isfinite(kwh) and 0.0 <= kwh <= self._options.max_total_kwh

@@ -124,7 +124,8 @@ class Awaiting(Part):
             return
         if self._over(trial, late, waiting):
             self._again_s[trial] = now_s + RETRY * late.within_s
-            if why := self._over(trial, late, sure):
+            why = self._over(trial, late, sure)
+            if why:
                 await self._give_up(trial, late, why)
             return
         measured: Mapping[str, Measurement] = {}
@@ -176,7 +177,8 @@ class Awaiting(Part):
                 journal.awaited.come(trial, outcomes, who, why)
             return awaited
 
-        if recorded := await self.journal.call(come):
+        recorded = await self.journal.call(come)
+        if recorded:
             await self.tell(trial)
         return recorded
 

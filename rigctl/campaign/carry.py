@@ -181,7 +181,8 @@ class TrialRun(Part):
             return None
         if self.spec.rig.timing.look is not None:
             return await self._look_first(history)
-        if (trial := await self._propose(history)) is None:
+        trial = await self._propose(history)
+        if trial is None:
             return None
         await self._ask_for_room(trial)
         # who begins anew looks again at what people have done meanwhile
@@ -319,11 +320,13 @@ class TrialRun(Part):
             asleep_s = _asleep_s(self.clock)
             await look_first(self, begun, before)
             await self.care.look()
-            if why := self.care.nothing_left():
+            why = self.care.nothing_left()
+            if why:
                 return await self._give_up(f"nothing can be controlled any more: {why}")
         elif self.care.changed or await self.overseer.obstructed():
             return None
-        if (trial := await self._propose(history)) is None:
+        trial = await self._propose(history)
+        if trial is None:
             raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
         await self._ask_for_room(trial)
         slept = slept_through(_asleep_s(self.clock) - asleep_s, 0.0)  # a reading ages however long a trial settles
@@ -361,7 +364,8 @@ class TrialRun(Part):
             watching.cancel()
 
     def _tell_unwatched(self, watching: asyncio.Task[None]) -> None:
-        if not watching.cancelled() and (error := watching.exception()) is not None:
+        error = None if watching.cancelled() else watching.exception()
+        if error is not None:
             message = f"the cost of this trial is not watched, so nothing breaks it off: {in_words(error)}"
             self.desk.major("budget", message, kind="cost not watched")
 

@@ -356,7 +356,8 @@ class Session:
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: j.read.people.pause())
         self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
-        if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
+        trip = await self.journal.call(lambda j: j.trips.latched())
+        if trip is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.decides, self.spec.problem)
         await self.care.begin()

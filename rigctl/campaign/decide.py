@@ -86,7 +86,9 @@ def _to_look(question: Question) -> Decision:
     """Return that the trial begins with a look; raise `BudgetSpent` if nothing fits, whatever is read."""
     problem, history = question.problem, question.history
     why = nothing_fits(problem, history)
-    if why or (not everything_fits(problem, history) and (why := _refused(question))):
+    if not why and not everything_fits(problem, history):
+        why = _refused(question)
+    if why:
         raise BudgetSpent(why)
     return undecided(question.trial, question.seed, question.problem.budget, question.history)
 

@@ -82,7 +82,8 @@ class Desk:
         """Have something written into the journal without waiting for it."""
 
         def written(done: Future[None]) -> None:
-            if not done.cancelled() and (error := done.exception()) is not None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None:
                 self._log.error("not kept in the journal", what=what, error=str(error))
 
         self._journal.submit(work).add_done_callback(written)

@@ -261,7 +261,8 @@ def astray(reader: Reader, rig: RigSpec) -> Mapping[str, Astray]:
     for wired in rig.variables:
         if wired.follows is not None and wired.actuator is not None:
             off = reader.upkeep.off_setpoint(wired.name, back_s.get(wired.actuator, -inf), BEFORE + LAST)
-            if (one := follows_judged(wired, wired.follows, off)) is not None:
+            one = follows_judged(wired, wired.follows, off)
+            if one is not None:
                 found[wired.actuator] = one
     return found
 
@@ -331,7 +332,8 @@ def out_of_service(reader: Reader) -> Mapping[str, str]:
     by_device: dict[str, list[UpkeepRow]] = {}
     for row in reader.people.kept(UpkeepRow):
         by_device.setdefault(row.device, []).append(row)
-    return {device: said for device, rows in by_device.items() if (said := _out(rows))}
+    out = {device: _out(rows) for device, rows in by_device.items()}
+    return {device: said for device, said in out.items() if said}
 
 
 def _out(rows: list[UpkeepRow]) -> str:

@@ -189,7 +189,8 @@ class Production:
 def production(reader: Reader) -> Production | None:
     """Return what has come of the batches; None: none has been run."""
     every = [row for row in reader.trials() if row.operated and row.state.charged]
-    memory = next((m for row in reversed(every) if (m := remembered(row.policy_state)) is not None), None)
+    memories = (remembered(row.policy_state) for row in reversed(every))
+    memory = next((one for one in memories if one is not None), None)
     rows = [row for row in every if memory is None or row.trial >= memory.begun]
     if not rows:
         return None

@@ -86,7 +86,8 @@ class Manual(Part):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-        if not self.why_not() and (driven := self.rig.hands.driven):
+        driven = () if self.why_not() else self.rig.hands.driven
+        if driven:
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
             self._keep(Request(MANUAL, "rigctl", why), ", ".join(driven), said)
@@ -119,9 +120,11 @@ class Manual(Part):
 
     def _check(self, operation: str, device: str) -> None:
         """Raise `UsageError` if this may not be done now."""
-        if why := self.why_not():
+        why = self.why_not()
+        if why:
             raise UsageError(f"{operation} {device}: {why}")
-        if operation in DRIVING and (against := self.objects()):
+        against = self.objects() if operation in DRIVING else ""
+        if against:
             raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
 
     async def _carry_out(

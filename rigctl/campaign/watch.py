@@ -167,7 +167,8 @@ def _interlock(spec: InterlockSpec) -> WatchRule:
         holds = spec.when.holds(_values(seen.rig))
         if holds:
             return {"": f"{spec.when}: {_told(spec.when.names, seen.rig)}"}
-        if holds is None and (unknown := _unknown(spec, seen.rig)):
+        unknown = _unknown(spec, seen.rig) if holds is None else ""
+        if unknown:
             return {"": f"{spec.when}: cannot be judged, {unknown}"}
         return {}
 
@@ -191,8 +192,8 @@ def _unknown(spec: InterlockSpec, rig: RigGlance) -> str:
     """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
-        for name in sorted(spec.when.names)
-        if (seen := rig.readings.get(name)) is not None and seen.too_old
+        for name, seen in sorted(rig.readings.items())
+        if name in spec.when.names and seen.too_old
     )
 
 

@@ -383,7 +383,7 @@ class _Usual:
         seen = []
         for k in range(len(loaded.rig.outcome_names)):
             before = known.outcomes[:, k] if len(known.complete) and known.outcomes.shape[1] > k else np.empty(0)
-            here = [y for row in rows if (y := _outcome(row, k)) is not None]
+            here = [y for y in (_outcome(row, k) for row in rows) if y is not None]
             pool = np.concatenate([before, here])
             seen.append(np.sort(pool[np.isfinite(pool)]))
         costs = [to_units(o.cost) for o in known.observations if o.cost_known and o.cost > 0]

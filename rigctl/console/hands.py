@@ -264,7 +264,8 @@ def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapp
         "set": lambda: Command(device, "setpoint", said["value"], wiring.actuators[device].device.unit),
         "dose": lambda: Command(device, "dose", said["volume_ml"], "mL"),
     }
-    if operation in commands and (against := objections(commands[operation](), KnownState(spec.limits[device]))):
+    against = objections(commands[operation](), KnownState(spec.limits[device])) if operation in commands else ()
+    if against:
         raise GuardRefused(f"{operation} {device}: refused: {'; '.join(against)}")
 
 

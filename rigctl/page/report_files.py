@@ -98,7 +98,8 @@ def browser() -> Path:
         RigctlError: none is there.
     """
     for name in BROWSERS:
-        if (found := shutil.which(name)) is not None:
+        found = shutil.which(name)
+        if found is not None:
             return Path(found)
     raise RigctlError(
         f"--pdf: no browser is on the PATH, must be one of {', '.join(BROWSERS)}; "

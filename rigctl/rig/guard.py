@@ -110,7 +110,8 @@ def within_shared_caps(command: Command, facts: KnownState) -> str | None:
     """Object to what one of the pump's other caps does not let through: its own, or its tank's."""
     if command.kind != "dose":
         return None
-    return next((said for booked in facts.booked if (said := booked.beyond(command.value)) is not None), None)
+    objected = (booked.beyond(command.value) for booked in facts.booked)
+    return next((said for said in objected if said is not None), None)
 
 
 def within_slew(command: Command, facts: KnownState) -> str | None:
@@ -126,7 +127,7 @@ CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_s
 
 
 def objections(command: Command, facts: KnownState, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
-    return tuple(said for check in checks if (said := check(command, facts)) is not None)
+    return tuple(said for said in (check(command, facts) for check in checks) if said is not None)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)

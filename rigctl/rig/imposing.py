@@ -86,7 +86,8 @@ class Imposer:
         for step in () if prepared else self.spec.timing.prepare:
             await _carry_out(self, step)
         needs_s = max((self.spec.dosing[n].treat_s or 0.0 for n in plan.dosed), default=0.0)
-        if (left_s := treated_s + needs_s - self.clock.now_s()) > 0:
+        left_s = treated_s + needs_s - self.clock.now_s()
+        if left_s > 0:
             await self.clock.rest(left_s)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)

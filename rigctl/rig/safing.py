@@ -81,13 +81,15 @@ def _on_one_bus(bus: Bus, begin_s: float, groups: Sequence[Sequence[Handle[Any]]
             told_s += together_s(group)
         asked_s += sum(h.pace.confirm_s for h in group)
         # one of a group is recognised before it is told, all before they are asked
-        if to_meet := [h for h in group if not h.device.anonymous]:
+        to_meet = [h for h in group if not h.device.anonymous]
+        if to_meet:
             met_s += to_meet[0].pace.confirm_s
             in_vain_s += patience_s(to_meet[0], to_meet[0].pace.confirm_s, little=in_vain_s > 0)
             asked_s += sum(h.pace.confirm_s for h in to_meet[1:])
     told_s += met_s
     # recognising may have to wait for the silence, until it is over or patience is; then it is for nothing
-    if waited_s := min(bus.quiet_for_s(pressed_on=True), in_vain_s):
+    waited_s = min(bus.quiet_for_s(pressed_on=True), in_vain_s)
+    if waited_s:
         return told_s + waited_s, told_s + asked_s + met_s
     return told_s, told_s + asked_s
 

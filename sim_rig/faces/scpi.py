@@ -97,7 +97,7 @@ class ScpiInstrument(TextInstrument):
             self._execute(commands)
 
     def _execute(self, commands: list[str]) -> None:
-        answers = [a for c in commands if (a := self._answer(c)) is not None]
+        answers = [answer for answer in map(self._answer, commands) if answer is not None]
         if answers:
             self.send(";".join(answers).encode("ascii") + b"\n")
 

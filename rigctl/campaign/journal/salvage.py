@@ -182,7 +182,8 @@ def _table(connection: sqlite3.Connection, table: str, seal: Sums | None) -> Sal
     key, off = located(seal, found), seal[0] - found[0]
     wrong = [k for k in rows if k[0] == key]
     for k in wrong:  # of a table with several rows of one trial, any of them may be the one
-        if (good := _one_bit_off(rows[k], crc32(repr(rows[k]).encode()) + off)) is not None:
+        good = _one_bit_off(rows[k], crc32(repr(rows[k]).encode()) + off)
+        if good is not None:
             return SalvagedTable(columns, {**rows, k: good}, vouched=True, lost=0, mended=(k,))
     # without its campaign a journal is none: rather one that nothing vouches for
     dropped = wrong if len(wrong) == 1 and table != "campaign" else []

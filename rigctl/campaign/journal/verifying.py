@@ -71,7 +71,8 @@ def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> JournalVerdict:
     log = log_of(path)
     if lost_its_file(path):
         return _unreadable(path, f"is missing or empty, but its log {log.name} is there")
-    if path.exists() and (broken := damaged_header(path) or damaged_log(log)):
+    broken = (damaged_header(path) or damaged_log(log)) if path.exists() else None
+    if broken:
         return _unreadable(path, f"is damaged: {broken}")
     try:
         with closing(open_for_reading(path, whole=False)) as connection, guarded(path), snapshot(connection):
@@ -82,7 +83,8 @@ def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> JournalVerdict:
 
 def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> JournalVerdict:
     found = []
-    if broken := damage(connection):
+    broken = damage(connection)
+    if broken:
         found.append(Violation(FILE, path.name, f"is damaged: {broken}"))
     if lost_its_log(connection, path):
         lost = f"was not closed, and its log {log_of(path).name} is missing: what was written last is not there"

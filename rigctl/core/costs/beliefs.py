@@ -89,7 +89,8 @@ def _spread(costs: Sequence[FloatArray]) -> list[CostSpread]:
     high = np.asarray((weights * np.minimum(np.log1p(powers * ends) / powers, farthest)).sum(axis=0))
     # from 43 trials on, all sets together: as far as so many of them have come (conformal prediction, Vovk et al. 2005)
     seen = (np.expm1(logs) - mean[0, owner]) / sd[0, owner]
-    if rank := int(TAIL * (seen.size + 1)):
+    rank = int(TAIL * (seen.size + 1))
+    if rank:
         come = np.log1p(np.maximum(mean[0] + np.sort(seen)[-rank] * wide[0], 0.0))
         high = np.maximum(high, np.minimum(come, farthest))
     # of a log-normal's mean (Cox's method, in Zhou and Gao 1997): var m + s^2/2; or of costs as they are
@@ -230,7 +231,8 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     sets = range(len(problem.space.control_sets))
     if problem.known_costs is not None:
         return tuple(CostBelief(c, c, to_micros(c)) for _, c in zip(sets, problem.known_costs, strict=True))
-    costs = {i: c for i in sets if (c := charges(history, i)).size}
+    charged = {i: charges(history, i) for i in sets}
+    costs = {i: c for i, c in charged.items() if c.size}
     dearest = max((float(c.max()) for c in costs.values()), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
     found = [_untried(problem, *a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]

@@ -66,7 +66,8 @@ def _least(problem: Problem, field: CostField, i: int) -> float:
     for column in range(len(columns)):
         for end in (0.0, 1.0):
             moved = np.where(np.arange(len(columns)) == column, end, at)
-            if (price := float(field.upper(i, moved[None, :])[0])) < least:
+            price = float(field.upper(i, moved[None, :])[0])
+            if price < least:
                 at, least = moved, price
     return least
 

@@ -98,7 +98,8 @@ def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
     near = [i for i in fitting if upper[i] + epsilon >= best]
     groups = cost_groups(outlook.costs_now())
     unknown = [i for g in groups for i in g.members if g.cost is None and i in near]
-    cheapest = next(kept for g in groups if (kept := [i for i in g.members if i in near]))
+    near_by_group = ([i for i in g.members if i in near] for g in groups)
+    cheapest = next(members for members in near_by_group if members)
     chosen = outlook.first_to_meter(unknown) if unknown else outlook.most_promising(cheapest)
     label = outlook.label(chosen)
     share = f"{len(near)} of {len(fitting)} sets that fit the budget are within {epsilon:.4g} of the best upper bound"
