@@ -1,19 +1,303 @@
-"""Grids: from options and files to cells, with every mistake found before anything runs."""
+"""Grids: from options and files to cells, with every mistake found before anything runs.
+
+What is refused before anything runs: policies that do not fit their problems, and values of the wrong kind.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import annotated_types
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from rigctl.bench.asking import grid as checking
 from rigctl.bench.asking.grid import Block, Grid, from_options, read_grid
-from rigctl.bench.asking.options import build_policy, policy_spec, predefined
+from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, build_policy, model_overrides, policy_spec, predefined
 from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.problems.catalogue import bench_problem, catalogue, entry_of
+from rigctl.bench.problems.truth import ProblemTruth
+from rigctl.bench.running.simulate import run_cell
+from rigctl.config.schema import ModelSection
+from rigctl.console.cli import app
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
+from tests.bench.players import install_plugin
 from tests.golden import Golden
 from tests.profiles import slow_beyond
+
+PARTICULAR = """
+    from dataclasses import dataclass
+    from typing import Any
+
+    @dataclass(frozen=True)
+    class Particular:
+        name = "particular"
+        most: int = 3
+        told: Any = None
+
+        def mistakes(self, problem):
+            d = problem.space.dimension
+            return [("variables", f"got {d}, must be at most {self.most}")] if d > self.most else []
+
+        def initial_state(self, problem):
+            return {}
+
+        def propose(self, state, problem, history, rng):
+            raise ZeroDivisionError("not to be reached")
+"""
+
+
+def cells_of(folder: Path, text: str, data: Path | None = None) -> tuple[Cell, ...]:
+    path = folder / "grid.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_grid(path).cells(data)
+
+
+def base(more: str) -> str:
+    return f"{{problem: hartmann3, policy: default, budget: 3, {more}}}"
+
+
+def on(problem: str, policy: str, options: str, more: str = "") -> str:
+    return f"{{problem: {problem}, policy: {{policy: {policy}, options: {options}}}, budget: 3{more}}}"
+
+
+# The policy and the problem ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (on("hartmann3", "ca-mobo", "{}"), r"hartmann3: policy ca-mobo: options\.order: is missing, must be a list"),
+        (on("hartmann3", "mo-ucb", "{}"), "hartmann3: policy mo-ucb: further_outcomes: got none.*have some: zdt3"),
+        (on("hartmann3", "ca-mobo", "{order: [x1]}"), "policy ca-mobo: further_outcomes: got none.*have some: zdt3"),
+        (on("zdt3", "ca-mobo", "{order: [nickel]}"), r"options\.order: got nickel, must be among x1, x2, x3, x4, x5"),
+        (on("zdt3", "ca-mobo", "{order: [1, 2]}"), r"options\.order: got \[1, 2\], must be a list \(each text\)"),
+        (on("[zdt3, trays]", "ca-mobo", "{order: [x3]}"), "problem trays: policy ca-mobo: options.order: got x3"),
+        (on("ackley4", "ei", "{}", ", model: {lengthscales: [0.1]}"), "lengthscales: got 1 of them, must be 4"),
+        (base("model: {hyperparameters: fixed, mean: null}"), r"model\.mean: got null, must be a number"),
+        (base("variance: 0.09"), r"problem hartmann3: variance: got 0\.09"),
+        (base("variance: -1"), "variance: got -1, must be more than 0"),
+        (on("hartmann3", "ucb-cvs-etc", "{plays: -1}"), r"options\.plays: got -1, must be >= 0 or 'adaptive'"),
+    ],
+)
+def test_a_policy_that_does_not_fit_a_problem_is_refused(text, message, tmp_path):
+    """Grid, problem, label and key are named, with what was got and what is allowed."""
+    with pytest.raises(UsageError, match=rf"grid\.yaml: grid 1: .*{message}"):
+        cells_of(tmp_path, text)
+
+
+def test_every_block_and_every_policy_is_looked_at(tmp_path, golden: Golden):
+    """The mistake may stand in the last grid only, for the last policy, at one of its problems."""
+    good = "{problem: zdt3, policy: [mo-ucb, ca-mobo], budget: 3}"
+    bad = "{problem: [zdt3, levy4], policy: [default, mo-ucb], budget: 3}"
+    with pytest.raises(UsageError) as refused:
+        cells_of(tmp_path, f"grids: [{good}, {bad}]")
+    golden(refused.value)
+
+
+def test_what_the_problem_brings_need_not_be_given(tmp_path):
+    """`ca-mobo` has its order from a problem of several outcomes."""
+    assert len(cells_of(tmp_path, "{problem: [zdt3, trays], policy: ca-mobo, budget: 3, seeds: 2}")) == 4
+
+
+def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch, golden: Golden):
+    """Whatever it says does not fit is told, before its first proposal; an option may be anything."""
+    install_plugin(tmp_path, "particular_policy", PARTICULAR, "particular", "Particular")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError) as refused:
+        cells_of(tmp_path, "{problem: levy4, policy: particular, budget: 3}")
+    golden(refused.value)
+    assert cells_of(tmp_path, on("levy4", "particular", "{most: 4}"))
+    assert cells_of(tmp_path, on("levy4", "particular", "{most: 4, told: [1, a]}"))
+
+
+def test_checking_needs_no_truth(tmp_path, monkeypatch):
+    """Finding the best settings of a problem can take seconds; that is left to the cells."""
+
+    def found(*_args, **_more):
+        raise AssertionError("a truth was looked for")
+
+    monkeypatch.setattr(ProblemTruth, "of", found)
+    problems = "[hartmann3, gp-sample3, plant, airfoil, hartmann6+6, ackley6+6, levy6+6]"
+    text = f"{{problem: {problems}, policy: [default, etc-ada], budget: 3, seeds: 1}}"
+    assert len(cells_of(tmp_path, text, write_arrays(tmp_path))) == 14
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", None], ids=["empty", "rubbish", "other arrays"])
+def test_arrays_that_cannot_be_read_are_refused(content, tmp_path, golden: Golden):
+    """The file is named, and how to name another."""
+    file = tmp_path / "airfoil.npz"
+    if content is None:
+        np.savez(file, other=np.ones(3))
+    else:
+        file.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        cells_of(tmp_path, "{problem: airfoil, policy: default, budget: 3}", tmp_path)
+    golden(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--problem", "hartmann3", "--policy", "mo-ucb", "--budget", "1"),
+        ("--problem", "hartmann3", "--policy", "default", "--budget", "inf"),
+        ("--problem", "hartmann3", "--policy", "default", "--budget", "1", "--variance", "0.2"),
+    ],
+)
+def test_the_command_line_refuses_with_exit_2_and_writes_nothing(arguments, tmp_path):
+    """No cell has run, and no directory was made."""
+    found = CliRunner().invoke(app, ["bench", "run", *arguments, "--out", str(tmp_path / "results")])
+    assert found.exit_code == 2
+    assert "grid: " in found.stderr
+    assert not (tmp_path / "results").exists()
+
+
+# Values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (base("model: {max_points: 0}"), r"policy default: model\.max_points: got 0, must be at least 50"),
+        (base("model: {nodes: 5000}"), r"model\.nodes: got 5000, must be at least 16 and at most 4096"),
+        (base("model: {beta: -2}"), r"policy default: model\.beta: got -2, must be finite and > 0"),
+        (base("model: {beta: .inf}"), r"model\.beta: got inf, must be a finite number"),
+        (base(f"model: {{beta: {'9' * 400}}}"), "beta: got 9+, must be a finite number"),
+        (base("model: {noise_sd: 0}"), r"model\.noise_sd: got 0, must be finite and > 0"),
+        (base("model: {lengthscales: 0.1}"), r"model\.lengthscales: got 0\.1, must be a list \(each a finite number\)"),
+        (base("model: {lengthscales: [0.1, 0, 1]}"), r"model\.lengthscales: got \[0\.1, 0, 1\], must all be finite"),
+        (base("model: [beta]"), r"model: got \['beta'\], must be a mapping"),
+        (base("seeds: 0"), "seeds: got 0, must be at least 1"),
+        (base("seeds: 2.5"), "seeds: got 2.5, must be how many, or a list of whole numbers"),
+        (base("seeds: [true]"), r"seeds: got \[True\], must be how many"),
+        (base("costs: 3"), "costs: got 3, must be a name or a list of names"),
+        (base("variance: wide"), "variance: got 'wide', must be a number or a list of numbers"),
+        (
+            "{problem: hartmann3, policy: default, budget: .inf}",
+            "budget: got inf, must be more than nothing, and finite",
+        ),
+        ("{problem: hartmann3, policy: default, budget: 1e-9}", "budget: got 1e-09, must be more than nothing"),
+        ("{problem: hartmann3, policy: default, budget: [20, 30]}", r"budget: got \[20, 30\], must be one number"),
+        ("{problem: hartmann3, policy: default, budget: null}", "budget: got None, must be one number"),
+        ("{problem: 3, policy: default, budget: 3}", "problem: got 3, must be a name or a list of names"),
+        (
+            "{problem: hartmann3, policy: [5], budget: 3}",
+            "policy: got 5, must be a label or a mapping of label, policy",
+        ),
+        ("{problem: hartmann3, policy: {label: 5, policy: ei}, budget: 3}", "label: got 5, must be text"),
+        ("{problem: hartmann3, policy: {options: {}}, budget: 3}", "policy is missing"),
+        (on("hartmann3", "ucb-cvs", "3"), "options: got 3, must be a mapping of options"),
+        (on("hartmann3", "ucb-cvs", "{epsilon: 3}"), r"options\.epsilon: got 3, must be a mapping of schedule, start"),
+        (
+            on("hartmann3", "ucb-cvs", "{epsilon: {values: [a]}}"),
+            r"epsilon\.values: got \['a'\], must be a list \(each",
+        ),
+        (on("hartmann3", "pbgi", "{cost_weight: .nan}"), "cost_weight: got nan, must be a finite number"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused(text, message, tmp_path):
+    """What, where, got and allowed, whatever kind of value stands in a file."""
+    with pytest.raises(UsageError, match=rf"grid\.yaml: grid 1: .*{message}"):
+        cells_of(tmp_path, text)
+
+
+def test_numbers_that_yaml_takes_for_text_are_numbers(tmp_path):
+    """`1e3` and `4e-2`, which the YAML of this reader has as text."""
+    (cell,) = cells_of(tmp_path, "{problem: hartmann3, policy: default, budget: 1e3, variance: 4e-2, seeds: 1}")
+    assert (cell.budget, cell.variance) == (1000.0, 0.04)
+
+
+def test_a_grid_without_grids_is_refused(tmp_path, golden: Golden):
+    """An empty list would run nothing, in silence."""
+    with pytest.raises(UsageError) as refused:
+        cells_of(tmp_path, "grids: []")
+    golden(refused.value)
+
+
+def test_model_options_refuse_what_can_never_be_right():
+    """A number out of range is an error wherever it comes from; what the mathematics takes is taken."""
+    for wrong in (
+        {"beta": 0.0},
+        {"beta": float("nan")},
+        {"nodes": 0},
+        {"max_points": 0},
+        {"lengthscales": (0.1, 0.0)},
+        {"signal_sd": 0.0},
+        {"noise_sd": -0.1},
+        {"mean": float("inf")},
+    ):
+        (name,) = wrong
+        with pytest.raises(ValueError, match=f"{name}: got .*, must"):
+            ModelOptions(**wrong)
+    assert ModelOptions("fixed", lengthscales=(0.1,), signal_sd=1.0, noise_sd=0.0, mean=-3.0).noise_sd == 0.0
+
+
+def test_a_grid_allows_the_model_that_a_configuration_allows():
+    """The ranges are written twice, as the bench may not know the configuration; they agree."""
+    ranges = {
+        name: {type(m): m for m in field.metadata if isinstance(m, annotated_types.BaseMetadata)}
+        for name, field in ModelSection.model_fields.items()
+    }
+    assert {n: r[annotated_types.Ge].ge for n, r in ranges.items() if annotated_types.Ge in r} == MODEL_LEAST
+    assert {n: r[annotated_types.Le].le for n, r in ranges.items() if annotated_types.Le in r} == MODEL_MOST
+    assert {n for n, r in ranges.items() if annotated_types.Gt in r} == {"signal_sd", "noise_sd", "beta"}
+    for name in ("signal_sd", "noise_sd", "beta"):
+        with pytest.raises(UsageError, match=rf"model\.{name}: got 0"):
+            model_overrides(PolicySpec("mine", "ei", {}, {name: 0}))
+
+
+# The model --------------------------------------------------------------------------------------------------------
+
+
+def test_every_problem_has_fixed_hyperparameters(tmp_path):
+    """As documented: lengthscale 0.1 for the Gaussian-process sample and Hartmann's, 0.2 else; signal 1, noise 0.01."""
+    data = str(write_arrays(tmp_path))
+    for name in catalogue():
+        cell = Cell(name, entry_of(name).usual, 0.04, PolicySpec("ei", "ei"), 0, 1.0, data)
+        told = checking._outline(cell).problem(1.0, {"hyperparameters": "fixed"})
+        scale = 0.1 if name.startswith(("gp-", "hartmann")) else 0.2
+        assert told.model.lengthscales == (scale,) * told.space.dimension, name
+        assert (told.model.signal_sd, told.model.noise_sd, told.model.mean) == (1.0, 0.01, 0.0)
+
+
+@pytest.mark.parametrize(("problem", "policy"), [("ackley4", "ei"), ("zdt3", "mo-ucb"), ("zdt3", "default")])
+def test_fixed_hyperparameters_run_where_no_paper_has_them(problem, policy):
+    """Full-control problems and those of two outcomes."""
+    (cell,) = from_options([problem], [policy], 3.0, seeds=1, hyperparameters="fixed").cells()
+    assert len(run_cell(cell)) == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "model", "kernel"),
+    [
+        ("default", {}, "matern-5/2"),
+        ("default", {"hyperparameters": "fixed"}, "squared-exponential"),
+        ("default", {"hyperparameters": "fixed", "kernel": "matern-5/2"}, "matern-5/2"),
+        ("default", {"kernel": "squared-exponential"}, "squared-exponential"),
+        ({"policy": "default", "model": {"hyperparameters": "fixed"}}, {}, "squared-exponential"),
+        ({"policy": "default", "model": {"kernel": "matern-5/2"}}, {"hyperparameters": "fixed"}, "matern-5/2"),
+        ({"policy": "default", "model": {"hyperparameters": "learned"}}, {"hyperparameters": "fixed"}, "matern-5/2"),
+        ("likely-maximisers", {}, "squared-exponential"),
+    ],
+)
+def test_the_default_has_the_kernel_of_a_configuration_that_says_nothing(policy, model, kernel):
+    """Matern where hyper-parameters are learned, squared-exponential where they are fixed, or what the grid names."""
+    grid = Grid((Block(("hartmann3",), (policy_spec(policy),), 1.0, seeds=(0,), model=model),))
+    (cell,) = grid.cells()
+    told = bench_problem(cell).problem(1.0, model_overrides(cell.policy))
+    assert told.model.kernel == kernel
+
+
+def test_a_cell_of_the_default_keeps_its_name():
+    """With learned hyper-parameters the kernel stands in it as before, so results that are there go on being used."""
+    (cell,) = from_options(["hartmann3"], ["default"], 20.0, seeds=1).cells()
+    assert cell.policy.model == {"kernel": "matern-5/2"}
+    spec = PolicySpec("default", "likely-maximisers", {}, {"kernel": "matern-5/2"})
+    assert cell.id == Cell("hartmann3", "moderate", 0.04, spec, 0, 20.0).id
 
 
 def written(folder: Path, text: str) -> Path:

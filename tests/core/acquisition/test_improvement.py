@@ -1,4 +1,7 @@
-"""Expected improvement against numerical integration, and its logarithm where nothing else has digits."""
+"""Expected improvement against numerical integration, and its logarithm where nothing else has digits.
+
+The Gittins index against root finding with many digits, and its gradient against differences.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,102 @@ import pytest
 
 from rigctl.core.acquisition.improvement import (
     expected_improvement,
+    gittins_index,
+    inverse_height,
     log_expected_improvement,
     log_height,
     log_improvement_per_cost,
 )
+from tests.profiles import slow_beyond
+
+DIGITS = 60
+ONES = np.ones(1)
+
+
+def exact_v(q: mpmath.mpf, near: float) -> mpmath.mpf:
+    """The root of phi(v) + v Phi(v) = q, by bisection in 60 digits, from no formula of the project's."""
+    low, high = mpmath.mpf(near) - 1, mpmath.mpf(near) + 1
+    for _ in range(4 * DIGITS):
+        middle = (low + high) / 2
+        above = mpmath.npdf(middle) + middle * mpmath.ncdf(middle) > q
+        low, high = (low, middle) if above else (middle, high)
+    return low
+
+
+@pytest.mark.parametrize(
+    "exponent", slow_beyond(5, [-300, -20, -4, 0, 3, -150, -60, -30, -16, -12, -9, -6, -2, -1, 1, 2])
+)
+def test_the_index_equals_root_finding_over_many_orders_of_magnitude(exponent):
+    """For lambda c / s from 1e-300 to 1e3 v has 13 right digits (relative; absolute where it passes through 0)."""
+    with mpmath.workdps(DIGITS):
+        for mantissa in (1.0, 2.5, 3.9894, 7.7):
+            q = mantissa * 10.0**exponent
+            v = float(inverse_height(np.log(np.array([q])))[0])
+            exact = exact_v(mpmath.mpf(q), v)
+            assert abs(v - exact) <= 1e-13 * max(1, abs(exact))
+
+
+def test_the_index_is_what_makes_the_improvement_equal_its_price():
+    """EI(mu, s; g) = lambda c, by numerical integration of max(x - g, 0), wherever that integral has digits (eq. 5)."""
+    from scipy.integrate import quad
+    from scipy.stats import norm
+
+    for mean, sd, price in [(0.3, 1.0, 1e-4), (-2.0, 0.5, 0.01), (5.0, 2.0, 3.0), (0.0, 1e-3, 1e-5), (1.0, 1.0, 50.0)]:
+        g = gittins_index(mean * ONES, sd * ONES, price * ONES).value[0]
+        low, high = max(g, mean - 12 * sd), mean + 12 * sd
+        gain, _ = quad(lambda x, g=g, mean=mean, sd=sd: (x - g) * norm.pdf(x, mean, sd), low, high, epsabs=0)
+        assert gain == pytest.approx(price, rel=1e-8)
+
+
+def test_where_nothing_is_uncertain_the_index_is_the_mean_less_the_price():
+    """As s goes to 0 (also to 0 itself) g goes to mu - lambda c, without a division by zero."""
+    sd = np.array([1e-2, 1e-4, 1e-8, 1e-200, 0.0])
+    index = gittins_index(np.full(5, 2.0), sd, np.full(5, 0.5))
+    np.testing.assert_allclose(index.value, 1.5, rtol=1e-15)
+    assert np.isfinite(index.by_sd).all()
+    np.testing.assert_allclose(index.by_cost, -1.0, rtol=1e-12)
+
+
+def test_the_gradient_is_that_of_the_index():
+    """Eq. 8, against central differences in 60 digits, for prices from 1e-10 to 10."""
+    with mpmath.workdps(DIGITS):
+        for price in (1e-10, 1e-4, 0.1, 1.0, 10.0):
+            at = gittins_index(np.array([0.4]), np.array([0.7]), np.array([price]), rate=2.0)
+
+            def exact(mean, sd, price, near):
+                return mean - sd * exact_v(price / sd, near)
+
+            near, h = (0.4 - at.value[0]) / 0.7, mpmath.mpf("1e-15")
+            args = [mpmath.mpf("0.4"), mpmath.mpf("0.7"), mpmath.mpf(price)]
+            slopes = []
+            for k in range(3):
+                step = h * args[k]
+                up, down = ([*args[:k], args[k] + s, *args[k + 1 :]] for s in (step, -step))
+                slopes.append(float((exact(*up, near) - exact(*down, near)) / (2 * step)))
+            found = [at.by_mean[0], at.by_sd[0], at.by_cost[0] / 2.0]
+            np.testing.assert_allclose(found, slopes, rtol=1e-9, atol=1e-30)
+
+
+def test_dearer_boxes_have_lower_and_riskier_ones_higher_indices():
+    """The index falls with the price, rises with the spread, moves with the mean, over 15 orders of magnitude."""
+    prices = np.geomspace(1e-12, 1e3, 40)
+    by_price = gittins_index(np.zeros(40), np.ones(40), prices).value
+    assert (np.diff(by_price) < 0).all()
+    by_sd = gittins_index(np.zeros(40), np.geomspace(1e-3, 10, 40), np.full(40, 0.1)).value
+    assert (np.diff(by_sd) >= -1e-15).all()
+    assert by_sd[-1] > by_sd[0]
+    moved = gittins_index(np.full(40, 3.0), np.ones(40), prices).value
+    np.testing.assert_allclose(moved - by_price, 3.0, rtol=1e-10)
+
+
+def test_the_index_exceeds_the_best_exactly_where_a_trial_is_worth_its_price():
+    """The index is above the best if and only if EI(best) > lambda c: what the stopping rule rests on."""
+    rng = np.random.default_rng(1)
+    mean, sd, price = rng.normal(size=500), rng.gamma(2.0, 0.3, 500), rng.gamma(1.0, 0.05, 500)
+    worth = expected_improvement(mean, sd, 0.5) > price
+    np.testing.assert_array_equal(gittins_index(mean, sd, price).value > 0.5, worth)
+    assert 50 < worth.sum() < 450
+
 
 CASES = [(0.3, 1.0, 0.0), (-2.0, 0.5, 0.5), (5.0, 2.0, 1.0), (1.0, 1e-3, 1.001), (0.0, 3.0, 10.0)]
 

@@ -1,14 +1,177 @@
-"""Conditional marginals against simulation, closed forms and quadrature."""
+"""Conditional marginals against simulation, closed forms and quadrature.
+
+Setpoints in one range, nature in another: tap water of pH 7.8 where 5.5 to 6.5 can be chosen.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
+from rigctl.core.acquisition.fourier import characteristic
+from rigctl.core.advice.recommend import recommend
+from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
-from rigctl.core.experiment.marginals.conditional import Stretched, conditional
+from rigctl.core.experiment.marginals.conditional import Stretched, conditional, natural_marginal
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.experiment.natural import Learned, present
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
+from rigctl.core.policies.registry import policy_names
+from rigctl.experiment import variable
+from tests.core.setpoints import POLICIES, USUAL_FIRST, campaign, controlled, problem_of
+from tests.golden import Golden
+from tests.profiles import nightly_beyond
+
+SETPOINTS, TAP = (5.5, 6.5), (7.2, 8.4)
+WATER = natural_marginal("truncated_normal", {"mean": 7.8, "sd": 0.2}, SETPOINTS, TAP)
+B = np.array([-0.3, 0.0, 0.4, 1.0, 2.3, 2.9])
+
+
+def variables(natural=WATER):
+    others = [Variable(n, "mM", 0.0, 4.0, TruncatedNormal(0.5, 0.2)) for n in ("b", "c")]
+    return (Variable("a", "pH", *SETPOINTS, natural), *others)
+
+
+def density(u):
+    """Of the water, on the unit cube of setpoints."""
+    inner = WATER.marginal
+    at = (u - WATER.low) / (WATER.high - WATER.low)
+    mass = quad(lambda v: np.exp(-0.5 * ((v - inner.loc) / inner.scale) ** 2), 0, 1, epsabs=1e-14)[0]
+    return np.exp(-0.5 * ((at - inner.loc) / inner.scale) ** 2) / mass / (WATER.high - WATER.low)
+
+
+def integral(f):
+    middle = float(WATER.mean)
+    parts = [(WATER.low, middle), (middle, WATER.high)]
+    return sum(quad(lambda u: density(u) * f(u), *ends, epsabs=1e-13, epsrel=1e-11, limit=200)[0] for ends in parts)
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(0.7), SquaredExponential(6.0), Matern52(1.1)], ids=repr)
+def test_integrals_run_over_the_natural_range(kernel):
+    """All three kernel integrals are those of adaptive quadrature over [7.2, 8.4], not over the setpoints."""
+    one = np.array([[integral(lambda u, b=b: float(kernel.value(np.array(u - b)))) for b in B]])[0]
+    np.testing.assert_allclose(WATER.z(B, kernel), one, rtol=1e-7, atol=1e-12)
+    pair = integral(lambda u: float(kernel.value(np.array(u - B[1])) * kernel.value(np.array(u - B[4]))))
+    assert WATER.Z(B, B, kernel)[1, 4] == pytest.approx(pair, rel=1e-7)
+    both = integral(lambda u: float(WATER.z(np.array([u]), kernel)[0]))
+    assert WATER.zz(kernel) == pytest.approx(both, rel=1e-6)
+
+
+def test_moments_and_quantiles_are_the_operators():
+    """Mean and spread are as declared, and no quantile leaves the natural range."""
+    p = (np.arange(20_000) + 0.5) / 20_000
+    drawn = SETPOINTS[0] + (SETPOINTS[1] - SETPOINTS[0]) * WATER.quantile(p)
+    assert (drawn.mean(), drawn.std()) == (pytest.approx(7.8, abs=1e-3), pytest.approx(0.2, abs=1e-3))
+    assert WATER.mean == pytest.approx(2.3)
+    ends = WATER.quantile(np.array([0.0, 1.0]))
+    assert WATER.low <= ends[0] <= ends[1] <= WATER.high
+
+
+def test_a_drawn_function_integrates_the_same_water():
+    """Thompson sampling's waves meet the characteristic function of the water itself."""
+    waves = np.array([0.3, -2.0, 9.0])
+    real = [integral(lambda u, w=w: np.cos(w * u)) for w in waves]
+    imaginary = [integral(lambda u, w=w: np.sin(w * u)) for w in waves]
+    found = characteristic(WATER, waves)
+    np.testing.assert_allclose(found.real, real, atol=1e-9)
+    np.testing.assert_allclose(found.imag, imaginary, atol=1e-9)
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 5))
+def test_the_same_range_twice_is_no_other_distribution(low, span):
+    """A natural range that is the range of setpoints gives the very marginal that no natural range gives."""
+    ends, params = (low, low + span), {"loc": low + 0.3 * span, "scale": 0.2 * span}
+    plain = natural_marginal("truncated_normal", params, ends)
+    assert natural_marginal("truncated_normal", params, ends, ends) == plain
+    assert natural_marginal("uniform", {}, ends, ends) == Uniform()
+
+
+def test_readings_are_where_they_are():
+    """Measured values need no range."""
+    assert natural_marginal("empirical", [7.5, 8.5], SETPOINTS, TAP) == Empirical((2.0, 3.0))
+
+
+def test_a_natural_range_must_rise(golden: Golden):
+    """Reversed ends are refused where the marginal is made."""
+    for make in (lambda: Stretched(Uniform(), 2.0, 2.0), lambda: Learned(low=3.0, high=1.0)):
+        with pytest.raises(ValueError) as refused:
+            make()
+        golden(refused.value)
+
+
+def learned_from(readings, low=1.7, high=2.9):
+    space = Space.of(variables(Learned(low=low, high=high)), [["b", "c"]])
+    problem = replace(problem_of(variables(), "ucb-cvs"), space=space)
+    rows = [Observation(i + 1, 0, (r, 0.5, 0.5), 1.0, 1) for i, r in enumerate(readings)]
+    return present(problem, History.of(rows))[0].space.variables[0].marginal
+
+
+def test_a_supply_far_from_the_setpoints_is_learned_where_it_is():
+    """Forty readings around pH 7.8 become a truncated normal there; nothing is pushed to the nearest setpoint."""
+    readings = 2.3 + 0.2 * np.random.default_rng(5).standard_normal(40)
+    found = learned_from(readings)
+    assert isinstance(found, Stretched)
+    assert isinstance(found.marginal, TruncatedNormal)
+    assert found.mean == pytest.approx(readings.mean(), abs=0.01)
+    spread = found.quantile((np.arange(4000) + 0.5) / 4000).std()
+    assert spread == pytest.approx(readings.std(), rel=0.05)
+
+
+def test_without_a_natural_range_such_readings_count_one_by_one():
+    """What the test above shows is the natural range's doing: the unit interval has no normal distribution there."""
+    readings = 2.3 + 0.2 * np.random.default_rng(5).standard_normal(40)
+    assert isinstance(learned_from(readings, 0.0, 1.0), Empirical)
+
+
+def test_the_model_takes_readings_elsewhere_as_evidence():
+    """An outcome measured at pH 7.8 is put there: the model knows it there, and hardly in the range of setpoints."""
+    problem = problem_of(variables(), "ucb-cvs")
+    rows = [Observation(i + 1, 1, (2.3, 0.5, 0.5), 5.0 + 0.01 * (-1) ** i, 1) for i in range(8)]
+    rows += [Observation(i + 9, 0, (0.1 * i, 0.5, 0.5), 1.0 + 0.01 * i, 1) for i in range(8)]
+    fitted = fit_history(problem, History.of(rows))
+    assert fitted.posterior.x[:8, 0] == pytest.approx(2.3)
+    told = fitted.posterior.mean(np.array([[2.3, 0.5, 0.5], [0.3, 0.5, 0.5]]))
+    assert told[0] == pytest.approx(5.0, abs=0.3)
+    assert told[1] == pytest.approx(1.03, abs=0.3)
+
+
+def test_these_are_all_the_policies():
+    """A policy that is added has to be added here."""
+    assert sorted(POLICIES) == list(policy_names())
+
+
+@pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
+def test_every_policy_chooses_within_the_setpoints(name):
+    """Whatever nature does, no proposal and no recommendation leaves 5.5 to 6.5."""
+    problem = problem_of(variables(), name)
+    proposals, history = campaign(name, problem, 12)
+    chosen = [controlled(problem, p) for p in proposals]
+    assert len(chosen) == 12
+    assert all(5.5 <= at["a"] <= 6.5 for at in chosen if "a" in at)
+    assert any("a" in at for at in chosen)
+    alone = [o.x[0] for o in history.observations if "a" not in problem.space.control_sets[o.control_set].names]
+    assert all(1.7 <= u <= 2.9 for u in alone)
+    advice = recommend(problem, history, np.random.default_rng(0), 0.05)
+    options = (advice.choice, *advice.alternatives)
+    assert all(5.5 <= o.setpoints["a"] <= 6.5 for o in options if "a" in o.setpoints)
+
+
+def test_variables_of_the_face_take_a_natural_range():
+    """`rigctl.variable` says it in engineering units, declared or learned."""
+    declared = variable("ph", 5.5, 6.5, "pH", natural=(7.8, 0.2), natural_range=TAP)
+    assert declared.marginal == WATER
+    learned = variable("ph", 5.5, 6.5, "pH", natural_range=TAP).marginal
+    assert (learned.low, learned.high) == (WATER.low, WATER.high)
+    assert learned.prior == Stretched(Uniform(), WATER.low, WATER.high)
+    assert variable("ph", 5.5, 6.5) == Variable("ph", "", 5.5, 6.5, Learned())
+
 
 NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
 CUT = TruncatedNormal(0.1, 0.5)

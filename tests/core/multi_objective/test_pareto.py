@@ -1,4 +1,7 @@
-"""Which settings no other one beats, and from where a hypervolume is counted."""
+"""Which settings no other one beats, and from where a hypervolume is counted.
+
+Exact hypervolumes, against a party that nobody here wrote.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rigctl.core.multi_objective.trade_off import non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import hypervolume, non_dominated, reference_point
 from tests.golden import Golden
+
+
+def on_a_sphere(n, k, seed):
+    """Random points of which none dominates another."""
+    points = np.abs(np.random.default_rng([seed, n, k]).standard_normal((n, k)))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def theirs(values, reference):
+    from pymoo.indicators.hv import HV
+
+    return float(HV(ref_point=-np.asarray(reference))(-np.asarray(values)))
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 10, 40])
+def test_it_agrees_with_pymoo(n, k):
+    """On fronts, and on clouds of which most points are dominated or outside."""
+    cloud = np.random.default_rng([n, k]).standard_normal((n, k))
+    for values, reference in ((on_a_sphere(n, k, 0), np.zeros(k)), (cloud, np.full(k, -0.5))):
+        assert hypervolume(values, reference) == pytest.approx(theirs(values, reference), rel=1e-12, abs=1e-15)
+
+
+def test_boxes_known_by_hand():
+    """One box, two overlapping boxes, and one outcome alone."""
+    assert hypervolume(np.array([[2.0, 3.0, 4.0]]), np.array([1.0, 1.0, 1.0])) == 6.0
+    assert hypervolume(np.array([[3.0, 1.0], [1.0, 2.0]]), np.zeros(2)) == 4.0
+    assert hypervolume(np.array([[3.0], [5.0]]), np.array([1.0])) == 4.0
+
+
+cells = arrays(float, st.tuples(st.integers(0, 6), st.just(3)), elements=st.integers(-1, 4).map(float))
+
+
+@given(cells)
+def test_whole_cells_are_counted(values):
+    """On a grid it is the number of unit cells below some point."""
+    corners = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), axis=-1).reshape(-1, 3)
+    covered = [any((v >= c + 1).all() for v in values) for c in corners]
+    assert hypervolume(values, np.zeros(3)) == pytest.approx(sum(covered))
+
+
+@given(arrays(float, (7, 3), elements=st.floats(0, 1)), st.floats(0.1, 10))
+def test_units_multiply_and_order_is_nothing(values, unit):
+    """Another unit of one outcome is a factor; the order of rows and of outcomes does not count."""
+    volume = hypervolume(values, np.full(3, -0.1))
+    scaled = hypervolume(values * [1, unit, 1], np.array([-0.1, -0.1 * unit, -0.1]))
+    assert scaled == pytest.approx(unit * volume)
+    assert hypervolume(values[::-1, ::-1], np.full(3, -0.1)) == pytest.approx(volume)
+
+
+def test_points_beside_the_reference_add_nothing():
+    """Not better in every outcome means no volume; no points at all means none either."""
+    assert hypervolume(np.array([[5.0, 0.0], [-1.0, 9.0]]), np.zeros(2)) == 0.0
+    assert hypervolume(np.empty((0, 2)), np.zeros(2)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "reference"),
+    [(np.zeros((2, 3)), np.zeros(2)), (np.zeros(2), np.zeros(2)), (np.array([[np.nan, 0.0]]), np.zeros(2))],
+)
+def test_what_does_not_fit_is_refused(values, reference):
+    """Shapes that do not match and numbers that are none are errors."""
+    with pytest.raises(ValueError, match="hypervolume"):
+        hypervolume(values, reference)
 
 
 def plainly(values):
