@@ -8,20 +8,20 @@ from typing import Literal
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
-from rigctl.campaign.status import Status, TrialUnderWay
+from rigctl.campaign.status import Status
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 from rigctl.page.words import clock, with_unit
-from rigctl.rig.metering import look_s
+from rigctl.rig.metering import trial_s
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
 LOOKING = ("prepare", "look", "decide", "set", "settle", "measure", "book")
 """The same of a trial that looks before it is decided."""
 AT = {State.PROPOSED: "prepare", State.ARMED: "prepare", State.RUNNING: "settle", State.MEASURED: "book"}
 AT_LOOKING = {**AT, State.LOOKING: "prepare", State.PROPOSED: "set", State.ARMED: "set"}
-"""What a trial of this state begins with; the time says when it goes on to set, or to measure."""
+"""What a trial of this state begins with; a campaign that answers says what it does now."""
 DAY_S = 86_400.0
 DOSES = 1000
 """As many doses of one trial are counted at most."""
@@ -33,8 +33,8 @@ def trial_now(
     """Return where the last trial stands."""
     told = status.trial if status is not None and status.trial is not None and status.trial.trial == row.trial else None
     under_way = not row.state.charged
-    elapsed_s = _elapsed_s(reader, row.trial, loaded, now) if under_way else 0.0
-    step = _step(row, elapsed_s, loaded)
+    step = (AT_LOOKING if _looks(row) else AT).get(row.state, "")
+    usual_s = 0.0 if loaded is None else trial_s(loaded.rig.timing)
     readings = {} if status is None or not under_way else _readings(status, loaded)
     return TrialNow(
         trial=row.trial,
@@ -42,7 +42,7 @@ def trial_now(
         state=row.state.value,
         under_way=under_way,
         steps=_course(reader, row, told.step if told is not None and told.step in LOOKING else step),
-        left_s=_left_s(row, elapsed_s, loaded, told),
+        left_s=None if told is None else told.takes_yet_s(usual_s),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(reader, row, loaded),
         outcome=row.outcome,
@@ -87,25 +87,6 @@ def _readings(status: Status, loaded: LoadedConfig | None) -> Mapping[str, float
     return {name: s.value for name, s in seen.items() if s is not None and s.value is not None}
 
 
-def _elapsed_s(reader: Reader, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
-    """Return the rig seconds since its last step, by the wall clock."""
-    last = reader.last_events(1, trial)[0]
-    wall_s = (now - datetime.fromisoformat(last.utc)).total_seconds()
-    return max(0.0, wall_s) * (1.0 if loaded is None else loaded.rig.speedup)
-
-
-def _step(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None) -> str:
-    step = (AT_LOOKING if _looks(row) else AT).get(row.state, "")
-    if loaded is None:
-        return step
-    timing = loaded.rig.timing
-    if row.state is State.LOOKING and elapsed_s >= timing.prepare_s:
-        return "look" if elapsed_s < timing.prepare_s + look_s(timing) else "decide"
-    if row.state is State.ARMED and elapsed_s >= timing.prepare_s:
-        return "set"
-    return "measure" if step == "settle" and elapsed_s >= timing.settle_s else step
-
-
 def _steps(row: TrialRow, at: str, state: Literal["now", "stopped"] = "now") -> tuple[Step, ...]:
     """Return all steps; empty: the trial is over, and went through them all."""
     steps = LOOKING if _looks(row) else STEPS
@@ -125,21 +106,6 @@ def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
     at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
     done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None
     return _steps(row, "") if done else _steps(row, at, "stopped")
-
-
-def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: TrialUnderWay | None) -> float | None:
-    state = row.state
-    if state is State.RUNNING and told is not None and told.left_s:
-        return max(0.0, *told.left_s.values())
-    if loaded is None or state.charged:
-        return None
-    timing = loaded.rig.timing
-    planned_s = timing.settle_s + timing.measure.for_s
-    if state is State.LOOKING:
-        return max(planned_s, planned_s + timing.prepare_s + look_s(timing) - elapsed_s)
-    if state in (State.PROPOSED, State.ARMED):
-        return planned_s + (0.0 if row.looks else timing.prepare_s)
-    return max(0.0, planned_s - elapsed_s) if state is State.RUNNING else 0.0
 
 
 def _pumps(reader: Reader, row: TrialRow, loaded: LoadedConfig | None) -> tuple[Pump, ...]:
