@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
-from rigctl.campaign.acts import Replaced
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import TABLES, Amendment, Pin
+from rigctl.campaign.journal.rows import Amendment, Pin
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import UsageError
-from rigctl.rig.protocols import Calibration, Severity
+from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
-from tests.campaign.fakes import make_rig_spec, make_space
+from tests.campaign.fakes import make_space
 from tests.campaign.records import make_decision, record_trial
 
 
@@ -38,20 +33,6 @@ def test_an_act_is_kept_with_who_when_and_why(journal):
         (1, "pause", "Ada", "", "lunch", "paused", 1000.0),
         (2, "wrong token", "10.0.0.7", "safe", "", "denied", 1000.0),
     ]
-
-
-@pytest.mark.parametrize("table", [table.name for table in TABLES.values() if table.kept])
-def test_what_people_did_cannot_be_rewritten(journal, table):
-    """Nor deleted, whatever program tries."""
-    journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
-    journal.alarms.acknowledge(1, "Ada")
-    journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
-    journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
-    Replaced(device="pump", part="tubing", who="Ada").apply(journal, make_rig_spec())
-    journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
-    for change in ("DELETE FROM {0}", "UPDATE {0} SET {1} = 9"):
-        with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError):
-            other.execute(change.format(table, TABLES[table].key[0]))
 
 
 def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):

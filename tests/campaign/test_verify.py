@@ -17,12 +17,12 @@ from rigctl.campaign.acts import Replaced
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
 from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import Amendment, ByHand
+from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand
 from rigctl.campaign.journal.stored import Rows
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.errors import DeviceFault
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.spec import ActuatorLimits, CapSpec
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import FakeClock, Stage, make_rig_spec, make_spec
@@ -47,6 +47,7 @@ def of_people(journal):
     journal.ingest([by_hand(7)], ("y",))
     journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))
     Replaced(device="pump", part="tubing", who="Ada").apply(journal, make_rig_spec())
+    journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
     void(journal, 2, "Ada", "tap open")
     for trial, cost in ((1, 1_000_000), (1, 2_000_000), (8, 600_000)):
         amend(journal, trial, Amendment(amount=cost), "Ada", "found the bill")
@@ -95,7 +96,16 @@ def test_nothing_is_found_in_what_rigctl_wrote(sound):
     assert verdict.violations == ()
     assert verdict.held.trials == 8
     few = {name for name, rows in verdict.held.rows.items() if not rows}
-    assert few <= {"trips", "pins", "suggestions", "calibrations", "looks", "awaited"}
+    assert few <= {"trips", "pins", "suggestions", "looks", "awaited"}
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES.values() if table.kept], ids=lambda table: table.name)
+def test_what_people_did_cannot_be_rewritten(sound, tmp_path, table):
+    """Nor deleted, whatever program tries."""
+    path = shutil.copy(sound, tmp_path)
+    for change in (f"DELETE FROM {table.name}", f"UPDATE {table.name} SET {table.key[0]} = 9"):  # noqa: S608
+        with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError):
+            other.execute(change)
 
 
 GOLDEN = Path(__file__).parent / "golden_violations.yaml"
