@@ -15,7 +15,7 @@ import re
 import textwrap
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
@@ -168,11 +168,9 @@ def _sentence(details: ErrorDetails, model: type, whose: str, beside: Sequence[s
         meaning = _meaning(model, path)
         what = f"is missing, must be given for {whose}" if whose else "is missing, must be given"
         return f"{what}; its meaning: {meaning}" if meaning else what
-    template = _SENTENCES.get(kind)
-    said = _PARSER.sub(r"must \1", details["msg"].removeprefix("Value error, ").partition(" after validation")[0])
-    what = said if template is None else template.format(**details.get("ctx", {}))
+    what = _said(details)
     if kind == "literal_error":
-        what = _literal(str(details.get("ctx", {}).get("expected", "")), value)
+        what = _literal(_words_at(model, path), value) or what
     elif kind in _MAPPINGS:
         what = _mapping(model, path, value)
     elif kind == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME:
@@ -186,6 +184,16 @@ def _sentence(details: ErrorDetails, model: type, whose: str, beside: Sequence[s
     elif kind == "string_type" and isinstance(value, int | float):
         what += write(shown(value))
     return what if what.startswith("got ") else f"got {shown(value)}, {what}"
+
+
+def _said(details: ErrorDetails) -> str:
+    """Return what a validator says, in the house's words where the parser has its own."""
+    kind, about = details["type"], details.get("ctx", {})
+    if kind == "value_error":
+        return str(about["error"])
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(**about)
+    return _PARSER.sub(r"must \1", details["msg"].partition(" after validation")[0])
 
 
 def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type, value: Any) -> str:
@@ -219,12 +227,28 @@ def _meaning(model: type, path: KeyPath) -> str:
     return " ".join("" if key is None else key.meaning.split()).partition(". ")[0].rstrip(".")
 
 
-def _literal(expected: str, value: Any) -> str:
-    """Name the words that are allowed, and the nearest."""
-    words = [word.strip("'") for word in re.split(r", | or ", expected)]
+def _literal(words: Sequence[str], value: Any) -> str:
+    """Name the words that are allowed, and the nearest; nothing where none is known."""
+    if not words:
+        return ""
     near = nearest(value, words) if isinstance(value, str) else None
     listed = f"must be {' or '.join(words)}" if len(words) <= 2 else f"must be one of {', '.join(words)}"
     return listed + (f'; did you mean "{near}"?' if near is not None else "")
+
+
+def _words_at(model: type, path: KeyPath) -> list[str]:
+    """Return the words that a key takes."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    owner = _model_at(model, path[:-1])
+    key = None if owner is None else keys_of(owner).get(str(path[-1]))
+    return [] if key is None else _words_of(key.annotation)
+
+
+def _words_of(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(word) for word in get_args(annotation)]
+    return [word for part in get_args(annotation) for word in _words_of(part)]
 
 
 def _mapping(model: type, path: KeyPath, value: Any) -> str:
