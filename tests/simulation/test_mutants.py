@@ -20,7 +20,7 @@ FOUND = {
         "pass",
     ),
     "no word of what is driven": (
-        "rigctl/campaign/safe_file.py",
+        "rigctl/campaign/starts.py",
         "Word.leave",
         "await self._write(driven=True)",
         "pass",

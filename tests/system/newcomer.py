@@ -105,7 +105,7 @@ def path(newcomer: Newcomer, *, demo: str, by_hand: int = 10) -> None:
     config = newcomer.initialise(newcomer.next_of(newcomer.run(demo)))
     assert config.startswith("rigctl check ")
     checked = newcomer.run(config)
-    past = newcomer.aside(checked, "import")
+    past = newcomer.aside(checked, "trial import")
     after = newcomer.trials(newcomer.next_of(checked), by_hand, growth)
     old_table(newcomer.folder / "old.csv")
     said = newcomer.run(past.replace("OLD.csv", "old.csv"))

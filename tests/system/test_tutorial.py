@@ -46,11 +46,11 @@ def test_the_tutorial_s_commands_find_what_to_run(tmp_path):
                 timeout=600,
             )
             assert ran.returncode == 0, f"{command}: {ran.stderr}"
-            said[command.split()[1]] = ran.stdout + ran.stderr
+            said[command.split(" tank.yaml")[0]] = ran.stdout + ran.stderr
     finally:
         sim.stop()
-    assert "ph_probe" in said["check"]
-    assert said["run"].count("recorded: growth") >= 5
-    assert "ph" in said["explain"]
-    assert "control ph" in said["recommend"].replace("Control", "control")
-    assert "acid" in said["export"]
+    assert "ph_probe" in said["rigctl check"]
+    assert said["rigctl run"].count("recorded: growth") >= 5
+    assert "ph" in said["rigctl trial explain"]
+    assert "control ph" in said["rigctl recommend"].replace("Control", "control")
+    assert "acid" in said["rigctl journal export"]
