@@ -159,7 +159,13 @@ def _context(document: Document, findings: Findings, folder: Path, registry: Reg
     context = CheckContext(config, units, findings, _declared(document, findings), folder, registry, to_run)
     devices, measures = build_devices(context), measures_of(context)
     context = dataclasses.replace(context, devices=devices, made=made_of(devices, registry), measures=measures)
-    return dataclasses.replace(context, config=read_late(context, config))
+    config = read_late(context, config)
+    # devices are made before anything is read, as what is read depends on what they can do
+    timed = {
+        name: device and dataclasses.replace(device, timeout_s=config.devices[name].timeout)
+        for name, device in devices.items()
+    }
+    return dataclasses.replace(context, config=config, devices=timed)
 
 
 def _declared(document: Document, findings: Findings) -> Mapping[str, frozenset[str]]:

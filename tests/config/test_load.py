@@ -29,6 +29,12 @@ def test_every_example_holds(path):
     assert config.problem.budget > 0
 
 
+def test_a_device_is_waited_for_as_long_as_it_says():
+    """Though it is made before anything else is read; without a word for two seconds."""
+    config = loaded(SMALL.replace("driver: ezo-pmp", "timeout: 1500 ms, driver: ezo-pmp", 1))
+    assert {device.timeout_s for device in config.rig.devices.values()} == {1.5, 2.0}
+
+
 def test_quantities_are_converted_once():
     """Durations become seconds, prices exact decimals per counted unit, money micro-units."""
     config = loaded(SMALL)
