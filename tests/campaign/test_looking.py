@@ -34,6 +34,7 @@ from tests.campaign.fakes import (
     open_journal,
 )
 from tests.campaign.looking import Seeing, looking_spec
+from tests.campaign.records import STATES
 from tests.golden import Golden
 
 LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
@@ -299,6 +300,24 @@ async def test_a_trial_that_was_looking_is_lost_charged_and_never_repeated(stage
         assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
     assert stage.world.count("prepare") == 2
     sound(stage, spec)
+
+
+async def test_a_trial_that_was_lost_after_its_look_pays_from_the_look_on(stage):
+    """Up to the last sign of life: not only from where it began to move."""
+    spec = looking_spec(max_trials=2)
+    left_behind(stage, "propose", spec)
+    with closing(open_journal(stage.state, stage.clock())) as journal:
+        journal.begin(spec, "0.0")
+        journal.arm(1, {})
+        journal.run(1, STATES)
+        stage.world.do("time", s=60.0)
+        journal.beat()
+    stage.world.do("time", s=86_400.0)
+    await stage.run(spec)
+    with stage.journal() as journal:
+        assert journal.trial(1).state is State.LOST
+        lines = {line.meter: line for line in journal.ledger(1)}
+        assert lines["labour"].quantity == pytest.approx((PREPARE_S + 10.0 + 60.0) / 3600.0)
 
 
 async def test_a_decision_by_a_look_goes_on_after_a_death_while_it_is_young(stage):
