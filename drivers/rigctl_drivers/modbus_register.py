@@ -361,32 +361,6 @@ _FLOATS: Final = {"float32": 24, "float64": 53}
 """Binary digits of a float's significand."""
 
 
-def _occupies(options: ModbusOptions) -> Sequence[ClaimedPlace]:
-    return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
-
-
-def _misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
-    """Name setpoints, and the values for safe and released, that the registers cannot hold."""
-    own = {"safe_value": options.safe_value, "release_value": options.release_value}
-    named = [("setpoint", value) for value in setpoints]
-    named += [(name, value) for name, value in own.items() if value is not None]
-    misfits = ((name, value, _misfit(options, value)) for name, value in named)
-    return [f"{name} {value:g} {why}" for name, value, why in misfits if why]
-
-
-def _rounded(options: ModbusOptions, setpoint: float) -> float:
-    return setpoint if options.write is None else options.write.rounded(setpoint)
-
-
-def _grain(options: ModbusOptions, total: float) -> float:
-    read = options.read
-    if read is None or read.table in ("coil", "discrete"):
-        return 0.0
-    if read.type in _FLOATS:
-        return abs(read.scale) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
-    return abs(read.scale)
-
-
 def _claims(options: ModbusOptions) -> Iterator[ClaimedPlace]:
     read, write, enable = options.read, options.write, options.enable
     if read is not None and read.table in ("coil", "discrete"):
@@ -433,12 +407,34 @@ class ModbusRegisterDriver(Driver):
     summary = "a sensor, actuator or counter in Modbus registers or coils"
     schemes = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
     options = ModbusOptions
-    occupies = staticmethod(_occupies)
-    misfits = staticmethod(_misfits)
-    rounded = staticmethod(_rounded)
-    grain = staticmethod(_grain)
     look_rank = 3
     look = staticmethod(look_modbus)
+
+    @staticmethod
+    def occupies(options: ModbusOptions) -> Sequence[ClaimedPlace]:
+        return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
+
+    @staticmethod
+    def misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
+        """Name setpoints, and the values for safe and released, that the registers cannot hold."""
+        own = {"safe_value": options.safe_value, "release_value": options.release_value}
+        named = [("setpoint", value) for value in setpoints]
+        named += [(name, value) for name, value in own.items() if value is not None]
+        misfits = ((name, value, _misfit(options, value)) for name, value in named)
+        return [f"{name} {value:g} {why}" for name, value, why in misfits if why]
+
+    @staticmethod
+    def rounded(options: ModbusOptions, setpoint: float) -> float:
+        return setpoint if options.write is None else options.write.rounded(setpoint)
+
+    @staticmethod
+    def grain(options: ModbusOptions, total: float) -> float:
+        read = options.read
+        if read is None or read.table in ("coil", "discrete"):
+            return 0.0
+        if read.type in _FLOATS:
+            return abs(read.scale) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
+        return abs(read.scale)
 
     @staticmethod
     def watchdog(options: ModbusOptions) -> tuple[str, bool]:

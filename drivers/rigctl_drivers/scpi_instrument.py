@@ -110,25 +110,6 @@ def _takes_value(template: str) -> bool:
         return False
 
 
-def _occupies(options: ScpiOptions) -> Sequence[ClaimedPlace]:
-    """Claim the line, shared with others of the same instrument, and each command to itself."""
-    claims = [ClaimedPlace("the line", "shares", "SCPI")]
-    if options.query is not None:
-        claims.append(ClaimedPlace(f"query {options.query}", "reads", options.query))
-    if options.set is not None:
-        claims.append(ClaimedPlace(f"command {options.set}", "writes"))
-    if options.enable is not None:
-        claims.append(ClaimedPlace(f"command {options.enable.on}", "writes"))
-    return claims
-
-
-def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
-    """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
-    if options.set is not None or options.enable is None:
-        return []
-    return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
-
-
 def _rounded(options: ScpiOptions, setpoint: float) -> float:
     forms = (form for _, name, form, _ in Formatter().parse(options.set or "") if name is not None)
     return float(format(setpoint, next(forms, "") or ""))
@@ -141,11 +122,30 @@ class ScpiDriver(Driver):
     summary = "a reading or setpoint of an SCPI instrument (serial or TCP)"
     schemes = ("serial", "tcp")
     options = ScpiOptions
-    occupies = staticmethod(_occupies)
-    misfits = staticmethod(_misfits)
     rounded = staticmethod(_rounded)
     look_rank = 1
     look = staticmethod(look_scpi)
+
+    @staticmethod
+    def occupies(options: ScpiOptions) -> Sequence[ClaimedPlace]:
+        """Claim the line, shared with others of the same instrument, and each command to itself."""
+        claims = [ClaimedPlace("the line", "shares", "SCPI")]
+        if options.query is not None:
+            claims.append(ClaimedPlace(f"query {options.query}", "reads", options.query))
+        if options.set is not None:
+            claims.append(ClaimedPlace(f"command {options.set}", "writes"))
+        if options.enable is not None:
+            claims.append(ClaimedPlace(f"command {options.enable.on}", "writes"))
+        return claims
+
+    @staticmethod
+    def misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
+        """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
+        if options.set is not None or options.enable is None:
+            return []
+        return [
+            f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)
+        ]
 
     @staticmethod
     def connect(options: ScpiOptions, line: ByteLine) -> Device:

@@ -62,16 +62,6 @@ class _Model:
     """Holding register that tells what energy is counted in: 0 kWh, 1 MWh; None: there is no choice."""
 
 
-def _occupies(options: SdmOptions) -> Sequence[ClaimedPlace]:
-    # whoever else is taken to be there counts the same energy
-    return (ClaimedPlace(f"unit {options.address} as an energy meter", "keeps"),)
-
-
-def _grain(options: SdmOptions, total: float) -> float:
-    per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
-    return per_count_kwh * float_step(total / per_count_kwh)
-
-
 class Sdm120Driver(Driver):
     """Driver of the one-phase meter."""
 
@@ -79,8 +69,16 @@ class Sdm120Driver(Driver):
     summary = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options = SdmOptions
-    occupies = staticmethod(_occupies)
-    grain = staticmethod(_grain)
+
+    @staticmethod
+    def occupies(options: SdmOptions) -> Sequence[ClaimedPlace]:
+        # whoever else is taken to be there counts the same energy
+        return (ClaimedPlace(f"unit {options.address} as an energy meter", "keeps"),)
+
+    @staticmethod
+    def grain(options: SdmOptions, total: float) -> float:
+        per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
+        return per_count_kwh * float_step(total / per_count_kwh)
 
     @staticmethod
     def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
