@@ -10,6 +10,7 @@ import numpy as np
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.conditional import natural_marginal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Finished, Policy, Proposal
@@ -28,6 +29,8 @@ POLICIES = (
 )  # fmt: skip
 USUAL_FIRST = sorted(POLICIES, key=lambda name: name not in ("likely-maximisers", "explore-then-commit", "ca-mobo"))
 SEVERAL = ("ca-mobo", "mo-ucb")
+SETPOINTS, TAP = (5.5, 6.5), (7.2, 8.4)
+WATER = natural_marginal("truncated_normal", {"mean": 7.8, "sd": 0.2}, SETPOINTS, TAP)
 SETS = (("a",), ("b", "c"), ("a", "b", "c"))
 
 

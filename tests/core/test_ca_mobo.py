@@ -361,8 +361,6 @@ def test_what_is_left_over_from_the_last_decision_changes_nothing():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "outcomes"), [(MoUcb(), 2), (CaMobo(("a",)), 3)])
-def test_they_keep_what_every_policy_promises(policy, outcomes):
-    """Whole small campaigns of two and three outcomes, with failed trials, to maximise and to minimise, to the end."""
-    report = check_policy(policy, outcomes=outcomes)
-    assert report.trials > 10
+def test_three_outcomes_keep_what_every_policy_promises():
+    """Whole small campaigns, with failed trials, to maximise and to minimise, to the end."""
+    assert check_policy(CaMobo(("a",)), outcomes=3).trials > 10

@@ -27,7 +27,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.fallback import fallback
 from rigctl.experiment import variable
-from tests.core.setpoints import SETS, USUAL_FIRST, campaign, controlled, left_alone, problem_of
+from tests.core.setpoints import SETPOINTS, SETS, USUAL_FIRST, WATER, campaign, controlled, left_alone, problem_of
 from tests.golden import Golden
 from tests.profiles import nightly_beyond
 
@@ -41,7 +41,7 @@ def stepped(name, ends, natural=None):
 
 
 GRID = (stepped("a", A), stepped("b", B), stepped("c", C))
-MIXED = (stepped("a", A), Variable("b", "", 0.0, 4.0, Uniform()), stepped("c", C))
+MIXED = (stepped("a", A), Variable("b", "pH", *SETPOINTS, WATER), stepped("c", C))
 
 
 def written(ends):
@@ -257,8 +257,11 @@ def test_the_best_improvement_is_that_of_every_setting():
 
 @pytest.mark.parametrize("variables", [MIXED, GRID], ids=["one not", "all stepped"])
 @pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
-def test_every_policy_chooses_on_the_grid(name, variables):
-    """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected."""
+def test_every_policy_chooses_on_the_grid_and_within_the_setpoints(name, variables):
+    """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected.
+
+    What is not stepped is water, which is elsewhere when left alone: it is never asked to be there.
+    """
     problem = left_alone(problem_of(variables, name))
     allowed = {"a": written(A), "b": written(B), "c": written(C)}
     if variables is MIXED:
@@ -273,6 +276,11 @@ def test_every_policy_chooses_on_the_grid(name, variables):
     for at in said:
         assert all(value in allowed[n] for n, value in at.items() if n in allowed)
     assert not [n for p in proposals for n in p.notes if "between two steps" in n]
+    if variables is MIXED:
+        assert all(5.5 <= at["b"] <= 6.5 for at in said if "b" in at)
+        assert any("b" in controlled(problem, p) for p in proposals)
+        alone = [o.x[1] for o in history.observations if "b" not in problem.space.control_sets[o.control_set].names]
+        assert all(1.7 <= u <= 2.9 for u in alone)
 
 
 @dataclass(frozen=True)

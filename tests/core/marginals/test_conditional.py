@@ -15,7 +15,6 @@ from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
 from rigctl.core.acquisition.fourier import characteristic
-from rigctl.core.advice.recommend import recommend
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
 from rigctl.core.experiment.marginals.conditional import Stretched, conditional, natural_marginal
@@ -25,12 +24,9 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.registry import policy_names
 from rigctl.experiment import variable
-from tests.core.setpoints import POLICIES, USUAL_FIRST, campaign, controlled, problem_of
+from tests.core.setpoints import POLICIES, SETPOINTS, TAP, WATER, problem_of
 from tests.golden import Golden
-from tests.profiles import nightly_beyond
 
-SETPOINTS, TAP = (5.5, 6.5), (7.2, 8.4)
-WATER = natural_marginal("truncated_normal", {"mean": 7.8, "sd": 0.2}, SETPOINTS, TAP)
 B = np.array([-0.3, 0.0, 0.4, 1.0, 2.3, 2.9])
 
 
@@ -145,22 +141,6 @@ def test_the_model_takes_readings_elsewhere_as_evidence():
 def test_these_are_all_the_policies():
     """A policy that is added has to be added here."""
     assert sorted(POLICIES) == list(policy_names())
-
-
-@pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
-def test_every_policy_chooses_within_the_setpoints(name):
-    """Whatever nature does, no proposal and no recommendation leaves 5.5 to 6.5."""
-    problem = problem_of(variables(), name)
-    proposals, history = campaign(name, problem, 12)
-    chosen = [controlled(problem, p) for p in proposals]
-    assert len(chosen) == 12
-    assert all(5.5 <= at["a"] <= 6.5 for at in chosen if "a" in at)
-    assert any("a" in at for at in chosen)
-    alone = [o.x[0] for o in history.observations if "a" not in problem.space.control_sets[o.control_set].names]
-    assert all(1.7 <= u <= 2.9 for u in alone)
-    advice = recommend(problem, history, np.random.default_rng(0), 0.05)
-    options = (advice.choice, *advice.alternatives)
-    assert all(5.5 <= o.setpoints["a"] <= 6.5 for o in options if "a" in o.setpoints)
 
 
 def test_variables_of_the_face_take_a_natural_range():
