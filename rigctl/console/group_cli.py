@@ -25,10 +25,10 @@ from rigctl.console.options import (
     Records,
     State,
     buses,
+    named,
 )
 from rigctl.console.output import console, print_json, print_sentences, say, tell
 from rigctl.console.verbs import Group
-from rigctl.errors import UsageError
 
 device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
 alarm = typer.Typer(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
@@ -83,11 +83,9 @@ def accept_device(
     from rigctl.console import hands
     from rigctl.console.assemble import find_own_state, loaded_here
 
-    if len(which) > 2:
-        raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
-    config = Path(which[0]) if len(which) > 1 else None
+    config, name = named("accept-device", which, "NAME")
     directory = find_own_state(config, state)
-    tell(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
+    tell(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, name), json)
 
 
 # alarms ---------------------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def ingest(
 ) -> Ingested:
     """Record trials in the journal, made if missing: all of them, or none if anything goes wrong.
 
-    `sure` is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+    `sure` is told what looks mistyped, and raises if it shall not be recorded.
 
     Raises:
         UsageError: a trial is under way, or the journal belongs to another configuration.
@@ -167,9 +167,7 @@ def ingest(
             raise UsageError(f"{row.where}: is {row.origin} in the export it is from; leave it out of this list")
         if not row.control_set:
             raise UsageError(f"{row.where}: ended before it was decided what to control; leave it out of this list")
-    asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
-    if asked:
-        sure(asked)
+    sure(doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone()))
     with own_journal(directory, loaded.rig.speedup) as journal:
         begin_by_hand(loaded, journal)
         known = journal.read.history(problem.space)
@@ -413,7 +411,7 @@ def record(
         directory: the campaign's.
         plan: what to record.
         noise: of the outcomes: their sd in own units, None where it is not known; and then their factor.
-        sure: is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+        sure: is told what looks mistyped, and raises if it shall not be recorded.
         again: also if the same file was imported before.
 
     Raises:
@@ -421,9 +419,7 @@ def record(
         Locked: a campaign is running here.
         JournalError: the journal cannot be used.
     """
-    asked = doubted(loaded, directory, plan)
-    if asked:
-        sure(asked)
+    sure(doubted(loaded, directory, plan))
     with own_journal(directory, loaded.rig.speedup) as journal:
         for done in journal.read.people.imports().values():
             if done.digest == plan.digest and not again:

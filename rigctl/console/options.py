@@ -67,16 +67,16 @@ Format = StrEnum("Format", "CSV JSONL")
 Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
 
 
-def numbered(verb: str, which: Sequence[str], what: str) -> tuple[Path | None, int]:
-    """Return the configuration, if it is given, and the number of `[CONFIG] TRIAL` and the like.
+def named(verb: str, which: Sequence[str], what: str, *, number: bool = False) -> tuple[Path | None, str]:
+    """Return the configuration, if it is given, and the last word of `[CONFIG] NAME` and the like.
 
     Raises:
         UsageError: it is nothing of the kind.
     """
-    if len(which) > 2 or not which[-1].isdecimal():
-        whose = what.lower()
-        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] {what}, the {whose}'s number last")
-    return Path(which[0]) if len(which) > 1 else None, int(which[-1])
+    if len(which) > 2 or (number and not which[-1].isdecimal()):
+        last = f", the {what.lower()}'s number last" if number else ""
+        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] {what}{last}")
+    return Path(which[0]) if len(which) > 1 else None, which[-1]
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:

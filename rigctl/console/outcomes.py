@@ -19,7 +19,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
-from rigctl.console.assemble import find_own_state, open_campaign, perform
+from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.table import Decimals, Names, read_table
 from rigctl.core.advice.aftermath import forecast
@@ -143,11 +143,6 @@ def asked_of(
     return Asked(config, (said,), lost=lost)
 
 
-def directory_of(config: Path | None, state: Path | None) -> Path:
-    """Return the campaign's state directory."""
-    return find_own_state(config, state)
-
-
 # What is awaited ------------------------------------------------------------------------------------------------------
 
 
@@ -211,8 +206,7 @@ def record(
             for one in said
             for doubt in _doubts(loaded, reader, reader.trial(one.trial), outcomes[one.trial], one)
         ]
-    if found:
-        sure(found)
+    sure(found)
     for one in said:
         act = Outcome(why=one.why or why, trial=one.trial, outcomes=outcomes[one.trial], force=force)
         known.append(perform(act, directory))
@@ -238,8 +232,7 @@ def _all_awaited(
                 awaits(reader, row, outcomes)
             new.append(one)
         except UsageError as error:
-            what = str(error).removeprefix(f"{one.where}: ")
-            mistakes.append(Mistake(one.where, what, line=one.line))
+            mistakes.append(Mistake(one.where, str(error), line=one.line))
     if mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: mistake.line))
     return tuple(new), tuple(so)
@@ -272,7 +265,7 @@ def _numbers(loaded: LoadedConfig, said: SaidOutcome) -> Mapping[str, float]:
     own = {first: loaded.outcome_unit, **{f.name: f.unit for f in loaded.problem.further}}
     found = {}
     for name, text in {first: said.value, **said.further}.items():
-        where = f"{said.where or 'outcome'}: trial {said.trial}: {name}"
+        where = f"outcome: trial {said.trial}: {name}"
         if name not in own:
             raise UsageError(f"{where}: is no outcome of this campaign; known: {', '.join(own)}")
         try:
@@ -337,8 +330,7 @@ def asked(
         loaded, reader = campaign.loaded, campaign.reader
         becomes = amendment(change, loaded.problem.space.names, loaded.rig.outcome_names, loaded.currency)
         found = _amendment_doubts(loaded, reader, reader.trial(trial), becomes)
-    if found:
-        sure(found)
+    sure(found)
     return becomes
 
 

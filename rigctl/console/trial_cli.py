@@ -22,7 +22,7 @@ from rigctl.console.options import (
     Seed,
     State,
     Technical,
-    numbered,
+    named,
 )
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
@@ -260,9 +260,10 @@ def outcome(
 ) -> None:
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
     from rigctl.console import outcomes
+    from rigctl.console.assemble import find_own_state
 
     asked = outcomes.asked_of(which or [], source, values, decimals_said(decimal), lost=lost)
-    directory = outcomes.directory_of(asked.config, state)
+    directory = find_own_state(asked.config, state)
     if asked.nothing:
         waiting = outcomes.waiting(directory)
         print_json(waiting) if json else typer.echo("\n".join(outcomes.lines(waiting)))
@@ -293,9 +294,10 @@ def amend(
     """Correct what was recorded of a trial; what it was before stays visible."""
     from rigctl.campaign.acts import Amend
     from rigctl.console import outcomes
-    from rigctl.console.assemble import perform
+    from rigctl.console.assemble import find_own_state, perform
 
-    config, directory, trial = _trial("amend", which, state)
+    config, number = named("amend", which, "TRIAL", number=True)
+    directory, trial = find_own_state(config, state), int(number)
     change = outcomes.AmendOptions(outcome, failed, values, cost, note)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
     tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
@@ -333,13 +335,11 @@ def import_(
     from rigctl.console import ingest as importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
 
-    if len(which) > 2:
-        raise UsageError(f"import: got {' '.join(which)}, must be [CONFIG] FILE")
-    config = Path(which[0]) if len(which) > 1 else None
+    config, file = named("import", which, "FILE")
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
     reading = importing.ReadingOptions(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
-    plan = importing.planned(loaded, Path(which[-1]), reading)
+    plan = importing.planned(loaded, Path(file), reading)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
@@ -384,18 +384,13 @@ def _tab(given: str | None) -> str | None:
     return text
 
 
-def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path | None, Path, int]:
-    from rigctl.console.assemble import find_own_state
-
-    config, trial = numbered(verb, which, "TRIAL")
-    return config, find_own_state(config, state), trial
-
-
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
     """Return what is told of doubts: it asks a person at a terminal, and refuses where there is none."""
 
     def sure(doubts: Sequence[str]) -> None:
         told = printable("\n".join(f"  {doubt}" for doubt in doubts))
+        if not doubts:
+            return
         if force:
             typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
         elif ask and at_a_terminal():

@@ -13,6 +13,8 @@ HOW = {
     "and read by set_members": r"""\.split\(["']\+["']""",
     "a unit of 1 is left out by shown_unit": r"""\bunit [=!]= "1\"""",
     "errors have kinds and fields": r"""["'] (not )?in str\((error|refused by)\)""",
+    "and are not cut to pieces": r"""\bstr\(error\)\.(remove|starts|ends)""",
+    "how a campaign stands is a Status": r"""\b(status|standing)\.get\(["'](phase|why|trial|watch|readings|paused)""",
     "sentences that belong to one are its own": r"""\bline\.startswith\(" "\)""",
     "a sentence and its remedy are two values": r"""\.split\("; ", 1\)""",
     "several reasons are several values": r"""\.split\("; "\)""",
