@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 """What an editor takes for a number with its unit."""
-_UNITS: Final = re.compile(r"(_per)?_(s|ml)$|_$")
+_UNITS: Final = re.compile(r"(_per)?_(s|ml|h)$|_$")
 """What the name of a field has beside its key: its unit, or a stroke that keeps it apart from a word of Python's."""
 
 
@@ -49,9 +49,6 @@ VOLUME: Final = Kind("a volume", "20 mL", "mL")
 ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
 POWER: Final = Kind("a power", "3 kW", "kW")
 FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
-USED: Final = Kind("an energy or a volume", "5 kWh", "")
-RATED: Final = Kind("a power or a flow", "3 kW", "")
-TRIALS: Final = Kind("a number of trials", "25 trials", "")
 PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
 PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")

@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from rigctl.kinds import AMOUNT, FLOW, PER_TRIAL, QUANTITY, RATED, TRIALS, USED, VOLUME, Kind, Late
-from rigctl.rig.calendar import Hours
+from rigctl.core.experiment.money import Micros
+from rigctl.kinds import AMOUNT, ENERGY, FLOW, PER_TRIAL, POWER, QUANTITY, VOLUME, Late
+from rigctl.rig.calendar import Hours, Tariff
 
 _NUMBER: Final = {"type": "number"}
-
-
-def _text_of(kind: Kind) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if not isinstance(value, str):
-            unit = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-            raise ValueError(f"must be {kind}{unit}")  # noqa: TRY004  # pydantic collects ValueErrors only
-        return value
-
-    return check
-
-
-def _form(kind: Kind, *more: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": AMOUNT, "examples": [kind.example, *more]})
 
 
 def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
@@ -51,13 +39,6 @@ def _lengthscales(value: Any) -> float | dict[str, float]:
     if not numbers or len(numbers) != len(values) or not all(math.isfinite(v) and v > 0 for v in numbers):
         raise ValueError("must be a positive number, or one per variable such as {ph: 0.2}")
     return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else float(value)
-
-
-def _budget(value: Any) -> dict[str, str]:
-    parts = value if isinstance(value, dict) else {"total": value}
-    if "total" not in parts or not set(parts) <= {"total", "max_per_trial"}:
-        raise ValueError("must be an amount such as 40 EUR, or {total: 40 EUR, max_per_trial: 2 EUR}")
-    return {key: _text_of(PER_TRIAL)(amount) for key, amount in parts.items()}
 
 
 def _currency(value: Any) -> str:
@@ -97,33 +78,25 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
-def _price(value: Any) -> str | list[dict[str, Any]]:
-    if not isinstance(value, list):
-        return _text_of(Kind("a price", "0.31 EUR/kWh", ""))(value)
-    known = {"price", "during", "name"}
-    shaped = [isinstance(v, dict) and isinstance(v.get("price"), str) and set(v) <= known for v in value]
-    if not value or not all(shaped):
-        raise ValueError('must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}')
-    return value
+def _text_like(*examples: str) -> dict[str, Any]:
+    return {"type": "string", "pattern": AMOUNT, "examples": list(examples)}
 
 
-Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
-_MONEY: Final = {"type": "string", "pattern": AMOUNT, "examples": ["40 EUR"]}
+Money = Annotated[Micros, Late("money", _text_like(PER_TRIAL.example), 0, in_unit=False)]
+_MONEY: Final = _text_like("40 EUR")
 _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Limit of each trial."}
 _AMOUNTS: Final = {name: {**_MONEY, "description": meaning} for name, meaning in _LIMITS.items()}
 _BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}
-Budget = Annotated[dict[str, str], PlainValidator(_budget), WithJsonSchema({"anyOf": [_MONEY, _BUDGET]})]
-Used = Annotated[str, PlainValidator(_text_of(USED)), _form(USED, VOLUME.example)]
-Rated = Annotated[str, PlainValidator(_text_of(RATED)), _form(RATED, FLOW.example)]
-Trials = Annotated[str, PlainValidator(_text_of(TRIALS)), _form(TRIALS)]
+_ONE_OR_BOTH: Final = {"anyOf": [_MONEY, _BUDGET]}
+Budget = Annotated[tuple[Micros, Micros | None], Late("budget", _ONE_OR_BOTH, (1, None), in_unit=False)]
+"""Of the campaign, and of a trial."""
+Used = Annotated[float, Late("used", _text_like(ENERGY.example, VOLUME.example), in_unit=False)]
+Rated = Annotated[float, Late("rated_per_h", _text_like(POWER.example, FLOW.example), in_unit=False)]
+Trials = Annotated[int, Late("trials", _text_like("25 trials"), 25, in_unit=False)]
 _HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
 _HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
 HoursOfWeek = Annotated[Hours, Late("hours", _HOURS_FORM, in_unit=False)]
-_PRICE: Final = {
-    "type": "string",
-    "pattern": AMOUNT,
-    "examples": [PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h"],
-}
+_PRICE: Final = _text_like(PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h")
 _RATE: Final = {
     "type": "object",
     "properties": {
@@ -135,11 +108,8 @@ _RATE: Final = {
     "required": ["price"],
     "additionalProperties": False,
 }
-Price = Annotated[
-    str | list[dict[str, Any]],
-    PlainValidator(_price),
-    WithJsonSchema({"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}),
-]
+_PRICES: Final = {"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}
+Price = Annotated[Decimal | Tariff, Late("price", _PRICES, Decimal(0), in_unit=False)]
 Actuators = Annotated[
     str | list[str],
     PlainValidator(_actuators),

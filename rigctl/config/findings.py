@@ -12,7 +12,6 @@ from rigctl.config.document import Document
 from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
 from rigctl.config.units import Units
 from rigctl.config.wording import shown
-from rigctl.core.experiment.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
@@ -191,10 +190,3 @@ class CheckContext:
         if not names:  # one message is enough, wherever else one is named
             self.findings.mute((sections[0],))
         return name in names
-
-    def money(self, path: KeyPath, text: str) -> Micros:
-        """Return an amount of money that is more than nothing; where it is not, that is a finding."""
-        amount = self.findings.attempt(path, 1, self.units.money, text)
-        if amount <= 0:
-            self.findings.add(path, f'got "{text}", must be more than nothing')
-        return amount

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final
 
 from rigctl.config.devices import check_device
@@ -14,12 +11,11 @@ from rigctl.config.pumps import build_caps, build_care, build_volumes, check_dos
 from rigctl.config.safety import (
     build_begins,
     build_limits,
-    build_tariff,
     build_watch,
 )
 from rigctl.config.schema import LateSection, MeterSection, OutcomeSection, VariableSection
 from rigctl.errors import KeyPath
-from rigctl.kinds import ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
+from rigctl.rig.calendar import Tariff
 from rigctl.rig.spec import (
     FollowSpec,
     LateSpec,
@@ -33,9 +29,6 @@ from rigctl.rig.spec import (
 from rigctl.text import shown_unit
 
 _URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
-_PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
-_COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
-_RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
 FOLLOWS_TOLERANCES, FOLLOWS_SHARE = 3, 0.1
@@ -200,34 +193,15 @@ def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
 
 def _meter(context: CheckContext, index: int, section: MeterSection) -> MeterSpec:
     path: KeyPath = ("meters", index)
-    findings, units = context.findings, context.units
-    kind, tariff, at = _PRICED[section.kind], None, (*path, "price")
-    if isinstance(section.price, list):
-        tariff = build_tariff(context, at, section.price, kind)
-        price = Decimal(0) if tariff is None else tariff.mean()
-    else:
-        price = findings.attempt(at, Decimal(0), units.price, section.price, kind)
-    counted = _COUNTED.get(section.kind)
-    if counted is not None and section.device is None:
+    findings, price = context.findings, section.price
+    counted = section.kind in ("energy", "volume")
+    if counted and section.device is None:
         findings.add((*path, "device"), f"is missing, must name the device that counts this {section.kind}")
-    if counted is None and section.device is not None:
+    if not counted and section.device is not None:
         findings.add((*path, "device"), f'got "{section.device}", but {section.kind} is read from no device')
-    most = _more_than_nothing(context, (*path, "max_per_trial"), section.max_per_trial, section.kind, _COUNTED)
-    rated = _more_than_nothing(context, (*path, "rated"), section.rated, section.kind, _RATED)
     name = section.name or section.device or section.kind
-    return MeterSpec(name, section.kind, section.device, price, most, rated, tariff)
-
-
-def _more_than_nothing(
-    context: CheckContext, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
-) -> float | None:
-    if text is None:
-        return None
-    if kind not in units:
-        context.findings.add(path, f"is only for energy and volume, not for {kind}; remove it")
-        return None
-    positive = dataclasses.replace(units[kind], positive=True)
-    return context.findings.attempt(path, None, positive.of, text, context.units)
+    mean, tariff = (price.mean(), price) if isinstance(price, Tariff) else (price, None)
+    return MeterSpec(name, section.kind, section.device, mean, section.max_per_trial, section.rated_per_h, tariff)
 
 
 # outcomes that come later -----------------------------------------------------------------------------------------

@@ -417,7 +417,8 @@ def check_budget(context: CheckContext, spec: RigSpec, problem: Problem) -> None
     if any(context.findings.told_below((section,)) for section in _COUNTED):
         return
     told = forecast(spec, problem, context.config.max_trials)
-    got, path = f'got "{context.config.budget["total"]}"', ("budget",)
+    path, budget = ("budget",), context.findings.given(("budget",))
+    got = f'got "{budget["total"] if isinstance(budget, Mapping) else budget}"'
     must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
     if told.least > told.budget:
         because = f": a trial takes at least {lasting(told.least_s)}" if told.least_s else ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
@@ -52,14 +51,14 @@ def build_problem(context: CheckContext) -> Problem | None:
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
-    budget, most = context.money(("budget",), config.budget["total"]), config.budget.get("max_per_trial")
-    ceiling = None if most is None else to_units(context.money(("budget", "max_per_trial"), most))
+    budget, most = config.budget
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
     reference = build_reference(context, [v for v in variables if v is not None], sets)
-    if findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
+    told = any(map(findings.told_below, (("budget",), ("known_costs",), ("outcome", "floor"), ("reference",))))
+    if told or findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
     return Problem(
         space=Space.of(whole, sets),
@@ -67,7 +66,7 @@ def build_problem(context: CheckContext) -> Problem | None:
         maximise=config.outcome.direction == "maximise",
         floor=floor,
         model=model,
-        cost_ceiling=ceiling,
+        cost_ceiling=None if most is None else to_units(most),
         cost_model=config.costs,
         known_costs=known,
         further=further,
@@ -226,7 +225,7 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
         members = frozenset(set_members(label))
         if members not in labels and context.findings.whole("variables"):
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
-        costs[members] = to_units(context.findings.attempt(path, 0, context.units.money, amount))
+        costs[members] = to_units(amount)
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
         if context.findings.whole("known_costs"):  # else its own mistake is told
@@ -288,11 +287,6 @@ def _declared(
 # a setting that is played again and again -------------------------------------------------------------------------
 
 
-_TRIALS: Final = re.compile(r"\s*(\d{1,6})\s*trials?\s*")
-FEWEST: Final = 5
-"""Trials between two of them: more often they would take the place of what a campaign is for."""
-
-
 def build_reference(
     context: CheckContext, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
 ) -> ReferenceTrials | None:
@@ -307,10 +301,6 @@ def build_reference(
     if section is None:
         return None
     before = findings.count
-    every = _TRIALS.fullmatch(section.every)
-    if every is None or int(every[1]) < FEWEST:
-        what = f'got "{section.every}", must be a whole number of trials, at least "{FEWEST} trials"'
-        findings.add(("reference", "every"), what)
     second = section.second_sensor or ""
     units = {f.name: f.unit for f in context.config.further_outcomes}
     if second and second not in units:
@@ -319,11 +309,10 @@ def build_reference(
         what = f'got "{second}" in {units[second]}, must have the outcome\'s unit, {context.config.outcome.unit}'
         findings.add(("reference", "second_sensor"), what)
     found = _setting(context, variables, sets)
-    if findings.count > before or every is None:
+    if findings.count > before:
         return None
-    if found is None:
-        return ReferenceTrials(int(every[1]), second_sensor=second)
-    return ReferenceTrials(int(every[1]), *found, second)
+    control_set, setting = found or (None, ())
+    return ReferenceTrials(section.every, control_set, setting, second)
 
 
 def _setting(

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,18 +23,40 @@ from pydantic import BaseModel
 
 from rigctl.config.conditions import ToldElsewhere, parse
 from rigctl.config.devices import check_device, unit_of
+from rigctl.config.fields import HoursOfWeek
 from rigctl.config.findings import CheckContext, Measure, unknown
 from rigctl.config.wording import shown, write
+from rigctl.core.experiment.money import Micros
 from rigctl.errors import KeyPath, UsageError
-from rigctl.kinds import DURATION, Kind, Late, Section, key_of
+from rigctl.kinds import (
+    DURATION,
+    ENERGY,
+    FLOW,
+    PER_HOUR,
+    PER_KWH,
+    PER_ML,
+    PER_TRIAL,
+    POWER,
+    VOLUME,
+    Kind,
+    Late,
+    Section,
+    key_of,
+)
 from rigctl.plugins import did_you_mean
-from rigctl.rig.calendar import Hours, hours_of_week
+from rigctl.rig.calendar import Hours, Rate, Tariff, gaps, hours_of_week
 from rigctl.rig.conditions import Condition
 from rigctl.telling import Secret
 from rigctl.text import shown_unit
 
 _RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
 _TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
+_PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
+_COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
+_RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
+_DURING: Final = HoursOfWeek | None
+FEWEST: Final = 5
+"""Trials between two that are repeated: more often they would take the place of what a campaign is for."""
 MOST_SAMPLE: Final = 10_000_000
 """Characters of a file with a sample of what varies naturally."""
 
@@ -118,8 +141,8 @@ def _hints_of(section: type) -> Mapping[str, Any]:
 # the readers ------------------------------------------------------------------------------------------------------
 
 
-class Readers:
-    """Reads the value at one place of the file; raises ValueError, which says what was got and what is allowed."""
+class Quantities:
+    """Reads quantities of variables and outcomes."""
 
     def __init__(self, context: CheckContext, path: KeyPath, of: Measure | None) -> None:
         self._context, self._path, self._units = context, path, context.units
@@ -202,18 +225,6 @@ class Readers:
             )
         return tuple(self._column(value["file"], value["column"]))
 
-    def worth(self, value: Any) -> float:
-        """Read what one unit of the outcome is worth."""
-        per = f"/({self._unit})" if "/" in self._unit else f"/{self._unit}" if shown_unit(self._unit) else ""
-        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(self._unit))
-        text = _text(value, str(kind))
-        if self._path[0] != "outcome":
-            raise ValueError(f'got "{text}", but only what the first outcome is worth is counted; remove it')
-        price = self._units.price(text, kind)
-        if price == 0:
-            raise ValueError(f'got "{text}", must be more than nothing; leave it out where nobody knows')
-        return float(price)
-
     def _column(self, name: str, column: str) -> Iterator[float]:
         """Give the values in a column of a CSV file."""
         findings, file = self._context.findings, self._context.folder / name
@@ -234,6 +245,98 @@ class Readers:
             except ValueError:
                 findings.add(self._path, f"{file}:{i}: got {row[column]!r}, must be a number")
 
+    def _all(self, read: Callable[[Any], Any], values: Sequence[Any]) -> Sequence[Any]:
+        """Return all parts of a list, each told of by itself."""
+        found = [self._context.findings.attempt((*self._path, i), None, read, v) for i, v in enumerate(values)]
+        if None in found:
+            raise ToldElsewhere
+        return found
+
+
+class Readers(Quantities):
+    """Reads the value at one place of the file; raises ValueError, which says what was got and what is allowed."""
+
+    # money
+
+    def money(self, value: Any) -> Micros:
+        return self._units.money(_text(value, str(PER_TRIAL)))
+
+    def budget(self, value: Any) -> tuple[Micros, Micros | None]:
+        """Read an amount, or {total, max_per_trial}."""
+        parts = value if isinstance(value, dict) else {"total": value}
+        if "total" not in parts or not parts.keys() <= {"total", "max_per_trial"}:
+            must = "must be an amount such as 40 EUR, or {total: 40 EUR, max_per_trial: 2 EUR}"
+            raise ValueError(f"got {shown(value)}, {must}")
+        most, where = parts.get("max_per_trial"), (*self._path, "max_per_trial")
+        ceiling = None if most is None else self._context.findings.attempt(where, None, self._spent, most)
+        return self._spent(parts["total"]), ceiling
+
+    def _spent(self, value: Any) -> Micros:
+        amount = self.money(value)
+        if amount == 0:
+            raise ValueError(f'got "{value}", must be more than nothing')
+        return amount
+
+    def price(self, value: Any) -> Decimal | Tariff:
+        """Read a meter's price, or prices by time of use, of which every hour has one."""
+        if not isinstance(value, list):
+            return self._priced(value)
+        known = {"price", "during", "name"}
+        if not value or not all(isinstance(v, dict) and "price" in v and v.keys() <= known for v in value):
+            must = 'must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}'
+            raise ValueError(f"got {shown(value)}, {must}")
+        before = self._context.findings.count
+        rates = tuple(self._rate((*self._path, i), given) for i, given in enumerate(value))
+        zone = zone_of(self._context, needed=True)
+        if zone is None or self._context.findings.count > before:
+            raise ToldElsewhere
+        if [rate for rate in rates if not rate.during][1:]:
+            raise ValueError("must have one price without `during` at most: it holds at all other hours")
+        none, two = gaps(rates)
+        if none or two:
+            what = f"has no price on {none}; add one without `during`" if none else f"has two prices on {two}"
+            raise ValueError(f"{what}; every hour must have one")
+        return Tariff(zone, rates)
+
+    def _priced(self, value: Any) -> Decimal:
+        kind = _PRICED[self._meter]
+        return self._units.price(_text(value, str(kind)), kind)
+
+    def _rate(self, path: KeyPath, given: Mapping[str, Any]) -> Rate:
+        price = self._context.findings.attempt((*path, "price"), Decimal(0), self._priced, given["price"])
+        hours = read_late(self._context, given.get("during"), (*path, "during"), _DURING)
+        name = given.get("name") or ("otherwise" if hours is None else hours.text)
+        return Rate(str(name), price, () if hours is None else hours.daily)
+
+    def used(self, value: Any) -> float:
+        return self._counted(value, _COUNTED)
+
+    def rated_per_h(self, value: Any) -> float:
+        return self._counted(value, _RATED)
+
+    def _counted(self, value: Any, kinds: Mapping[str, Kind]) -> float:
+        if self._meter not in kinds:
+            raise ValueError(f"is only for energy and volume, not for {self._meter}; remove it")
+        kind = replace(kinds[self._meter], positive=True)
+        return kind.of(_text(value, str(kind)), self._units)
+
+    @property
+    def _meter(self) -> str:
+        """What the meter here counts."""
+        return self._context.config.meters[int(self._path[1])].kind
+
+    def worth(self, value: Any) -> float:
+        """Read what one unit of the outcome is worth."""
+        per = f"/({self._unit})" if "/" in self._unit else f"/{self._unit}" if shown_unit(self._unit) else ""
+        kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(self._unit))
+        text = _text(value, str(kind))
+        if self._path[0] != "outcome":
+            raise ValueError(f'got "{text}", but only what the first outcome is worth is counted; remove it')
+        price = self._units.price(text, kind)
+        if price == 0:
+            raise ValueError(f'got "{text}", must be more than nothing; leave it out where nobody knows')
+        return float(price)
+
     # who is told
 
     def secret(self, value: Any) -> Secret:
@@ -245,7 +348,9 @@ class Readers:
             raise ValueError("got no name, must be that of an environment variable such as RIGCTL_NOTIFY")
         if not isinstance(file, str):
             raise ValueError("got no path, must be that of a file")  # noqa: TRY004  # of the file
-        found = Secret(str((self._context.folder / file).expanduser().absolute())) if file else Secret(env=name)
+        found = (
+            Secret(str((self._context.folder / file).expanduser().absolute())) if "file" in value else Secret(env=name)
+        )
         if self._context.to_run:
             try:
                 found.lines()
@@ -305,12 +410,12 @@ class Readers:
             raise ValueError(f"got {shown(value)}, must be text{write(shown(value))}")  # noqa: TRY004 - of the file
         return parse(value, partial(unit_of, self._context), self._units)
 
-    def _all(self, read: Callable[[Any], Any], values: Sequence[Any]) -> Sequence[Any]:
-        """Return all parts of a list, each told of by itself."""
-        found = [self._context.findings.attempt((*self._path, i), None, read, v) for i, v in enumerate(values)]
-        if None in found:
-            raise ToldElsewhere
-        return found
+    def trials(self, value: Any) -> int:
+        """Read how many trials lie between two that are repeated."""
+        found = re.fullmatch(r"\s*(\d{1,6})\s*trials?\s*", value) if isinstance(value, str) else None
+        if found is None or int(found[1]) < FEWEST:
+            raise ValueError(f'got {shown(value)}, must be a whole number of trials, at least "{FEWEST} trials"')
+        return int(found[1])
 
 
 def _text(value: Any, what: str) -> str:

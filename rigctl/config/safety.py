@@ -3,59 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from rigctl.codec import fields_of
 from rigctl.config.conditions import can_hold
-from rigctl.config.fields import HoursOfWeek
 from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast
 from rigctl.config.pumps import astray, unserved
-from rigctl.config.reading import read_late, zone_of
+from rigctl.config.reading import zone_of
 from rigctl.config.schema import LimitSection, OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
-from rigctl.kinds import Kind
 from rigctl.plugins import did_you_mean
-from rigctl.rig.calendar import Hours, Rate, Tariff, gaps, instant
+from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
 from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import ActuatorLimits, InterlockSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.text import lasting
 
-# civil time: hours and tariffs --------------------------------------------------------------------------------------
-
-
-def build_tariff(
-    context: CheckContext, path: KeyPath, prices: Sequence[Mapping[str, Any]], kind: Kind
-) -> Tariff | None:
-    """Return prices by time of use; None (and a finding) where an hour has none, or two."""
-    findings, before = context.findings, context.findings.count
-    rates = tuple(_rate(context, (*path, i), given, kind) for i, given in enumerate(prices))
-    zone = zone_of(context, needed=True)
-    if zone is None or findings.count > before:
-        return None
-    if [rate for rate in rates if not rate.during][1:]:
-        findings.add(path, "must have one price without `during` at most: it holds at all other hours")
-        return None
-    none, two = gaps(rates)
-    if none or two:
-        what = f"has no price on {none}; add one without `during`" if none else f"has two prices on {two}"
-        findings.add(path, f"{what}; every hour must have one")
-        return None
-    return Tariff(zone, rates)
-
-
-def _rate(context: CheckContext, path: KeyPath, given: Mapping[str, Any], kind: Kind) -> Rate:
-    price = context.findings.attempt((*path, "price"), Decimal(0), context.units.price, given["price"], kind)
-    hours = None
-    if "during" in given:
-        hours = read_late(context, given["during"], (*path, "during"), HoursOfWeek)
-    name = given.get("name") or ("otherwise" if hours is None else hours.text)
-    return Rate(str(name), price, () if hours is None else hours.daily)
+# civil time -----------------------------------------------------------------------------------------------------
 
 
 def build_begins(context: CheckContext) -> float | None:

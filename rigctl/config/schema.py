@@ -327,7 +327,7 @@ class MeterSection(FileSection):
     """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
     max_per_trial: Used | None = None
     """A larger difference cannot be true: the trial's cost then counts as estimated."""
-    rated: Rated | None = None
+    rated_per_h: Rated | None = None
     """The most that can be used at a time: a power for energy (3 kW), a flow for volume (58.5 mL/min)."""
 
 
