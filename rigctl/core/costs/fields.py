@@ -221,7 +221,7 @@ def cost_field(problem: Problem, history: History, known: Sequence[CostBelief] =
 
     A control set that was never metered is believed to cost what the cheapest one does: one trial corrects that, while
     a set believed too dear might never be tried. Before anything was metered all cost the same: the ceiling if there is
-    one, else 1. Affordability does not rely on this: `upper` is what its variables suggest (`parts`).
+    one, else 1. Affordability does not rely on this: `upper` is what its variables suggest (`assumed`).
 
     With `cost_model: per-setting` a control set has a log-normal process as soon as there are trials enough whose
     settings and costs are both known, and costs vary. `known`: beliefs of this history, if somebody has them.
