@@ -39,7 +39,7 @@ LONGEST_S = 60.0
 BYTES_PER_S = 1e6
 """So long may be read in a file that somebody has sent, and so much longer the larger it is."""
 STEPS = 100_000
-"""Of SQLite's machine between two looks at the clock: a few milliseconds."""
+"""Steps of SQLite's machine between two looks at the clock: a few milliseconds."""
 BUSY_MS = 3000
 """How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
 
@@ -199,7 +199,7 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
             raise corrupt(path, str(error)) from error
         try:
             with snapshot(connection):
-                version = _check(connection, path) if whole else _check_schema(connection, path)
+                version = _check(connection, path, damage if whole else redefined)
         except BaseException:
             connection.close()
             raise
@@ -223,22 +223,14 @@ def _check_before_writing(path: Path) -> None:
         # Without a log nobody else has it open, and SQLite need not make the files that it shares with others.
         trace = "" if log_of(path).exists() else "&immutable=1"
         with closing(connect(path, "?mode=ro" + trace)) as connection:
-            _check(connection, path)
+            _check(connection, path, damage)
             if lost_its_log(connection, path):
                 raise JournalCorrupt(_without_log(path), "no-log")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Return its version, if it is whole and ours."""
-    found = damage(connection)
-    if found:
-        raise corrupt(path, found)
-    return _check_version(connection, path)
-
-
-def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
-    """Do as `_check` does, and look at the list of tables alone."""
-    found = redefined(connection)
+def _check(connection: sqlite3.Connection, path: Path, examined: Callable[[sqlite3.Connection], Damage | None]) -> int:
+    """Return its version, if it is ours and no damage is found."""
+    found = examined(connection)
     if found:
         raise corrupt(path, found)
     return _check_version(connection, path)

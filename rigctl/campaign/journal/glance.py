@@ -27,7 +27,7 @@ class MeterSum:
     quantity: float | None
     amount: Micros
     estimated: bool
-    """Whether any of it was."""
+    """Whether any part of the amount was estimated."""
     last: int = 0
     """Number of its last line."""
 
@@ -51,7 +51,7 @@ class SetSum:
     control_set: tuple[str, ...]
     trials: int
     recorded: int
-    """Of them gave an outcome."""
+    """Trials that gave an outcome."""
     amount: Micros
 
 
@@ -72,7 +72,7 @@ class Version:
     version: str
     starts: int
     utc: str
-    """Of the first start."""
+    """The first start."""
 
 
 BY_HAND: Final = ("suggest", "ingest", "import")

@@ -49,7 +49,7 @@ class SealingConnection(sqlite3.Connection):
     changes: dict[str, Sums] | None = None
     """By table: what this transaction has changed of its seal. None: not watching (yet)."""
     path = Path()
-    """Of its file, which errors name."""
+    """Its file, which errors name."""
 
 
 def lay_out(connection: sqlite3.Connection) -> None:
@@ -132,7 +132,7 @@ class Damage:
     table: str = ""
     """Whose checksum does not hold."""
     key: int | None = None
-    """Of the one row that makes the difference."""
+    """The one row that makes the difference."""
 
     def __str__(self) -> str:
         return self.what if self.key is None else f"{self.what}: look at {TABLES[self.table].key[0]} {self.key}"

@@ -57,7 +57,7 @@ class Source:
     digest: str
     """SHA-256 of its bytes."""
     noise_sd: float | None
-    """Of its outcomes, own units; None: as the model learns it."""
+    """Noise of its outcomes, own units; None: as the model learns it."""
     noise_factor: float
     """Its outcomes' noise sd over that of the campaign's own."""
     who: str

@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 FILE_NAME = "journal.sqlite"
 Stamp = tuple[tuple[int, int, int], ...]
-"""Of the journal's file and its log: inode, size, time of the last change; no entry for one that has nothing in it."""
+"""Inode, size and time of the last change of the journal's file and of its log; empty files are left out."""
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
 _UNDER_WAY = tuple(map(str, UNDER_WAY))
 _NO_END = 2**62

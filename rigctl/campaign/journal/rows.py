@@ -32,7 +32,7 @@ CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
 person says so, or until a certain time; over."""
 
 Kind = Literal["void", "restore", "amend"]
-"""Of a correction: the trial is left out of what the policy learns from; is taken in again; has something changed."""
+"""A correction leaves the trial out of what the policy learns from, takes it in again, or changes its record."""
 
 UpkeepKind = Literal["out", "in", "refilled", "replaced", "calibrated"]
 """What a person has done to a device: taken it out of service, put it back; filled its bottle; replaced a part of it;
@@ -144,7 +144,7 @@ class EventRow:
     written_by=(Event.RUN,),
 )
 class StateRow:
-    """What an actuator said."""
+    """An actuator's read-back."""
 
     trial: int = column(names=TrialRecord)
     variable: str
@@ -200,7 +200,7 @@ class DoseRow:
     state: Literal["INTENT", "SENT", "DONE", "UNKNOWN", "FOUND"] = column("FOUND: the pump gave it unasked")
     dispensed_ml: float | None = column("NULL while open; the full volume when UNKNOWN")
     utc: str
-    at_s: float = column("of the intent")
+    at_s: float = column("when it was intended")
     settled_s: float | None
     note: str
 
@@ -348,7 +348,7 @@ class ImportRow:
     source: str = column("the file's name")
     digest: str = column("SHA-256 of its bytes")
     trials: int
-    noise_sd: float | None = column("of its outcomes, own units; NULL: as the model learns it")
+    noise_sd: float | None = column("noise of its outcomes, own units; NULL: as the model learns it")
     noise_factor: float = column("its outcomes' noise sd over that of the campaign's own")
     who: str
     utc: str
@@ -363,7 +363,7 @@ class ImportRow:
 class ByHand:
     """What is known besides of a trial that a person did."""
 
-    date: str = column("of the trial, as the person wrote it; empty: not said", default="")
+    date: str = column("when it was done, as the person wrote it; empty: not said", default="")
     operator: str = ""
     batch: str = ""
     note: str = ""
@@ -380,7 +380,7 @@ class Amendment:
     """What is amended of a trial, or was before; what is not amended is left out."""
 
     values: Mapping[str, float | None] = field(default_factory=dict)
-    """Of variables, engineering units; None: not measured."""
+    """Variables, engineering units; None: not measured."""
     outcomes: Mapping[str, float | None] = field(default_factory=dict)
     """All that are amended, by name; None: the trial failed."""
     amount: Micros | None = None
@@ -441,7 +441,7 @@ class CalibrationRow:
     """What a device said of its calibration."""
 
     device: str
-    points: int | None = column("of how many points it is; 0: none; NULL: it does not say")
+    points: int | None = column("points of its calibration; 0: none; NULL: it does not say")
     slopes: tuple[float, ...] = column("percent of an ideal probe's, as the instrument lists them")
     detail: str = column("its own words")
     utc: str
