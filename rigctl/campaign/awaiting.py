@@ -52,7 +52,7 @@ class Awaiting(Part):
     def late(self) -> LateSpec | None:
         return self.spec.rig.late
 
-    async def look(self) -> None:
+    async def attend(self) -> None:
         """Read what is due, give up what is overdue, and tell people of what soon will be."""
         if self.late is None:
             return
@@ -71,7 +71,7 @@ class Awaiting(Part):
         return await self.journal.call(lambda j: (j.awaited.waiting(), j.awaited.waiting(by_wall=right)))
 
     async def next_s(self) -> float:
-        """Return the rig time at which `look` will have something to do, as far as is known; infinity: never."""
+        """Return the rig time at which `attend` will have something to do, as far as is known; infinity: never."""
         if self.late is None:
             return math.inf
         (waiting, sure), now_s = await self._waiting(), self.clock.now_s()

@@ -147,7 +147,7 @@ class Caretaker(Part):
         await expect_pinned(self.rig.hands, self.journal)
         self.rig.hands.set_aside(frozenset(await self.journal.call(lambda j: out_of_service(j.read))))
 
-    async def look(self, *, read: bool = False, first: bool = False) -> None:
+    async def judge(self, *, read: bool = False, first: bool = False) -> None:
         """Find out what can be played now, and tell what is new; with `read` ask instruments for their calibration.
 
         While a trial is under way nothing changes for the rig, unless this is the `first` thing that trial does.
@@ -160,16 +160,16 @@ class Caretaker(Part):
             if read or self.clock.now_s() >= self._read_s + READ_EVERY_S:
                 await self.keep_calibrations(await self.rig.hands.calibrations())
                 self._read_s = self.clock.now_s()
-            await self._judge(first=first)
+            await self._take_in(first=first)
 
-    async def look_again(self) -> bool:
+    async def judge_again(self) -> bool:
         """Look if a person has done something, hours have opened, or nothing could be played for a while."""
         civil_s, left = self.clock.civil_s(), self.nothing_left()
         reopened = civil_s is not None and civil_s >= self.reopens_s
         again = bool(left) and time.monotonic() >= self._looked_s + AGAIN_S
         if not (self.changed or reopened or again):
             return False
-        await self.look(read=bool(left))
+        await self.judge(read=bool(left))
         return True
 
     async def recognise(self, device: str) -> None:
@@ -202,7 +202,7 @@ class Caretaker(Part):
         """Note that the policy proposes nothing as long as these control sets are barred."""
         self._useless = self.barred
 
-    async def _judge(self, *, first: bool) -> None:
+    async def _take_in(self, *, first: bool) -> None:
         rig, sets = self.spec.rig, self.spec.problem.space.control_sets
         civil_s = self.clock.civil_s()
         known = await self.journal.call(states_now, rig)

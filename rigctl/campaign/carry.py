@@ -176,7 +176,7 @@ class TrialRun(Part):
             DeviceError, GuardRefused, Tripped: it cannot be finished; whoever calls makes safe and closes it.
             JournalError: something cannot be recorded; the same holds.
         """
-        await self.care.look(first=True)
+        await self.care.judge(first=True)
         if self.care.nothing_left() or await self.cancel_queued() is not None:
             return None
         if self.spec.rig.timing.look is not None:
@@ -319,7 +319,7 @@ class TrialRun(Part):
                 return None
             asleep_s = _asleep_s(self.clock)
             await look_first(self, begun, before)
-            await self.care.look()
+            await self.care.judge()
             why = self.care.nothing_left()
             if why:
                 return await self._give_up(f"nothing can be controlled any more: {why}")
@@ -418,7 +418,7 @@ class TrialRun(Part):
         takes_s = self.spec.rig.timing.measure.for_s
         while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
             await self.clock.rest(max(0.0, due_s - self.clock.now_s()))
-            await self.awaiting.look()
+            await self.awaiting.attend()
         await self.clock.rest(max(0.0, settled_s - self.clock.now_s()))
 
     async def _measured(self, number: int) -> dict[str, Measurement]:

@@ -17,7 +17,7 @@ from rigctl.rig.clocks import Civil, Clock
 
 T = TypeVar("T")
 
-LOOK_S = 0.05
+PEEK_S = 0.05
 """Wall seconds between two looks of a stepped clock at who is to go on next."""
 
 
@@ -140,7 +140,7 @@ class SteppedClock(Clock):
             while not self._awake and (due_s := self._due_s()) is not None:
                 pause_s = self._moved_at_s + (due_s - self._now_s) / self.speedup - time.monotonic()
                 if pause_s > 0.0:
-                    await asyncio.sleep(min(pause_s, LOOK_S))  # whoever it is for may be called off meanwhile
+                    await asyncio.sleep(min(pause_s, PEEK_S))  # whoever it is for may be called off meanwhile
                     continue
                 await self._go_to(due_s)
                 self._now_s, self._moved_at_s = due_s, time.monotonic()

@@ -145,7 +145,7 @@ async def _supervise(session: Session, state_dir: Path, signals: Signals, person
 async def until_at_hand(session: Session) -> None:
     """Wait until single instruments can be driven."""
     while _no_hands(session):
-        await session.watchman.next_look()
+        await session.watchman.next_round()
 
 
 class Session:
@@ -219,7 +219,7 @@ class Session:
         if self.stays:
             self._sooner.set()
         while self.stays and self._report is before:
-            await self.watchman.next_look()
+            await self.watchman.next_round()
         await self.safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 

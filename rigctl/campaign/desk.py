@@ -25,8 +25,8 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
 MORE_TIME_S: Final = 30.0
-"""What each look asks for while the process starts or ends, wall seconds; or three looks, where they are rare."""
-MOST_LOOKS: Final = 600
+"""Wall seconds that each round of the watch asks for while the process starts or ends; three rounds if they are rare."""
+MOST_ROUNDS: Final = 600
 """So many of them at most: a start or an end that never comes to its end is the service manager's to end."""
 
 
@@ -162,9 +162,9 @@ class ServiceManager:
     Its watchdog is fed by `looked` alone, which the watch calls after a completed look.
     """
 
-    def __init__(self, look_every_s: float = 1.0, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, every_s: float = 1.0, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
-        self._more_us = round(max(MORE_TIME_S, 3 * look_every_s) * 1e6)
+        self._more_us = round(max(MORE_TIME_S, 3 * every_s) * 1e6)
         self._said = ""
         self._running = False
         self._asked = 0
@@ -182,7 +182,7 @@ class ServiceManager:
     def looked(self, said: str) -> None:
         """Feed the watchdog; ask for more time while the process starts or ends; say how the campaign stands."""
         self._tell("WATCHDOG=1")
-        if not self._running and self._asked < MOST_LOOKS:
+        if not self._running and self._asked < MOST_ROUNDS:
             self._asked += 1
             self._tell(f"EXTEND_TIMEOUT_USEC={self._more_us}")
         if said != self._said:

@@ -287,8 +287,8 @@ class Runner(Part):
         entered = self.waiting.is_for("unwritable")  # everything is made safe before it is tried again
         if self._unwritable and not (entered and await self._writable_again()):
             return self._seen()
-        await self.trials.awaiting.look()
-        changed = await self.trials.care.look_again() or self.stop.pause
+        await self.trials.awaiting.attend()
+        changed = await self.trials.care.judge_again() or self.stop.pause
         cancelled = await self.trials.cancel_queued() if changed else None
         if cancelled is not None:
             self.stop.corrected = True

@@ -300,7 +300,7 @@ class Requests(Part):
             case Care():
                 care.changed = True
                 if not care.under_way():
-                    await care.look()
+                    await care.judge()
                     care.changed = True  # who waits for it decides anew
         return {act.about: getattr(act, act.about), "outcome": outcome}
 

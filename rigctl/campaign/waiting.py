@@ -85,7 +85,7 @@ class Waiting:
         elif first.every_s is not None:
             await self.clock.rest(first.every_s * self.clock.speedup)
         else:
-            await self.clock.meanwhile(self.watchman.next_look())
+            await self.clock.meanwhile(self.watchman.next_round())
 
     def _enter(self, phase: CampaignPhase, why: str, until_s: float | None = None, *, kept: bool = True) -> None:
         self.phase = phase

@@ -102,7 +102,7 @@ class Verdict:
     over: tuple[Finding, ...] = ()
 
 
-def look(rules: Sequence[WatchRule], before: Standing, seen: Snapshot) -> Verdict:
+def judge(rules: Sequence[WatchRule], before: Standing, seen: Snapshot) -> Verdict:
     """Hold the snapshot against every rule."""
     since: dict[tuple[str, str], float] = {}
     found: dict[tuple[str, str], Finding] = {}

@@ -20,7 +20,7 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
 from rigctl.campaign.journal.past import synchronised
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.watch import Finding, Snapshot, Standing, WatchRule, look
+from rigctl.campaign.watch import Finding, Snapshot, Standing, WatchRule, judge
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.clocks import Civil, Clock
 from rigctl.rig.protocols import Severity
@@ -69,7 +69,7 @@ class Wall:
     """Seconds since 1970 by the wall clock."""
     right: Callable[[], bool] = synchronised
 
-    def look(self) -> str:
+    def compare(self) -> str:
         """Return what is wrong with the wall clock; follow it where that is plausible."""
         rig_s, wall_s = self.clock.now_s(), self.now()
         known_s = self.civil.at(rig_s)
@@ -100,17 +100,17 @@ class Lateness:
     """Counts how late looks came, wall seconds; mutable."""
 
     worst_s: float = 0.0
-    looks: int = 0
+    rounds: int = 0
     _sizes: Counter[int] = field(default_factory=Counter)
 
     def add(self, late_s: float) -> None:
         self.worst_s = max(self.worst_s, late_s)
-        self.looks += 1
+        self.rounds += 1
         self._sizes[floor(log(max(late_s, LEAST_S) / LEAST_S, STEP)) + 1 if late_s > LEAST_S else 0] += 1
 
     def quantile_s(self, share: float) -> float:
         """Return a delay that this share of all looks did not exceed; 0 before the first."""
-        left = share * self.looks
+        left = share * self.rounds
         for size, count in sorted(self._sizes.items()):
             left -= count
             if left <= 0:
@@ -120,7 +120,7 @@ class Lateness:
     def to_json(self) -> Mapping[str, float]:
         """Return how many looks there were, and how late their median, 99th percentile and worst came."""
         quantiles = {"late_p50_s": self.quantile_s(0.5), "late_p99_s": self.quantile_s(0.99)}
-        return {"looks": self.looks, **quantiles, "late_max_s": self.worst_s}
+        return {"looks": self.rounds, **quantiles, "late_max_s": self.worst_s}
 
 
 # The loop -------------------------------------------------------------------------------------------------------------
@@ -137,16 +137,16 @@ class Surroundings:
     missing: Callable[[], str]
     """What is wrong with journal and lock."""
     _known: Snapshot = field(default_factory=lambda: Snapshot(0.0))
-    _looking: bool = False
+    _busy: bool = False
 
     def known(self) -> Snapshot:
         """Return disk space and files as last seen; begin another look unless one is under way."""
-        if not self._looking:
-            self._looking = True
-            threading.Thread(target=self._look, name="surroundings", daemon=True).start()
+        if not self._busy:
+            self._busy = True
+            threading.Thread(target=self._see, name="surroundings", daemon=True).start()
         return self._known
 
-    def _look(self) -> None:
+    def _see(self) -> None:
         try:
             stat = os.statvfs(self.directory)
             free, size = float(stat.f_bavail * stat.f_frsize), float(stat.f_blocks * stat.f_frsize)
@@ -154,7 +154,7 @@ class Surroundings:
         except OSError as error:
             self._known = Snapshot(0.0, missing=f"{self.directory}: {error.strerror or error}")
         finally:
-            self._looking = False
+            self._busy = False
 
 
 @dataclass(slots=True)
@@ -189,7 +189,7 @@ class Watchman:
     lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
-        self.standing = look(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
+        self.standing = judge(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
 
     async def run(self) -> None:
         """Look until cancelled; a look that comes late is not made up for, but is told."""
@@ -201,13 +201,13 @@ class Watchman:
             now = loop.time()
             late_s = now - due
             self.lateness.add(late_s)
-            self.look(late_s)
+            self.round(late_s)
             self.alive()
             if now >= next_beat:
                 next_beat = now + self.beats_every_s
                 self.beat()
 
-    def look(self, late_s: float = 0.0) -> None:
+    def round(self, late_s: float = 0.0) -> None:
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
@@ -215,10 +215,10 @@ class Watchman:
             late_s=late_s,
             journal_s=self.journal_s(),
             civil_s=self.clock.civil_s(),
-            wall="" if self.wall is None else self.wall.look(),
+            wall="" if self.wall is None else self.wall.compare(),
             untold=self.untold(),
         )
-        verdict = look(self.rules, self.standing, seen)
+        verdict = judge(self.rules, self.standing, seen)
         self.standing = verdict.standing
         self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
@@ -243,7 +243,7 @@ class Watchman:
         """Note that what has asked for this so far has been done; only what stands asks on."""
         self.unheeded = [f for f in self.unheeded if f.then != action]
 
-    async def next_look(self) -> None:
+    async def next_round(self) -> None:
         self.looked.clear()
         await self.looked.wait()
 

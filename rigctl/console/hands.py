@@ -229,7 +229,7 @@ def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapp
                 if session.rig.hands.driven:
                     structlog.get_logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
                 while session.rig.hands.driven:
-                    await session.watchman.next_look()
+                    await session.watchman.next_round()
             except RigctlError as error:
                 errors.append(error)
             finally:

@@ -8,7 +8,7 @@ import pytest
 
 from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.status import StatusFold
-from rigctl.campaign.watch import Snapshot, Standing, look, rules_of
+from rigctl.campaign.watch import Snapshot, Standing, judge, rules_of
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import WatchSpec
@@ -50,9 +50,9 @@ async def test_what_is_mended_stands_no_more(stage, faults, source, kind):
 def test_people_who_cannot_be_told_are_an_alarm_that_ends():
     """A warning, which holds nothing."""
     rules = rules_of(WatchSpec())
-    found = look(rules, Standing(), Snapshot(0.0, untold="mail: was not taken"))
+    found = judge(rules, Standing(), Snapshot(0.0, untold="mail: was not taken"))
     assert [(f.rule, f.then) for f in found.new] == [("telling", "warn")]
-    assert [f.rule for f in look(rules, found.standing, Snapshot(1.0)).over] == ["telling"]
+    assert [f.rule for f in judge(rules, found.standing, Snapshot(1.0)).over] == ["telling"]
 
 
 async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):

@@ -6,7 +6,7 @@ import re
 import socket
 
 from rigctl.campaign import watchman
-from rigctl.campaign.desk import MOST_LOOKS, ServiceManager, notify
+from rigctl.campaign.desk import MOST_ROUNDS, ServiceManager, notify
 from tests.campaign.fakes import make_spec
 
 
@@ -57,10 +57,10 @@ def test_more_time_is_not_asked_for_without_end(tmp_path):
         listening.setblocking(False)
         manager = ServiceManager(20.0, {"NOTIFY_SOCKET": str(tmp_path / "notify")})
         asked = 0
-        for _ in range(MOST_LOOKS + 5):
+        for _ in range(MOST_ROUNDS + 5):
             manager.looked("starting")
             asked += sum(message == "EXTEND_TIMEOUT_USEC=60000000" for message in received(listening))
-    assert asked == MOST_LOOKS
+    assert asked == MOST_ROUNDS
 
 
 def test_without_a_service_manager_nothing_is_sent(tmp_path):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rigctl.campaign.watch import Finding, Snapshot, Standing, look, rules_of
+from rigctl.campaign.watch import Finding, Snapshot, Standing, judge, rules_of
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
@@ -27,7 +27,7 @@ def watched(*snapshots, **interlock):
     specs = (InterlockSpec(**{"name": "acid", "when": ACID, "then": "hold", **interlock}),) if interlock else ()
     standing, told = Standing(), []
     for snapshot in snapshots:
-        standing = look(rules_of(WatchSpec(interlocks=specs)), standing, snapshot).standing
+        standing = judge(rules_of(WatchSpec(interlocks=specs)), standing, snapshot).standing
         told.append([f.rule for f in standing.found.values()])
     return told
 
@@ -75,9 +75,9 @@ def test_before_the_first_reading_there_is_time_for_it():
 def test_what_is_under_the_campaign_holds_it(changes, rule):
     """A journal that hangs, files that are gone, a full disk, a loop that was held up: hold, until it is over."""
     bad, good = Snapshot(0.0, **changes), Snapshot(1.0)
-    found = look(rules_of(WatchSpec()), Standing(), bad)
+    found = judge(rules_of(WatchSpec()), Standing(), bad)
     assert rule in [f.rule for f in found.standing.demanding("hold")]
-    after = look(rules_of(WatchSpec()), found.standing, good)
+    after = judge(rules_of(WatchSpec()), found.standing, good)
     assert (after.standing.found, rule in [f.rule for f in after.over]) == ({}, True)
 
 
@@ -94,21 +94,21 @@ def test_what_is_under_the_campaign_holds_it(changes, rule):
 )
 def test_what_the_rig_shows_has_its_consequence(glance, rule, then):
     """Each thing that a rig can be seen to do wrong has one rule, and one thing that follows."""
-    (finding,) = look(rules_of(WatchSpec()), Standing(), Snapshot(0.0, glance)).new
+    (finding,) = judge(rules_of(WatchSpec()), Standing(), Snapshot(0.0, glance)).new
     assert (finding.rule, finding.then) == (rule, then)
 
 
 def test_a_good_rig_is_left_alone():
     """Nothing is found where nothing is wrong."""
     fine = Snapshot(0.0, RigGlance({"ph": seen(6.0)}), late_s=0.5, journal_s=0.1, free_bytes=1e12)
-    assert look(rules_of(WatchSpec()), Standing(), fine).standing.found == {}
+    assert judge(rules_of(WatchSpec()), Standing(), fine).standing.found == {}
 
 
 def test_a_finding_is_new_once():
     """What stands is told when it begins and when it is over, not at every look."""
     rules = rules_of(WatchSpec())
-    first = look(rules, Standing(), Snapshot(0.0, missing="gone"))
-    second = look(rules, first.standing, Snapshot(1.0, missing="gone"))
+    first = judge(rules, Standing(), Snapshot(0.0, missing="gone"))
+    second = judge(rules, first.standing, Snapshot(1.0, missing="gone"))
     assert ([f.why for f in first.new], second.new, second.over) == (["gone"], (), ())
 
 
