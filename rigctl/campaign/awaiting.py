@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.events import OutcomeCame
 from rigctl.campaign.instruments import SENSOR, judged_late
 from rigctl.campaign.journal.beside import CAMPAIGN
@@ -36,7 +36,7 @@ LATE: Final = 0.05
 
 
 @dataclass(slots=True)
-class Awaiting(Part):
+class Awaiting(CampaignPart):
     """Waits for outcomes beside the trials of one process; mutable, used in the event loop only."""
 
     _again_s: dict[int, float] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rigctl.campaign.desk import Part, StandingAlarms
+from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.instruments import (
     HOURS,
     SPENT,
@@ -111,7 +111,7 @@ AGAIN_S = 30.0
 
 
 @dataclass(slots=True)
-class Caretaker(Part):
+class Caretaker(CampaignPart):
     """Knows which control sets can be played; mutable, used in the event loop only."""
 
     under_way: Callable[[], bool] = lambda: False

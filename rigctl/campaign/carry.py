@@ -30,7 +30,7 @@ from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, 
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of, undecided
-from rigctl.campaign.desk import Part, StandingAlarms
+from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
@@ -86,7 +86,7 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     return ""
 
 
-async def look_first(campaign: Part, trial: Decision, before: Mapping[str, Reading]) -> None:
+async def look_first(campaign: CampaignPart, trial: Decision, before: Mapping[str, Reading]) -> None:
     """Commit that a trial begins, with the meters' readings; prepare the rig; read its variables and commit that.
 
     Raises:
@@ -138,7 +138,7 @@ class Overseer(Protocol):
 
 
 @dataclass(slots=True)
-class TrialRun(Part):
+class TrialRun(CampaignPart):
     """Carries out trials; mutable, for what one trial leaves behind for the next."""
 
     decider: Decider
@@ -483,7 +483,7 @@ async def _whole(history: History, trials: TrialRun) -> History:
 # What a dead process left ---------------------------------------------------------------------------------------------
 
 
-async def recover(campaign: Part) -> int | None:
+async def recover(campaign: CampaignPart) -> int | None:
     """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
 
     Raises:
@@ -498,7 +498,7 @@ async def recover(campaign: Part) -> int | None:
     return closed.trial if closed is not None and closed.state is State.LOST else None
 
 
-async def _cancel_another(campaign: Part) -> None:
+async def _cancel_another(campaign: CampaignPart) -> None:
     """Close a trial that waits to be run if it is none of those that this process was told to run.
 
     A trial of the campaign explores, which production may not; nor may what was told or allowed before.

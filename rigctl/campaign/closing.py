@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
@@ -30,7 +30,9 @@ UNKNOWN_OFF = "the machine was off, how long its clock cannot tell: no hours are
 REMEDY = "look at its unit and wiring, and at `rated` in the configuration; what was charged meanwhile is estimated"
 
 
-async def close_open_trial(campaign: Part, event: Event, why: str, *, ended_s: float | None = None) -> TrialRow | None:
+async def close_open_trial(
+    campaign: CampaignPart, event: Event, why: str, *, ended_s: float | None = None
+) -> TrialRow | None:
     """Settle open doses, then end the trial under way (if any) with this event, charged by the meters.
 
     What the journal says counts, not what the caller remembers: a commit may have gone through although its caller was
@@ -58,7 +60,7 @@ async def close_open_trial(campaign: Part, event: Event, why: str, *, ended_s: f
     return await journal.call(_end_unmeasured, spec.rig, trial, event, why=why, after=after, ended_s=ended_s)
 
 
-async def cancel(campaign: Part, trial: TrialRow, why: str) -> TrialRow | None:
+async def cancel(campaign: CampaignPart, trial: TrialRow, why: str) -> TrialRow | None:
     """Close a trial that waits to be run, everything safe; it is charged if it has looked. Return it."""
     if not _moved_nothing(trial):
         because = f"cancelled before anything was controlled: {why}"
@@ -86,7 +88,7 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
         return {}
 
 
-async def book_idle(campaign: Part) -> Micros:
+async def book_idle(campaign: CampaignPart) -> Micros:
     """Book what was used since the last trial, if the next one does not go on where it ended: before it is decided.
 
     Returns:

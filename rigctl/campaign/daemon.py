@@ -24,7 +24,7 @@ from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
-from rigctl.campaign.desk import Desk, Part, ServiceManager, StopRequest
+from rigctl.campaign.desk import CampaignPart, Desk, ServiceManager, StopRequest
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -111,7 +111,7 @@ async def run_campaign(
         doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
-        shared = Part(spec, rig, journal, clock, desk, StopRequest())
+        shared = CampaignPart(spec, rig, journal, clock, desk, StopRequest())
         session = Session(shared, decider=decider or ProcessDecider(), surroundings=around)
         session.describe = lambda: replace(status.told(clock.now_s()), **session.acts.manual.status())
         session.watchman.untold = untold
@@ -151,7 +151,7 @@ async def until_at_hand(session: Session) -> None:
 class Session:
     """Does one process's part of a campaign."""
 
-    def __init__(self, shared: Part, *, decider: Decider, surroundings: Surroundings) -> None:
+    def __init__(self, shared: CampaignPart, *, decider: Decider, surroundings: Surroundings) -> None:
         self.shared = shared
         self.spec, self.rig, self.stop = shared.spec, shared.rig, shared.stop
         self.journal, self.desk = shared.journal, shared.desk

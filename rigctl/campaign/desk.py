@@ -25,7 +25,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
 MORE_TIME_S: Final = 30.0
-"""Wall seconds that each round of the watch asks for while the process starts or ends; three rounds if they are rare."""
+"""Wall seconds that each round of the watch asks for while the process starts or ends; three rounds if rare."""
 MOST_ROUNDS: Final = 600
 """So many of them at most: a start or an end that never comes to its end is the service manager's to end."""
 
@@ -123,7 +123,7 @@ class StopRequest:
 
 
 @dataclass(slots=True)
-class Part:
+class CampaignPart:
     """A part of a running campaign: what all of them work with."""
 
     spec: CampaignSpec

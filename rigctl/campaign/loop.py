@@ -13,7 +13,7 @@ from rigctl.campaign.acts import void_misses
 from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
@@ -45,7 +45,7 @@ BY_A_PERSON = "pause"
 
 
 @dataclass(slots=True)
-class Runner(Part):
+class Runner(CampaignPart):
     """Runs trials until the budget is spent, as many are done as were asked for, or somebody stops it."""
 
     watchman: Watchman

@@ -27,7 +27,7 @@ from rigctl.campaign.trial import State
 from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units
-from rigctl.core.operating.playing import Drift, remembered
+from rigctl.core.operating.playing import Drift, Memory, remembered
 from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
@@ -155,8 +155,6 @@ class Production:
 
     first: int
     """Trial number of the first batch."""
-    made_of: int
-    """Trials that what is run was made of last."""
     batches: int
     recorded: int
     """Of them gave an outcome."""
@@ -177,20 +175,21 @@ class Production:
     spent: Micros
     cost: float | None
     """Mean of a batch that gave an outcome, or will, currency units."""
-    learns: bool
-    gained: float
+    made_of: int = 0
+    """Trials that what is run was made of last."""
+    learns: bool = False
+    gained: float = 0.0
     """Over controlling nothing, by the rule, as expected; where it learns."""
-    lost: float
+    lost: float = 0.0
     """Of that, by exploring, as expected."""
-    drifts: tuple[Drift, ...]
+    drifts: tuple[Drift, ...] = ()
     """All since the first batch that still show."""
 
 
 def production(reader: Reader) -> Production | None:
     """Return what has come of the batches; None: none has been run."""
     every = [row for row in reader.trials() if row.operated and row.state.charged]
-    memories = (remembered(row.policy_state) for row in reversed(every))
-    memory = next((one for one in memories if one is not None), None)
+    memory = _last_memory(every)
     rows = [row for row in every if memory is None or row.trial >= memory.begun]
     if not rows:
         return None
@@ -200,22 +199,17 @@ def production(reader: Reader) -> Production | None:
     awaited = {row.trial for row in rows if row.state is State.AWAITING}
     counted = Production(
         first=rows[0].trial,
-        made_of=0,
         batches=len(rows),
         recorded=len(good),
         awaited=len(awaited),
-        explored=sum(row.proposal is not None and row.proposal.phase == EXPLORING for row in rows if _own(row)),
-        instead=sum(row.proposal is not None and not _own(row) for row in rows),
+        explored=sum(_own(row) and _phase(row) == EXPLORING for row in rows),
+        instead=sum(not _own(row) and _phase(row) != "" for row in rows),
         outcome=outcome,
         half=half,
         expected=expected,
         expected_half=expected_half,
         spent=reader.campaign().operated,
         cost=_cost(rows),
-        learns=False,
-        gained=0.0,
-        lost=0.0,
-        drifts=(),
     )
     if memory is None:
         return counted
@@ -223,6 +217,11 @@ def production(reader: Reader) -> Production | None:
     account = counted_so_far(memory, {row.trial for row in good}, awaited)
     learned = replace(counted, made_of=memory.since, learns=memory.pending is not None, drifts=memory.drifts)
     return learned if account is None else replace(learned, gained=account.gained, lost=account.lost)
+
+
+def _last_memory(rows: Sequence[TrialRow]) -> Memory | None:
+    memories = (remembered(row.policy_state) for row in reversed(rows))
+    return next((one for one in memories if one is not None), None)
 
 
 def _hoped(good: Sequence[TrialRow]) -> tuple[float | None, float | None]:
@@ -238,6 +237,11 @@ def _cost(rows: Sequence[TrialRow]) -> float | None:
     """Return the mean cost of the batches that are whole and metered, currency units."""
     whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
     return fmean(whole) if whole else None
+
+
+def _phase(row: TrialRow) -> str:
+    """Return what a batch was run for, as it was decided; empty where it was not."""
+    return "" if row.proposal is None else row.proposal.phase
 
 
 def _own(row: TrialRow) -> bool:

@@ -19,7 +19,7 @@ from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Shelv
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
-from rigctl.campaign.desk import Part
+from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.events import AlarmMinded
 from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.people import MANUAL
@@ -40,7 +40,7 @@ DRIVING = ("set", "dose", "jog")
 
 
 @dataclass(slots=True)
-class Manual(Part):
+class Manual(CampaignPart):
     """Carries out single acts; mutable, used in the event loop only."""
 
     care: Caretaker
@@ -225,7 +225,7 @@ NOT_KEPT = "done, but not kept in the journal"
 
 
 @dataclass(slots=True)
-class Requests(Part):
+class Requests(CampaignPart):
     """Carries out what is asked for over the control socket; used in the event loop only."""
 
     finish: Callable[[str], Answer]

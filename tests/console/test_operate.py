@@ -54,9 +54,8 @@ def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path, golde
 def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
     """In ten lines at most: outcome, expectation, cost, learning, drift, and what the campaign has spent."""
     drift = Drift("ca", 40, "the supply has changed at trial 35 (noticed at trial 40)")
-    of = Production(
-        31, 30, 12, 11, 0, 2, 1, 310.0, 6.0, 315.0, 9.0, 5_040_000, 0.42, True, 400.0, 12.0, (drift, drift, drift)
-    )
+    learned = {"made_of": 30, "learns": True, "gained": 400.0, "lost": 12.0, "drifts": (drift, drift, drift)}
+    of = Production(31, 12, 11, 0, 2, 1, 310.0, 6.0, 315.0, 9.0, 5_040_000, 0.42, **learned)
     assert_golden("production-end", "\n".join(sentences(of, ShownLabels.of(loaded), ended().result)))
 
 
