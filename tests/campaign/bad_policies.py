@@ -9,7 +9,6 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rigctl.core.experiment.policy import Policy
 from tests.campaign.fakes import TenLines
 
 LIBC = ctypes.PyDLL(None)
@@ -105,19 +104,3 @@ class NotFound(TenLines):
         if os.getpid() != state["home"]:
             raise ImportError("no licence for this process")
         vars(self).update(state)
-
-
-@dataclass(frozen=True)
-class Holding:
-    """Keeps the interpreter lock for so many seconds, then decides as another policy does."""
-
-    inner: Policy
-    seconds: int
-    name: str = "holding"
-
-    def initial_state(self, problem):
-        return self.inner.initial_state(problem)
-
-    def propose(self, state, problem, history, rng):
-        LIBC.sleep(self.seconds)
-        return self.inner.propose(state, problem, history, rng)
