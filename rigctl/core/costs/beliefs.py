@@ -27,6 +27,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
+from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.text import in_full
 
@@ -256,6 +257,22 @@ def left_for_a_trial(problem: Problem, history: History) -> Micros:
     """Return the most that the next trial may cost: what is left of the budget, or the ceiling if that is less."""
     left = problem.budget - history.spent
     return left if problem.cost_ceiling is None else min(left, to_micros(problem.cost_ceiling))
+
+
+def fitting(problem: Problem, history: History, beliefs: Sequence[CostBelief]) -> list[int]:
+    """Return the control sets that can be played now and whose next trial is predicted to fit what is left.
+
+    Raises:
+        BudgetSpent: none does; names the cheapest.
+    """
+    left, every = left_for_a_trial(problem, history), range(len(beliefs))
+    playable = [i for i in every if i not in problem.unavailable]
+    found = [i for i in playable if beliefs[i].upper <= left]
+    if not found or left <= 0:
+        cheapest = min(playable or every, key=lambda i: beliefs[i].upper)
+        what = f", {problem.space.control_sets[cheapest].label},"
+        raise BudgetSpent(too_dear(problem, history, beliefs[cheapest].upper, what))
+    return found
 
 
 def too_dear(problem: Problem, history: History, least: Micros, what: str = " trial") -> str:

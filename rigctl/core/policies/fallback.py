@@ -11,10 +11,10 @@ import numpy as np
 
 from rigctl.core.asking import validate, with_cost
 from rigctl.core.bounds.grid import sobol
-from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
+from rigctl.core.costs.beliefs import believe, fitting, left_for_a_trial
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import Problem
 
 NAME = "fallback"
@@ -31,14 +31,8 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         BudgetSpent: no control set fits the remaining budget.
     """
     beliefs = believe(problem, history, "hoeffding")
-    left = left_for_a_trial(problem, history)
-    playable = [i for i in range(len(beliefs)) if i not in problem.unavailable]
-    fitting = [i for i in playable if beliefs[i].upper <= left]
-    if not fitting or left <= 0:
-        cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
-        what = f", {problem.space.control_sets[cheapest].label},"
-        raise BudgetSpent(too_dear(problem, history, beliefs[cheapest].upper, what))
-    chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].assumed or 0.0, beliefs[i].upper, i))
+    playable = fitting(problem, history, beliefs)
+    chosen = min(playable, key=lambda i: (history.trials_of(i), beliefs[i].assumed or 0.0, beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
     label = problem.space.control_sets[chosen].label

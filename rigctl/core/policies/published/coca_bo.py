@@ -16,12 +16,12 @@ import numpy as np
 
 from rigctl.core.acquisition.outlook import first_point, sobol_seed_of
 from rigctl.core.bounds.best import best_bounds
-from rigctl.core.costs.beliefs import believe, left_for_a_trial, too_dear
+from rigctl.core.costs.beliefs import believe, fitting
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_units
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
+from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -72,13 +72,10 @@ class CocaBo:
             BudgetSpent: nothing fits the remaining budget.
         """
         sobol_seed, sets = sobol_seed_of(state, rng), problem.space.control_sets
-        costs, left = [c.upper for c in believe(problem, history, "hoeffding")], left_for_a_trial(problem, history)
-        playable = [i for i in range(len(sets)) if i not in problem.unavailable]
-        fitting = [i for i in playable if costs[i] <= left]
-        if not fitting or left <= 0:
-            raise BudgetSpent(too_dear(problem, history, min((costs[i] for i in playable), default=0)))
+        beliefs = believe(problem, history, "hoeffding")
+        playable = fitting(problem, history, beliefs)
         models = dict(state.get("models", {}))
-        few = [i for i in fitting if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
+        few = [i for i in playable if history.trials_of(i) < self.plays or len(_of(history, i, ())[1]) < 2]
         if few:
             chosen = min(few, key=lambda i: (history.trials_of(i), i))
             size = len(sets[chosen].indices)
@@ -87,7 +84,7 @@ class CocaBo:
             phase, why = "explore", f"{sets[chosen].label} has had too few trials to be judged"
         else:
             phase = "commit"
-            arms = [arm for i in fitting for arm in arms_of(problem, i)]
+            arms = [arm for i in playable for arm in arms_of(problem, i)]
             bounds = [self._bound(arm, problem, history, models, rng) for arm in arms]
             best = max(range(len(arms)), key=lambda a: (bounds[a][0], -a))
             chosen, setting = arms[best].control_set, bounds[best][1]
@@ -100,7 +97,7 @@ class CocaBo:
             control_set=chosen,
             setting=setting,
             reason=why,
-            predicted_cost=to_units(costs[chosen]) or None,
+            predicted_cost=to_units(beliefs[chosen].upper) or None,
         )
         return proposal, {"models": models, "sobol_seed": sobol_seed}
 
