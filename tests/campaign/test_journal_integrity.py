@@ -26,6 +26,7 @@ from tests.campaign.fakes import make_spec
 from tests.campaign.flips import held
 from tests.campaign.reaper import one_life
 from tests.campaign.records import SetClock, begun, make_decision, record_trial
+from tests.fixtures import LEFT, unpacked
 from tests.golden import Golden
 
 INSTANTS = ("BEGIN", "COMMIT", "PRAGMA journal_mode", "PRAGMA wal", "CREATE TABLE seals")
@@ -100,6 +101,15 @@ def clean(path):
 def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, flips):
     """In header, schema, tables and indexes: refused with advice, or read and written as if nothing had been."""
     assert held(path.parent, flips, seed=80) > flips / 20  # the rest is room that nothing has been written to yet
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("campaign", [pytest.param("finished", marks=pytest.mark.slow), "unfinished"])
+def test_fault_33_a_flipped_bit_of_todays_journal_is_told_or_harmless(tmp_path, campaign):
+    """Never a traceback, never another value; the file is kept as it was found. Most of a file is read by nobody."""
+    state = unpacked(LEFT / campaign, tmp_path / "state")
+    Journal(state, SetClock(), "boot-1").close()
+    assert held(state, 160, seed=34) > 20
 
 
 @pytest.mark.parametrize("column", ["digest", "place"])
