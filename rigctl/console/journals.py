@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,27 +20,6 @@ from rigctl.rig.spec import RigSpec
 
 BACKUPS: Final = "backups"
 """In the state directory."""
-
-
-@dataclass(slots=True)
-class Allowed:
-    """Works out what pumps were allowed, each configuration once; mutable, for what it could not read."""
-
-    unread: list[int] = field(default_factory=list)
-    """Processes whose configuration does not hold any more."""
-    _known: dict[str, RigSpec | None] = field(default_factory=dict)
-
-    def of(self, starts: Sequence[Config]) -> Caps:
-        found: dict[int, RigSpec] = {}
-        for start in starts:
-            if start.config not in self._known:
-                self._known[start.config] = _rig(start.config)
-            rig = self._known[start.config]
-            if rig is None:
-                self.unread.append(start.start)
-            else:
-                found[start.start] = rig
-        return found
 
 
 def _rig(text: str) -> RigSpec | None:
@@ -71,13 +50,21 @@ def verify(path: Path) -> Verification:
         UsageError: there is none.
         JournalVersion: another version of rigctl wrote it.
     """
-    file, allowed = (path / FILE_NAME if path.is_dir() else path), Allowed()
+    file = path / FILE_NAME if path.is_dir() else path
+    unread: list[int] = []
+
+    def allowed(starts: Sequence[Config]) -> Caps:
+        rigs = {text: _rig(text) for text in {start.config for start in starts}}
+        found = {start.start: rigs[start.config] for start in starts}
+        unread.extend(number for number, rig in found.items() if rig is None)
+        return {number: rig for number, rig in found.items() if rig is not None}
+
     try:
-        verdict = verified(file, allowed.of)
+        verdict = verified(file, allowed)
     except UsageError as error:
         allowed_here = "a journal's file, its state directory, or the configuration of a rig that has run"
         raise UsageError(f"verify: got {path}, which is no journal, must be {allowed_here}") from error
-    return Verification(file, verdict, tuple(allowed.unread))
+    return Verification(file, verdict, tuple(unread))
 
 
 def verification_json(found: Verification) -> Mapping[str, Any]:

@@ -217,17 +217,13 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     )
     seen = values[spread_out(values)]
     figure.dots(seen[:, 0], seen[:, 1], "dot")
-    kept = values[non_dominated(values * _signs(facts.labels)[:2])] if len(values) else values
+    kept = values[non_dominated(values * np.array(facts.labels.signs[:2]))] if len(values) else values
     figure.dots(kept[:, 0], kept[:, 1], "held")
     if points:
         line = np.array(sorted(points))
         figure.steps(line[:, 0], line[:, 1], "best")
     told = f"{counted(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
     return figure.markup(f"{first.name} against {second.name}", told)
-
-
-def _signs(labels: ShownLabels) -> FloatArray:
-    return np.array([1.0 if o.maximise else -1.0 for o in labels.outcomes])
 
 
 def bar(share: float, told: str) -> Markup:
