@@ -23,9 +23,9 @@ def test_nonsense_from_an_instrument_is_an_error_of_the_tree(target):
 
 def test_nonsense_for_a_configuration_is_refused_in_words():
     """A `ConfigError` with its places, whatever was done to the file."""
-    found = run(documents.block, "yaml", SEED, range(20))
+    found = run(documents.block, "yaml", SEED, range(BLOCKS))
     assert found.bugs == {}
-    assert found.came["refused"] > 100
+    assert found.came["refused"] > 5 * BLOCKS
 
 
 def test_nonsense_at_the_control_socket_is_answered():

@@ -14,7 +14,7 @@ from rigctl.errors import JournalUnwritable
 from tests.golden import Golden
 from tests.simulation.disk import Disk, SimulatedCrash
 
-SEEDS = 150
+SEEDS, NIGHTLY = 25, 600
 
 
 @pytest.fixture
@@ -80,9 +80,10 @@ def kept(committed, found) -> bool:
     return not committed if found is None else found in (committed, [*committed, len(committed)])
 
 
-def test_fault_28_synced_commits_survive_a_power_loss_at_every_operation(tmp_path):
+@pytest.mark.parametrize("seeds", [range(SEEDS), pytest.param(range(SEEDS, NIGHTLY), marks=pytest.mark.nightly)])
+def test_fault_28_synced_commits_survive_a_power_loss_at_every_operation(tmp_path, seeds):
     """Whatever the disk did of the rest; a transaction under way is there whole or not at all."""
-    for seed in range(SEEDS):
+    for seed in seeds:
         assert lost(tmp_path / f"{seed}", tmp_path / f"{seed} after", "FULL", seed) == 0, seed
 
 
@@ -107,7 +108,7 @@ def test_it_knows_what_stands_in_every_file(place):
 def test_a_killed_process_loses_nothing_that_it_wrote(place):
     """Without a power loss what was never synced is there for the next life; a later power loss may still take it."""
     left = {False: set(), True: set()}
-    for seed in range(60):
+    for seed in range(SEEDS):
         disk, path = Disk(Random(seed)), place / str(seed) / "x.sqlite"
         with disk.installed(path.parent):
             with closing(opened(path, "OFF")) as connection:
@@ -227,20 +228,20 @@ def in_place(place, content):
 
 def test_fault_28_what_may_be_driven_is_old_or_new_at_every_operation(tmp_path):
     """safe.json survives a power loss whole, and is the new one once it was written."""
-    found = [words_left(tmp_path / f"{seed}", seed, safe_file.write) for seed in range(60)]
+    found = [words_left(tmp_path / f"{seed}", seed, safe_file.write) for seed in range(SEEDS)]
     assert set().union(*found) == {"old", "new"}
 
 
 def test_a_file_written_over_may_be_lost(tmp_path):
     """The same check finds a file that is not written beside the old one first."""
-    found = [words_left(tmp_path / f"{seed}", seed, in_place) for seed in range(60)]
+    found = [words_left(tmp_path / f"{seed}", seed, in_place) for seed in range(SEEDS)]
     assert "half" in set().union(*found)
 
 
 def test_a_name_lives_once_its_directory_is_synced(tmp_path):
     """Until then a new file may be gone, one that was renamed have its old name, and one that was deleted be back."""
     created, gone = set(), set()
-    for seed in range(40):
+    for seed in range(SEEDS):
         disk, place = Disk(Random(seed)), tmp_path / str(seed)
         place.mkdir()
         (place / "there").write_text("x")

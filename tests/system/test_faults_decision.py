@@ -13,10 +13,9 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import replay
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import rig_factory
-from rigctl.core.gp.model import fit_history
 from rigctl.page.campaign import campaign_spec
 from tests.campaign.bad_policies import Bad
-from tests.system.stack import VALVES_ONLY, greenhouse
+from tests.system.stack import greenhouse
 
 pytestmark = pytest.mark.system
 
@@ -69,31 +68,6 @@ ROTTEN = '''
                 LOCKED.sleep(8)
             return Proposal(trial, self.name, "rotten", 0, (trial / 10,), "because"), {}
 '''
-FORKED = '''
-    """A policy of somebody else's that answers more often than it is asked."""
-    import os
-    import sys
-    import time
-    from dataclasses import dataclass
-    from rigctl import Proposal
-
-    @dataclass(frozen=True)
-    class Forked:
-        name = "forked"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            trial, main = len(history) + 1, sys.modules["__main__"]
-            if trial == 2 and os.fork() == 0:
-                time.sleep(0.5)
-            if trial == 3:
-                os.fork()
-            if trial == 5 and not hasattr(main, "once"):
-                main.once, main.framed = main.framed, lambda *of: main.once(*of) * 2
-            return Proposal(trial, self.name, "forked", 0, (trial / 10,), "because"), {}
-'''
 WRONG = {
     1: "b: got nan on the unit cube",
     2: "b: got 1.5 on the unit cube",
@@ -108,7 +82,7 @@ WRONG = {
 def installed(tmp_path):
     """Where those policies are installed, each as a distribution of its own."""
     site = tmp_path / "site"
-    for name, code in {"astray": ASTRAY, "rotten": ROTTEN, "forked": FORKED}.items():
+    for name, code in {"astray": ASTRAY, "rotten": ROTTEN}.items():
         about = site / f"{name}-1.dist-info"
         about.mkdir(parents=True)
         (site / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
@@ -160,16 +134,6 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     assert replayed.answer == {"trials": 7, "agree": 7, "differing": [], "other_code": []}
 
 
-def test_fault_87_a_policy_that_forks_or_answers_twice_never_costs_the_campaign(stack, tmp_path, installed):
-    """Its children come back and answer too, later every answer comes twice: each trial is as the policy chose it."""
-    config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "forked"}))
-    run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
-    assert run.wait() == 0, run.said
-    trials = run.rows("SELECT state, origin, json_extract(proposal, '$.setting[0]') AS u FROM trials")
-    assert [(r["state"], r["origin"]) for r in trials] == [("RECORDED", "policy")] * 7
-    assert [r["u"] for r in trials] == [trial / 10 for trial in range(1, 8)]
-
-
 async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):
     """It keeps the interpreter lock for ever: ended at its limit, its last good proposal is played again, in time."""
     sim.control({"clear": True})
@@ -185,39 +149,3 @@ async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig
     assert [t.setpoints for t in trials[2:]] == [trials[1].setpoints] * 2
     assert differences == [()] * 4
     assert result.worst_tick_delay_s < spec.decision_limit_s
-
-
-@pytest.mark.parametrize(
-    ("model", "note"),
-    [
-        ({"hyperparameters": "fixed", "lengthscales": 100, "signal_sd": 3, "noise_sd": 1e-9, "mean": 8}, "definite"),
-        ({"hyperparameters": "learned"}, ""),
-    ],
-    ids=["not positive definite", "nothing to tell apart"],
-)
-def test_fault_49_a_fit_in_trouble_does_not_end_the_campaign(sim, stack, tmp_path, model, note):
-    """Every probe frozen, so that all trials look the same: the policy still decides each of them, and all run."""
-    for sensor in ("ca_probe", "b_probe", "nh4_probe", "k_probe", "ph_probe"):
-        sim.control({"fault": "sensor", "name": sensor, "mode": "frozen"})
-
-    def edit(rig):
-        rig["model"] = model
-        rig["policy"]["explore"] = {"plays": 1}
-        for variable in rig["variables"].values():  # what is tried is the fit, not how soon a frozen probe is found
-            variable["frozen_after"] = "off"
-            if "actuator" in variable:
-                variable["follows"] = 1000
-
-    config = greenhouse(tmp_path / "rig.yaml", VALVES_ONLY, edit=edit)
-    run = stack.run(config, tmp_path / "state", "--max-trials", 8)
-    assert run.wait() == 0, run.said
-    trials = run.rows("SELECT state, origin, proposal FROM trials")
-    assert [(r["state"], r["origin"]) for r in trials] == [("RECORDED", "policy")] * 8
-    measured = run.rows("SELECT DISTINCT name, value FROM measurements WHERE NOT outcome")
-    assert len(measured) == 5  # one value each: there was nothing to tell the trials apart by
-    problem = load(config).problem
-    with open_reader(run.state) as reader:
-        fitted = fit_history(problem, reader.history(problem.space), None, 0)
-    assert note in " ".join(fitted.posterior.notes)
-    assert '"phase": "commit"' in trials[-1]["proposal"]
-    assert run.alarms(severity="MAJOR") == []

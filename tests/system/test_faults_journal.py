@@ -138,20 +138,6 @@ def test_fault_33_a_corrupt_journal_is_kept_and_nothing_moves(sim, stack, tmp_pa
     assert ".recover" in run.said
 
 
-def test_fault_34_a_journal_from_a_newer_version_is_refused(sim, stack, tmp_path, done):
-    """A journal from a newer rigctl: exit 4, says which versions, the file stays as it is."""
-    config, journal = done
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / "journal.sqlite").write_bytes(journal)
-    with closing(sqlite3.connect(state / "journal.sqlite")) as connection:
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA user_version = 99")
-    run = left_alone(sim, stack, config, state)
-    assert run.process.returncode == 4
-    assert "journal version 99" in run.said
-
-
 def test_fault_73_another_program_holds_the_journals_lock(sim, stack, tmp_path):
     """Longer than is waited for: an alarm, everything safe; let go, the campaign goes on and ends well.
 

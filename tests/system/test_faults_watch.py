@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -84,23 +83,6 @@ def test_fault_62_a_pump_that_starts_by_itself_is_stopped_and_booked(sim, stack,
     assert run.alarms("ph_doser", "nobody asked for", severity="MAJOR")
 
 
-def test_an_interlock_holds_the_campaign_until_its_condition_is_gone(sim, stack, tmp_path):
-    """A reading beyond the limit: everything safe, the trial closed and charged, HOLDING; then the next trial."""
-    config = at_real_pace(
-        tmp_path / "rig.yaml", settle="6 s", name="acid", when="ph < 4 pH", until="ph > 5 pH", then="hold"
-    )
-    run = stack.run(config, tmp_path / "state")
-    settling(run)
-    sim.control({"fault": "sensor", "name": "ph_probe", "mode": "offset", "offset": -2.6})
-    failed = next_trial(run, "FAILED")["trial"]
-    run.until(lambda: run.phases()[-1:] == ["HOLDING"], "a hold")
-    assert sim.state()["plant"]["setpoints"] == {}
-    assert "interlock acid: ph < 4 pH" in because(run, failed)
-    sim.control({"clear": True})
-    assert next_trial(run, "RECORDED", after=failed)["trial"] > failed
-    assert run.phases()[-1] == "RUNNING"
-
-
 def test_a_probe_that_goes_silent_fires_the_interlock_over_it(sim, stack, tmp_path):
     """What cannot be read is not taken for safe: the interlock fires though nothing was measured beyond its limit."""
     config = at_real_pace(tmp_path / "rig.yaml", settle="10 min", name="acid", when="ph < 2 pH", then="trip")
@@ -138,17 +120,3 @@ def test_fault_71_a_meter_away_for_a_while_is_waited_for(sim, stack, tmp_path):
     sim.control({"fault": "replug", "bus": "mains"})
     assert next_trial(run, "RECORDED")["trial"] > trials
     assert len(run.rows("SELECT 1 FROM trials WHERE state = 'FAILED'")) <= 2
-
-
-def test_fault_73_a_journal_locked_by_another_program_is_waited_for(sim, stack, tmp_path):
-    """Somebody else's transaction holds the file for a while: all is safe meanwhile, and the campaign goes on."""
-    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
-    done = next_trial(run, "RECORDED")["trial"]
-    with closing(sqlite3.connect(tmp_path / "state" / "journal.sqlite", isolation_level=None, timeout=30)) as stranger:
-        stranger.execute("BEGIN IMMEDIATE")
-        sim.fault_begins()
-        run.until(lambda: run.alarms("journal", severity="MAJOR"), "the alarm")
-        sim.wait_until_safe()
-        stranger.execute("ROLLBACK")
-    assert next_trial(run, "RECORDED", after=done)["trial"] > done
-    assert run.alive

@@ -16,7 +16,7 @@ from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign.watch import VERY_LATE_S
 from tests.drivers.peers import foreign_plc
-from tests.system.stack import WITHIN_S, Stack, because, cost, wait_until
+from tests.system.stack import WITHIN_S, Stack, because, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -78,7 +78,6 @@ class Plc(DataHandler):
         self.told: list[str] = []
         self.keep_back = self.looked = False
         self.kept_back, self.go_on = threading.Event(), threading.Event()
-        self.when_opened = lambda: None
 
     def read_i_regs(self, address, count, srv_info):
         self.looked = self.looked or address == PROBE
@@ -96,8 +95,6 @@ class Plc(DataHandler):
         if on:
             self.told.append({VALVE: "valve opened", REFILL: "refilled"}[address])
             self.looked = False
-            if address == VALVE:
-                self.when_opened()
         return super().write_coils(address, bits_l, srv_info)
 
     def write_h_regs(self, address, words_l, srv_info):
@@ -183,19 +180,3 @@ def test_nothing_is_set_by_what_was_read_before_the_process_was_stopped(plc, ben
     assert plc.told[:2] == ["refilled", "refilled"]
     assert plc.told[-3:] == GOOD
     assert because(run, 1).startswith("watch very late: it looked 1")
-
-
-def test_fault_84_a_trial_slept_through_fails_where_only_time_is_metered(plc, bench, tmp_path):
-    """Half an hour passes after the valve is opened: FAILED and charged for seconds; the half hour is idle."""
-    config = yaml.safe_load((tmp_path / "rig.yaml").read_text(encoding="utf-8"))
-    del config["trial"]["look"]
-    config["meters"].append({"name": "labour", "kind": "time", "price": "36 EUR/h"})
-    (tmp_path / "rig.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    plc.when_opened = lambda: (tmp_path / "slept").write_text("1800", encoding="ascii")
-    run = bench("run", "--max-trials", 2)
-    assert run.wait() == 0, run.said
-    assert [row["state"] for row in run.rows("SELECT state FROM trials ORDER BY trial")] == ["FAILED", "RECORDED"]
-    assert because(run, 1) == "the machine slept 30 min in mid-trial"
-    assert cost(run, 1) < 2_000_000  # 200 s; asleep it would be 18 EUR
-    (idle,) = run.rows("SELECT quantity FROM idle WHERE meter = 'labour' AND before_trial = 1 ORDER BY id LIMIT 1")
-    assert idle["quantity"] == pytest.approx(0.5, abs=0.01)

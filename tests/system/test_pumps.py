@@ -41,14 +41,6 @@ def in_a_ratio(rig):
     rig["safety"]["limits"]["feed_doser"] = CAPS
 
 
-def as_a_volume(rig):
-    """What the feed pump gives is a variable, in steps of 5 mL, with its cost by the litre."""
-    with_more_pumps(rig)
-    rig["variables"]["feed"] = {"unit": "mL", "range": [0, 40], "step": 5, "doses": {"pump": "feed_doser"}}
-    rig["safety"]["limits"]["feed_doser"] = CAPS
-    rig["meters"].append({"name": "feed", "kind": "volume", "device": "feed_doser", "price": "50 EUR/L"})
-
-
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory):
     sim = start_sim("greenhouse", tmp_path_factory.mktemp("pumps"), speed=SPEED, seed=7, options=["--more-pumps"])
@@ -102,16 +94,6 @@ def test_acid_and_base_bring_the_ph_to_setpoints_on_both_sides(sim, start):
     assert sum(row["pumps"] == 2 for row in trials) <= len(trials) // 2, "the pumps chase each other"
 
 
-def test_two_pumps_in_a_ratio_dose_as_one_act(sim, start):
-    """Of every act the feed pump gave half of what the calcium pump gave, says the simulator."""
-    before = had(sim, "ca_doser", "feed_doser")
-    run = start(in_a_ratio, ["ca"])
-    assert run.wait() == 0, run.said[-3000:]
-    calcium, feed = (witnessed(sim, pump, known) for pump, known in before.items())
-    assert len(calcium) == len(feed) >= 4
-    assert feed == pytest.approx([ml / 2 for ml in calcium], abs=0.3)
-
-
 def test_a_second_pump_that_dies_fails_the_trial_and_is_not_made_up_for(sim, start):
     """The calcium went in, the feed did not: told, failed, booked as it was, and dosed anew in the next trial only."""
     run = start(in_a_ratio, ["ca"], trials=60)
@@ -126,19 +108,3 @@ def test_a_second_pump_that_dies_fails_the_trial_and_is_not_made_up_for(sim, sta
     assert (doses[-1]["state"], doses[-1]["dispensed_ml"]) == ("DONE", 0.0)
     assert run.alarms("feed_doser", "the ratio does not hold in this trial")
     assert next_trial(run, "RECORDED", after=lost)["trial"] > lost
-
-
-def test_a_volume_is_chosen_given_once_and_charged(sim, start):
-    """One dose a trial, on its steps, measured as the pump tells, charged by the litre; none where it is left alone."""
-    before = had(sim, "feed_doser")["feed_doser"]
-    run = start(as_a_volume, ["feed"], ["k"], ["feed", "k"], trials=9)
-    assert run.wait() == 0, run.said[-3000:]
-    trials = run.rows("SELECT trial, setpoints FROM trials WHERE state = 'RECORDED' ORDER BY trial")
-    chosen = {row["trial"]: json.loads(row["setpoints"]).get("feed") for row in trials}
-    assert len(chosen) == 9
-    assert all(ml is None or ml in range(0, 45, 5) for ml in chosen.values())
-    given = {r["trial"]: r["value"] for r in run.rows("SELECT * FROM measurements WHERE name = 'feed'")}
-    assert given == pytest.approx({trial: ml or 0.0 for trial, ml in chosen.items()}, abs=0.3)
-    assert witnessed(sim, "feed_doser", before) == pytest.approx([ml for ml in chosen.values() if ml], abs=0.3)
-    charged = run.rows("SELECT trial, amount_micros FROM ledger WHERE meter = 'feed'")
-    assert {r["trial"]: r["amount_micros"] / 5e4 for r in charged} == pytest.approx(given, abs=0.05)

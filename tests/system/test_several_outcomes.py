@@ -6,7 +6,7 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from tests.system.stack import because, greenhouse, next_trial
+from tests.system.stack import greenhouse
 
 pytestmark = pytest.mark.system
 
@@ -38,21 +38,3 @@ def test_two_outcomes_of_a_real_rig(sim, stack, tmp_path):
     status = stack.rigctl("status", "--state", run.state, "--json")
     assert status.wait() == 0
     assert status.answer["pareto_trials"] == front["measured"]["trials"]
-
-
-def test_a_silent_second_outcome_costs_the_trial(sim, stack, tmp_path):
-    """The meter tells its counter but no power that can be true: the trial fails and is charged, as with the first."""
-
-    def implausible(rig):
-        weigh_power(rig)
-        rig["further_outcomes"][0]["plausible"] = [1e6, 2e6]
-
-    run = stack.run(greenhouse(tmp_path / "rig.yaml", edit=implausible), tmp_path / "state")
-    lost = next_trial(run, "FAILED")["trial"]
-    assert because(run, lost).startswith("power: ")
-    run.end()
-    with open_reader(run.state) as reader:
-        row = reader.trial(lost)
-    assert row.cost > 0
-    assert row.outcome is not None
-    assert not row.further
