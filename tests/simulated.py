@@ -65,6 +65,11 @@ class SimHandle:
         return float(self.ready["speed"])
 
     @property
+    def options(self) -> list[str]:
+        """What makes `rigctl` use these buses instead of the configuration's."""
+        return bus_options(self.buses)
+
+    @property
     def plc(self) -> tuple[str, int]:
         """Host and port of the PLC."""
         host, port = self.buses["plc"].removeprefix("modbus_tcp://").split(":")
@@ -134,6 +139,11 @@ class SimHandle:
             if stream is not None:
                 stream.close()
         return self.process.returncode
+
+
+def bus_options(buses: Mapping[str, str]) -> list[str]:
+    """The options of `rigctl` that give buses their URLs."""
+    return [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 
 def at_rest(state: Mapping[str, Any]) -> bool:

@@ -78,14 +78,13 @@ def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) ->
     home.mkdir(parents=True)
     sim = start_sim("greenhouse", home, speed=load(CONFIG).rig.speedup, seed=tally.campaigns)
     try:
-        buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
         options = ["--budget", BUDGET, "--seed", str(tally.campaigns), "--state", str(home / "state"), "--json"]
         config = home / "rig.yaml"
         text, late = CONFIG.read_text(encoding="utf-8") + PATIENT, tally.campaigns % 2 == 1
         if AT_ONCE not in text:
             raise SystemExit(f"{CONFIG.name}: nothing says '{AT_ONCE}' any more, so no outcome can come late")
         config.write_text(text.replace(AT_ONCE, LATE) if late else text, encoding="utf-8")
-        command = [sys.executable, "-m", "rigctl", "run", str(config), *options, *buses]
+        command = [sys.executable, "-m", "rigctl", "run", str(config), *options, *sim.options]
         loaded = load(config, Overrides(sim.buses, budget=BUDGET, seed=tally.campaigns))
         lives = Lives(loaded, home / "state", command, home / "daemon.log")
         killed = 0

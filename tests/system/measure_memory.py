@@ -51,9 +51,7 @@ def measure(trials: int, speed: float, folder: Path) -> dict[str, Any]:
     text = CONFIG.read_text(encoding="utf-8")
     config.write_text(text.replace("speedup: 2400", f"speedup: {speed:g}"), encoding="utf-8")
     command = [sys.executable, "-m", "rigctl", "run", str(config), "--state", str(folder / "state"), "--json"]
-    command += ["--budget", "1000000 EUR", "--max-trials", str(trials)]
-    for name, url in sim.buses.items():
-        command += ["--bus", f"{name}={url}"]
+    command += ["--budget", "1000000 EUR", "--max-trials", str(trials), *sim.options]
     started_s, daemon_mb, decider_mb, both_mb = time.monotonic(), 0.0, 0.0, 0.0
     output = folder / "out.json"
     with output.open("w", encoding="utf-8") as out, (folder / "err.log").open("w", encoding="utf-8") as err:

@@ -10,7 +10,6 @@ differs.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shlex
 import shutil
@@ -27,7 +26,7 @@ from typing import Any
 
 from rigctl.rig.protocols import Severity
 from tests.simulated import SimHandle, start_sim
-from tests.system.stack import ROOT, SPEED, SURE, Process, Stack, greenhouse
+from tests.system.stack import ROOT, SPEED, SURE, Process, Stack, fill, greenhouse, mounted
 
 DAY_S = 86400.0 / SPEED
 """Wall seconds of a day of rig time."""
@@ -135,24 +134,12 @@ class Person:
 def small_disk(place: Path) -> Iterator[Path]:
     """A file system of its own that can be filled; where none can be mounted, the disk stays as it is."""
     place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "rigctl-month", str(place)]
-    mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    held = mounted(place, "64m")
     try:
         yield place
     finally:
-        if mounted:
+        if held:
             subprocess.run(["umount", "-l", str(place)], check=False)
-
-
-def fill(place: Path) -> None:
-    """Write until nothing more fits."""
-    with (place / "ballast").open("wb", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while file.write(b"x" * size) == size:
-                    continue
-            except OSError:
-                continue
 
 
 def happenings(sim: SimHandle, manager: Manager, disk: Path) -> tuple[tuple[float, str, Callable[[], object]], ...]:
@@ -160,7 +147,7 @@ def happenings(sim: SimHandle, manager: Manager, disk: Path) -> tuple[tuple[floa
     return (
         (2.0, "killed", manager.kill),
         (4.0, "reboot", manager.reboot),
-        (6.0, "the disk is full", lambda: fill(disk)),
+        (6.0, "the disk is full", lambda: fill(disk / "ballast")),
         (6.2, "the disk has room again", (disk / "ballast").unlink),
         (9.0, "the pH probe has worn out", lambda: slopes(sim, "71.2,74.9,-21.00")),
         (12.0, "the power meter is away", lambda: sim.control({"fault": "unplug", "bus": "mains"})),

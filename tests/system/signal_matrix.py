@@ -9,20 +9,17 @@ import argparse
 import signal
 import sys
 import tempfile
-import textwrap
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import safe_file
+from tests.bench.players import install_plugin
 from tests.simulated import SimHandle, at_rest, start_sim
 from tests.system.stack import WITH_CALCIUM, Process, Stack, greenhouse, wait_until
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL")
-SOON_S = 180.0
-"""Wall seconds for anything to come about; generous, for a loaded machine."""
 VALVES = (("b", "nh4", "k"),)
 SLOW = '''
     """A policy that takes its time from the second decision on."""
@@ -76,7 +73,7 @@ class Bench:
     def settling(self, config: Path) -> Process:
         """A trial that settles, with its valves on."""
         run = self.run(config)
-        until(run, lambda: run.count("RUNNING"), "a trial that settles")
+        run.until(lambda: run.count("RUNNING"), "a trial that settles")
         assert not is_safe(self.sim)
         return run
 
@@ -85,22 +82,12 @@ class Bench:
         config = self.config(camera_s=8.0)
         run = self.settling(config)
         run.process.kill()
-        run.wait(SOON_S)
+        run.wait()
         return config
 
     def slowly(self, bus: str, seconds: float) -> None:
         """A bus on which every answer comes late."""
         self.sim.control({"fault": "delay", "bus": bus, "count": -1, "seconds": seconds})
-
-
-def until(run: Process, happened: Callable[[], Any], what: str) -> None:
-    def looked() -> bool:
-        alive = run.alive  # before the look: what happens last must still be seen
-        found = bool(happened())
-        assert found or alive, f"ended with {run.process.returncode} before {what}: {run.said[-2000:]}"
-        return found
-
-    wait_until(looked, what, SOON_S)
 
 
 def is_safe(sim: SimHandle) -> bool:
@@ -132,7 +119,7 @@ def importing(run: Process) -> bool:
 def before_open(bench: Bench) -> Process:
     """Right after the start that follows a crash, while it still imports."""
     run = bench.run(bench.crashed(), from_nothing=True)
-    until(run, lambda: importing(run), "its imports")
+    run.until(lambda: importing(run), "its imports")
     return run
 
 
@@ -141,7 +128,7 @@ def opening(bench: Bench) -> Process:
     config = bench.crashed()
     bench.slowly("cam", 5.0)
     run = bench.run(config)
-    until(run, lambda: len(run.rows("SELECT 1 FROM starts")) == 2, "a second start")
+    run.until(lambda: len(run.rows("SELECT 1 FROM starts")) == 2, "a second start")
     return run
 
 
@@ -150,7 +137,7 @@ def recovery(bench: Bench) -> Process:
     config = bench.crashed()
     bench.slowly("mains", 0.2)
     run = bench.run(config)
-    until(run, lambda: driven_by(bench) == run.process.pid, "its word of what it drives")
+    run.until(lambda: driven_by(bench) == run.process.pid, "its word of what it drives")
     return run
 
 
@@ -162,19 +149,17 @@ def driven_by(bench: Bench) -> int | None:
 def deciding(bench: Bench) -> Process:
     """While the policy decides, with the last trial's setting still imposed."""
     site = bench.stack.directory / "site"
-    (site / "slow-1.dist-info").mkdir(parents=True)
-    (site / "slow.py").write_text(textwrap.dedent(SLOW), encoding="utf-8")
-    (site / "slow-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
-    (site / "slow-1.dist-info/entry_points.txt").write_text("[rigctl.policies]\nslow = slow:Slow\n")
+    site.mkdir()
+    install_plugin(site, "slow", SLOW, "slow", "Slow")
     run = bench.run(bench.config(settle_s=0.2, policy={"name": "slow"}), PYTHONPATH=str(site))
-    until(run, lambda: run.count("RECORDED"), "a second decision")
+    run.until(lambda: run.count("RECORDED"), "a second decision")
     return run
 
 
 def dosing(bench: Bench) -> Process:
     """While a pump runs."""
     run = bench.run(bench.config(WITH_CALCIUM[:1]))
-    until(run, lambda: any(d["ended_s"] is None for d in bench.sim.state()["doses"]), "a dose")
+    run.until(lambda: any(d["ended_s"] is None for d in bench.sim.state()["doses"]), "a dose")
     return run
 
 
@@ -186,9 +171,9 @@ def settling(bench: Bench) -> Process:
 def closing(bench: Bench) -> Process:
     """On the way to the safe state at the end, at a PLC that takes its time."""
     run = bench.run(bench.config(settle_s=1.0), "--max-trials", 1)
-    until(run, lambda: run.count("RUNNING"), "a trial that settles")
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
     bench.slowly("plc", 0.03)
-    until(run, lambda: run.count("RECORDED"), "its record")
+    run.until(lambda: run.count("RECORDED"), "its record")
     return run
 
 
@@ -227,18 +212,18 @@ def tried(bench: Bench, phase: str, name: str) -> Cell:
     began_s = time.monotonic()
     run.process.send_signal(signal.Signals[name])
     if name == "SIGKILL":
-        run.wait(SOON_S)
+        run.wait()
         bench.sim.control({"clear": True})
         config = bench.config()
         began_s = time.monotonic()
         run = bench.run(config)
-    wait_until(lambda: is_safe(bench.sim), f"{phase}, {name}: all safe", SOON_S)
+    wait_until(lambda: is_safe(bench.sim), f"{phase}, {name}: all safe")
     safe_s = time.monotonic() - began_s
     bench.sim.safe_after_s.append(safe_s)
     if name == "SIGKILL":
-        until(run, lambda: catches(run), "a handler")
+        run.until(lambda: catches(run), "a handler")
         run.process.terminate()
-    code = run.wait(SOON_S)
+    code = run.wait()
     ended_s = time.monotonic() - began_s
     assert is_safe(bench.sim), f"{phase}, {name}: safe, and then no more"
     return Cell(safe_s, ended_s, code)

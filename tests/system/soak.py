@@ -71,9 +71,7 @@ def started(folder: Path, sim: SimHandle, trials: int) -> subprocess.Popen[bytes
     (folder / "lathe.yaml").write_text(text, encoding="utf-8")
     install_plugin(folder, "in_turn_policy", IN_TURN, "in-turn", "InTurn")
     command = [sys.executable, "-m", "rigctl", "run", str(folder / "lathe.yaml"), "--state", str(folder / "state")]
-    command += ["--json", "--max-trials", str(trials)]
-    for name, url in sim.buses.items():
-        command += ["--bus", f"{name}={url}"]
+    command += ["--json", "--max-trials", str(trials), *sim.options]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     with (folder / "out.json").open("wb") as out, (folder / "err.log").open("wb") as err:
         return subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, "PYTHONPATH": path})

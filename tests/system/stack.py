@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 import yaml
 
 from tests.forked import Forked
-from tests.simulated import SimHandle
+from tests.simulated import SimHandle, bus_options
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent.parent
@@ -156,6 +157,42 @@ def rows(state: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
             raise
 
 
+def mounted(place: Path, size: str = "2m") -> bool:
+    """Whether a tiny file system could be put there: that takes root, and a system that lets it."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "rigctl-test", place]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        return False
+    return subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+
+def fill(ballast: Path) -> None:
+    """Write until nothing more fits."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    continue
+            except OSError:
+                continue
+
+
+LOCK = "fcntl.flock(held := open(sys.argv[1]), fcntl.LOCK_EX)"
+PORT = "held = serial.Serial(sys.argv[1], exclusive=True)"
+
+
+@contextmanager
+def stranger(holds: str, path: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is none of ours and holds something: `LOCK` or `PORT`."""
+    code = f"import fcntl, serial, sys; {holds}; print('held', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+    finally:
+        process.communicate()
+
+
 @dataclass
 class Stack:
     """A simulated rig, and the rigctl processes a test starts on it."""
@@ -192,8 +229,7 @@ class Stack:
         **how: Any,
     ) -> Process:
         """Start `rigctl run` on the simulated rig, else as `rigctl` does; `buses`: URLs instead of its own."""
-        urls = {**self.sim.buses, **(buses or {})}
-        options = [part for name, url in urls.items() for part in ("--bus", f"{name}={url}")]
+        options = bus_options({**self.sim.buses, **(buses or {})})
         return self.rigctl("run", config, "--state", state, "--json", *options, *arguments, state=state, **how)
 
     def end(self) -> None:

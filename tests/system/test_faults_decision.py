@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from rigctl.campaign.replay import replay
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import rig_factory
 from rigctl.page.campaign import campaign_spec
+from tests.bench.players import install_plugin
 from tests.campaign.bad_policies import Bad
 from tests.system.stack import greenhouse
 
@@ -82,12 +82,9 @@ WRONG = {
 def installed(tmp_path):
     """Where those policies are installed, each as a distribution of its own."""
     site = tmp_path / "site"
+    site.mkdir()
     for name, code in {"astray": ASTRAY, "rotten": ROTTEN}.items():
-        about = site / f"{name}-1.dist-info"
-        about.mkdir(parents=True)
-        (site / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
-        (about / "entry_points.txt").write_text(f"[rigctl.policies]\n{name} = {name}:{name.capitalize()}\n")
+        install_plugin(site, name, code, name, name.capitalize())
     return str(site)
 
 

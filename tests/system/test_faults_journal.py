@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.stack import at_s, because, greenhouse, next_trial
+from tests.system.stack import at_s, because, fill, greenhouse, mounted, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -40,25 +38,6 @@ def disk(stack, tmp_path):
     yield Disk(place, lambda: fill(ballast), ballast.unlink)
     stack.end()
     subprocess.run(["umount", place], check=True)
-
-
-def mounted(place) -> bool:
-    """Whether a tiny file system could be put there: that takes root, and a system that lets it."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "rigctl-test", place]
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        return False
-    return subprocess.run(mount, capture_output=True, check=False).returncode == 0
-
-
-def fill(ballast) -> None:
-    """Write until nothing more fits."""
-    with ballast.open("wb", buffering=0) as file:
-        for size in (65536, 1):
-            try:
-                while file.write(b"x" * size) == size:
-                    continue
-            except OSError:
-                continue
 
 
 def limit(stack, file) -> None:

@@ -4,44 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.system.signal_matrix import is_safe
-from tests.system.stack import Process, greenhouse
-from tests.system.test_faults_journal import fill, mounted
+from tests.system.stack import LOCK, PORT, Process, fill, greenhouse, mounted, stranger
 
 pytestmark = pytest.mark.system
-
-HOLD = """
-import fcntl, sys
-held = open(sys.argv[1])
-fcntl.flock(held, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-PORT = """
-import serial, sys
-port = serial.Serial(sys.argv[1], exclusive=True)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def stranger(code: str, path: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is none of ours and holds something."""
-    process = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        yield process
-    finally:
-        process.communicate()
 
 
 @pytest.fixture
@@ -134,7 +106,7 @@ def test_fault_56_safe_first_where_nothing_can_be_written(sim, stack, place, con
 def test_fault_56_a_strangers_lock_does_not_keep_a_start_from_going_safe(sim, stack, tmp_path, config):
     """The refusal names who holds the lock, after everything is safe."""
     crashed(sim, stack, config, tmp_path / "state")
-    with stranger(HOLD, tmp_path / "state/lock") as holder:
+    with stranger(LOCK, tmp_path / "state/lock") as holder:
         run = stack.run(config, tmp_path / "state")
         assert run.wait() == 4
         assert f"locked by process {holder.pid}, which is no rigctl campaign" in run.said
@@ -157,7 +129,7 @@ def test_fault_57_safe_on_a_read_only_file_system(sim, stack, place, config):
 def test_fault_57_safe_while_a_stranger_holds_the_lock(sim, stack, tmp_path, config):
     """`rigctl safe` takes no lock."""
     crashed(sim, stack, config, tmp_path / "state")
-    with stranger(HOLD, tmp_path / "state/lock"):
+    with stranger(LOCK, tmp_path / "state/lock"):
         safe = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
         assert safe.wait() == 0, safe.said
     assert is_safe(sim)

@@ -46,10 +46,19 @@ def stalled() -> Iterator[int]:
 def start(sim, stack, tmp_path):
     """Starts a campaign with these streams; ended with the stack."""
 
-    def started(*arguments: object, verb: str = "run", **streams) -> Process:
+    def started(*arguments: object, **streams) -> Process:
         config = greenhouse(tmp_path / "rig.yaml")
-        buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
-        command = [sys.executable, "-m", "rigctl", verb, config, "--state", tmp_path / "state", *buses, *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "rigctl",
+            "run",
+            config,
+            "--state",
+            tmp_path / "state",
+            *sim.options,
+            *arguments,
+        ]
         begin = subprocess.Popen if "preexec_fn" in streams else Forked
         process = begin([*map(str, command)], stdin=subprocess.DEVNULL, cwd=tmp_path, **streams)
         stack.processes.append(Process(process, tmp_path / "out.json", tmp_path / "err.jsonl", tmp_path / "state"))

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.drivers.peers import TcpPeer, cut_mbap
-from tests.system.stack import greenhouse, rows
+from tests.system.stack import PORT, greenhouse, rows, stranger
 
 pytestmark = pytest.mark.system
-
-HOLD = """
-import serial, sys
-port = serial.Serial(sys.argv[1], exclusive=True)
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 def witnessed(sim) -> tuple[object, object]:
@@ -98,14 +89,9 @@ def test_fault_18_the_wrong_device_on_a_port_is_not_written_to(sim, stack, tmp_p
 def test_fault_19_a_port_held_by_another_process_is_named(sim, stack, tmp_path):
     """A serial port that another process holds: refuses to start with exit 4, names the port and its holder."""
     before, port = witnessed(sim), sim.path("ca")
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with stranger(PORT, port) as holder:
         run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
         assert run.wait() == 4
-    finally:
-        holder.communicate()
     told = run.said.splitlines()[-1]
     assert port in told
     assert f"pid {holder.pid}" in told

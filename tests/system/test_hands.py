@@ -27,9 +27,8 @@ def at_speed_one(rig):
 
 def by_hand(stack: Stack, config, state, *words):
     """What `rigctl manual` answers."""
-    urls = [part for name, url in stack.sim.buses.items() for part in ("--bus", f"{name}={url}")]
     verb, *rest = words
-    done = stack.rigctl("manual", verb, config, *rest, "--state", state, "--json", *urls, state=state)
+    done = stack.rigctl("manual", verb, config, *rest, "--state", state, "--json", *stack.sim.options, state=state)
     assert done.wait() == 0, done.said
     return done.answer
 

@@ -20,10 +20,9 @@ LOOK = {"after": "10 s", "for": "30 s", "every": "10 s"}
 def test_a_campaign_then_production(stack, tmp_path):
     """Batches are run until stopped, told by status, metered beside the campaign's budget, and recomputed."""
     config, state = greenhouse(tmp_path / "rig.yaml", look=LOOK), tmp_path / "state"
-    buses = [part for name, url in stack.sim.buses.items() for part in ("--bus", f"{name}={url}")]
     run = stack.run(config, state, "--max-trials", 5)
     assert run.wait() == 0, run.said
-    operate = stack.rigctl("operate", config, "--state", state, "--json", *buses, state=state)
+    operate = stack.rigctl("operate", config, "--state", state, "--json", *stack.sim.options, state=state)
     next_trial(operate, "RECORDED", after=5)
     told = lambda: (now := control.ask(state, "status"))["operating"]["batches"] and now  # noqa: E731
     status = operate.until(told, "a batch in the status")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulated import start_sim
-from tests.system.signal_matrix import Bench, importing, tried, until
+from tests.system.signal_matrix import Bench, importing, tried
 from tests.system.stack import Stack
 from tests.system.test_faults_journal import moves
 
@@ -53,7 +53,7 @@ def test_a_signal_before_a_first_campaign_begins_ends_it(sim, stack):
     bench = Bench(sim, stack)
     config, before = bench.config(settle_s=0.2), sim.state()["writes"]["plc"]
     run = bench.run(config, from_nothing=True)
-    until(run, lambda: importing(run), "its imports")
+    run.until(lambda: importing(run), "its imports")
     run.process.terminate()
     assert run.wait() == 0, run.said
     assert [w for w in sim.state()["writes"]["plc"][len(before) :] if moves(w)] == []
