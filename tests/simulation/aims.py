@@ -47,8 +47,7 @@ class Aims:
         self._means = means
         self._waiting: list[tuple[str, Strikes, Callable[[], object]]] = []
         plant, rig = means.plant, means.controller.spec.rig
-        links = {wire.link: wire.bus for wire in plant.assembly.serial}
-        bus_of = {n: links.get(d.url.rpartition("/")[2].partition("?")[0], PLC) for n, d in rig.devices.items()}
+        bus_of = plant.buses(rig)
         self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
         self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
         """Lines whose answers do not say what they answer."""

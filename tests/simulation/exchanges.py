@@ -18,6 +18,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Reading
 from sim_rig.faults import SensorTap
+from tests.simulation.plant import options_of, places
 from tests.simulation.ports import MemoryPort
 from tests.simulation.trouble import Trouble
 
@@ -54,7 +55,7 @@ class Exchanges:
         """By line of text: when, true time, a number has arrived from it."""
         self._sending: dict[str, Counter[bytes]] = {}
         """By actuator that is told something now: what has left for it."""
-        self._place_of = _places(witness)
+        self._place_of = places(witness.spec.rig)
         rig = witness.plant.assembly
         self._texts = set(witness.plant.serial) - set(rig.stations)
         """Lines whose answers do not say what they answer."""
@@ -184,20 +185,7 @@ class Exchanges:
         return write
 
 
-def _places(witness: Witness) -> dict[tuple[str, int], str]:
-    """Return the actuators by table and address of what is written for them."""
-    found = {}
-    for name in witness.spec.rig.limits:
-        options = witness.spec.rig.devices[name].options.model_dump(by_alias=True)
-        write, enable = options.get("write") or {}, options.get("enable") or {}
-        if write.get("at") is not None:
-            found["holding", int(write["at"])] = name
-        if enable.get("coil") is not None:
-            found["coil", int(enable["coil"])] = name
-    return found
-
-
 def _step(witness: Witness, name: str) -> float:
     """Return what one count of a sensor's register stands for; 0 where it holds a float, or there is none."""
-    read = witness.spec.rig.devices[name].options.model_dump(by_alias=True).get("read") or {}
+    read = options_of(witness.spec.rig, name).get("read") or {}
     return 0.0 if str(read.get("type", "float32")).startswith("float") else float(read["scale"])

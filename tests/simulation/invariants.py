@@ -8,7 +8,7 @@ import re
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -39,7 +39,7 @@ from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import firm
 from tests.simulation.kernel import Kernel
 from tests.simulation.mischief import Mischief
-from tests.simulation.plant import Plant
+from tests.simulation.plant import Plant, places
 from tests.simulation.promises import Promises
 
 DOSE = re.compile(rb"^D,([0-9.]+)", re.IGNORECASE)
@@ -146,10 +146,8 @@ class Witness(Eyes):
         self._came: dict[str, dict[int, int]] = {}
         """By actuator: which of the plant's dispenses belongs to which dose."""
         self._driven_since_s: float | None = None
-        links = {wire.bus: wire.link for wire in plant.assembly.serial}
-        urls = {d.url.rpartition("/")[2].partition("?")[0]: n for n, d in spec.rig.devices.items()}
-        self._pump_of = {bus: urls[link] for bus, link in links.items() if urls.get(link) in spec.rig.pumps}
-        self._coils = _coils(spec)
+        self._pump_of = {bus: name for name, bus in plant.buses(spec.rig).items() if name in spec.rig.pumps}
+        self._coils = {at: name for (table, at), name in places(spec.rig).items() if table == "coil"}
         for bus, circuit in plant.assembly.circuits.items():
             if isinstance(circuit, PumpCircuit) and bus in self._pump_of:
                 self._follow(self._pump_of[bus], circuit)
@@ -347,17 +345,6 @@ class Witness(Eyes):
                     raise Violation(f"trial {trial.trial} is decided otherwise: {'; '.join(trial.differences)}")
 
 
-def _coils(spec: CampaignSpec) -> dict[int, str]:
-    """Return the actuators by the coil that switches them on."""
-    found = {}
-    for name in spec.rig.limits:
-        options = spec.rig.devices[name].options.model_dump(by_alias=True)
-        enable = options.get("enable") or {}
-        if enable.get("coil") is not None:
-            found[int(enable["coil"])] = name
-    return found
-
-
 def _switched_on(pdu: bytes) -> list[int]:
     """Return the coils that a request switches on."""
     if len(pdu) >= 5 and pdu[0] == 5:
@@ -368,6 +355,3 @@ def _switched_on(pdu: bytes) -> list[int]:
         bits = int.from_bytes(pdu[6:], "little")
         return [at + i for i in range(count) if bits >> i & 1]
     return []
-
-
-Look = Callable[[], None]

@@ -62,17 +62,12 @@ class Metered:
         mischief = witness.mischief
         if random.Random(f"{seed} spared").random() < SPARED:
             mischief._kinds = {name: kind for name, kind in mischief._kinds.items() if name not in ("meter", "words")}
-        told = mischief._tell
+        mischief.listeners.append(self._spoils)
 
-        def tell(what: str, **more: object) -> None:
-            self._spoilt = (
-                self._spoilt or what in METERS or (more.get("bus") == "mains" and what not in ("drop_reply",))
-            )
-            if what == "suspended":
-                self._slept_s = self._kernel.now_s + float(str(more["seconds"]))
-            told(what, **more)
-
-        mischief._tell = tell  # type: ignore[method-assign]
+    def _spoils(self, what: str, more: Mapping[str, object]) -> None:
+        self._spoilt = self._spoilt or what in METERS or (more.get("bus") == "mains" and what != "drop_reply")
+        if what == "suspended":
+            self._slept_s = self._kernel.now_s + float(str(more["seconds"]))
 
     def _price_per_kwh(self) -> float:
         meter = self._energy

@@ -50,6 +50,8 @@ class Means:
         self.controller = controller
         self.draw = draw
         self.done: Counter[str] = Counter()
+        self.listeners: list[Callable[[str, Mapping[str, object]], None]] = []
+        """Told of everything that begins, before it is traced."""
         self.dirty_until_s = 0.0
         self.disk_spells: list[tuple[float, float]] = []
         """From when to when something was wrong with the disk."""
@@ -85,6 +87,8 @@ class Means:
         self.dirty_until_s = max(self.dirty_until_s, self.kernel.now_s + seconds)
 
     def _tell(self, what: str, **more: object) -> None:
+        for listener in self.listeners:
+            listener(what, more)
         self.done[what] += 1
         told = ", ".join(f"{key} {value}" for key, value in more.items())
         self.kernel.trace(f"{self.kernel.now_s:.6f} mischief: {what} {told}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.errors import PortUnavailable
+from rigctl.rig.spec import RigSpec
 from rigctl_drivers.urls import LineUrl
 from sim_rig.clock import PlannedCall, Timer
 from sim_rig.control import ControlDesk
@@ -52,6 +53,11 @@ class Plant:
     def cables(self) -> dict[str, Cable]:
         return {PLC: self.tcp, **self.serial}
 
+    def buses(self, rig: RigSpec) -> dict[str, str]:
+        """Return the bus of each device."""
+        links = {wire.link: wire.bus for wire in self.assembly.serial}
+        return {n: links.get(d.url.rpartition("/")[2].partition("?")[0], PLC) for n, d in rig.devices.items()}
+
     def ask(self, **request: Any) -> None:
         """Do what the control socket would; raises `SimError`."""
         self.desk.handle(request)
@@ -73,3 +79,21 @@ class Plant:
             feed(data)
 
         return receive
+
+
+def options_of(rig: RigSpec, device: str) -> dict[str, Any]:
+    """Return what the configuration says of a device, by the keys of the file."""
+    return rig.devices[device].options.model_dump(by_alias=True)
+
+
+def places(rig: RigSpec) -> dict[tuple[str, int], str]:
+    """Return the actuators by table and address of what is written for them."""
+    found = {}
+    for name in rig.limits:
+        options = options_of(rig, name)
+        write, enable = options.get("write") or {}, options.get("enable") or {}
+        if write.get("at") is not None:
+            found["holding", int(write["at"])] = name
+        if enable.get("coil") is not None:
+            found["coil", int(enable["coil"])] = name
+    return found

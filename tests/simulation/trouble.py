@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sim_rig.rigs.assembly import PLC
@@ -35,20 +36,10 @@ class Trouble:
         self._computer_s = NEVER_S
         self._silent_since_s: dict[str, float] = {}
         self._untrue_s: dict[str, float] = {}
-        links = {wire.link: wire.bus for wire in self._plant.assembly.serial}
-        self._bus_of = {
-            name: links.get(device.url.rpartition("/")[2].partition("?")[0], PLC)
-            for name, device in witness.spec.rig.devices.items()
-        }
-        told = self._mischief._tell
+        self._bus_of = self._plant.buses(witness.spec.rig)
+        self._mischief.listeners.append(self._begins)
 
-        def tell(what: str, **more: object) -> None:
-            self._begins(what, more)
-            told(what, **more)
-
-        self._mischief._tell = tell  # type: ignore[method-assign]
-
-    def _begins(self, what: str, more: dict[str, object]) -> None:
+    def _begins(self, what: str, more: Mapping[str, object]) -> None:
         now_s = self._kernel.now_s
         if what in COMPUTER:
             until_s = now_s + (float(str(more["seconds"])) if what == "suspended" else 0.0)

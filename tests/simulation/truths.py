@@ -19,6 +19,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.values import SafeReport
 from sim_rig.plants.parts import Channel
 from sim_rig.plants.tank import Tank
+from tests.simulation.plant import options_of, places
 from tests.simulation.richer import INTERLOCKS, SLEWS
 from tests.simulation.trouble import Trouble
 
@@ -64,7 +65,9 @@ class Truths:
         """By interlock: since when it has held, at the plant."""
         self.met: Counter[str] = Counter()
         self._tolerance = {v.name: v.read_back_tolerance for v in self._rig.variables}
-        self._registers = _registers(witness)
+        self._actuators = {v.name: v.actuator or "" for v in self._rig.variables}
+        driven = {v.actuator: v.name for v in self._rig.variables if v.actuator not in self._rig.pumps}
+        self._registers = {at: driven[device] for at, device in places(self._rig).items() if device in driven}
         self._dry: Counter[str] = Counter()
         mischief = witness.mischief
         mischief._kinds = {**mischief._kinds, "nudge": (3, self._nudge)}
@@ -104,14 +107,16 @@ class Truths:
         mischief._tell("nudged", variable=name, to=round(channel.setpoint, 4))
         mischief._dirty(30.0)
 
+    def _decided(self, which: str, *parameters: object) -> Mapping[str, Any]:
+        """Return the setpoints that were decided for a trial; none if there is no such trial."""
+        rows = self._witness._ask(f"SELECT setpoints FROM trials WHERE {which}", *parameters)  # noqa: S608 - our own
+        return dict(json.loads(rows[0][0])) if rows else {}
+
     def _astray(self, trial: int) -> list[str]:
         """Return what the plant holds otherwise than was decided, and has for a while."""
         found = []
-        rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
-        setpoints = {} if not rows else json.loads(rows[0][0])
-        actuators = {v.name: v.actuator or "" for v in self._rig.variables}
-        for name, value in dict(setpoints).items():
-            actuator = actuators.get(name, "")
+        for name, value in self._decided("trial = ?", trial).items():
+            actuator = self._actuators.get(name, "")
             if actuator in self._rig.pumps or name not in self.channels or not isinstance(value, int | float):
                 continue
             if self._kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self._trouble.quiet(actuator):
@@ -144,10 +149,8 @@ class Truths:
 
     def _off(self, trial: int) -> list[str]:
         """Return what is dosed and not where it was to be: two tolerances past it at most, by the plant."""
-        rows = self._witness._ask("SELECT setpoints FROM trials WHERE trial = ?", trial)
-        setpoints = {} if not rows else json.loads(rows[0][0])
         found = []
-        for name, value in dict(setpoints).items():
+        for name, value in self._decided("trial = ?", trial).items():
             variable = next((v for v in self._rig.variables if v.name == name), None)
             dosing = None if variable is None else self._rig.dosing.get(variable.actuator or "")
             if dosing is None or not self._is_sound(dosing.sensor):
@@ -180,7 +183,7 @@ class Truths:
             self._written.pop(self._registers.get(("coil", at), ""), None)
             return
         name = self._registers.get(("holding", at), "")
-        slew = SLEWS.get(self._rig.name, {}).get(self._actuator(name)) if "slew" in self._extras else None
+        slew = SLEWS.get(self._rig.name, {}).get(self._actuators.get(name, "")) if "slew" in self._extras else None
         if pdu[0] not in (6, 16) or slew is None:
             return
         value, now_s = self._value(name, pdu), self._kernel.now_s
@@ -205,11 +208,8 @@ class Truths:
                 f"{name}: stepped by {change:g} in {now_s - before[1]:.2f} s, {rate_per_s:g}/s is allowed"
             )
 
-    def _actuator(self, variable: str) -> str:
-        return next((v.actuator or "" for v in self._rig.variables if v.name == variable), "")
-
     def _value(self, name: str, pdu: bytes) -> float:
-        write = self._witness.spec.rig.devices[self._actuator(name)].options.model_dump(by_alias=True)["write"]
+        write = options_of(self._rig, self._actuators.get(name, ""))["write"]
         if pdu[0] == 6:
             return float(struct.unpack(">h", pdu[3:5])[0]) * float(write.get("scale") or 1.0)
         words = pdu[6:10]
@@ -224,9 +224,7 @@ class Truths:
 
     def doses(self, pump: str, volume_ml: float) -> None:
         """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
-        rows = self._witness._ask("SELECT setpoints FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
-        setpoints = {} if not rows else json.loads(rows[0][0])
-        setpoints = dict(setpoints)
+        setpoints = self._decided("state IN ('LOOKING', 'ARMED', 'RUNNING')")
         if pump in self._rig.volumes:
             name = next(v.name for v in self._rig.variables if v.actuator == pump)
             wanted_ml = setpoints.get(name, self._rig.volumes[pump].otherwise_ml)
@@ -318,18 +316,3 @@ def _held(rig: str, channels: Mapping[str, Channel]) -> Iterator[tuple[str, bool
         yield "wet", beyond("coolant", ">", 10.0)
         yield "torn", beyond("feed", ">", 0.36) and beyond("depth", ">", 1.8)
         yield "hard", beyond("hardness", ">", 272.0)
-
-
-def _registers(witness: Witness) -> dict[tuple[str, int], str]:
-    """Return the variables by table and address of what is written for them."""
-    found = {}
-    for variable in witness.spec.rig.variables:
-        if variable.actuator is None or variable.actuator in witness.spec.rig.pumps:
-            continue
-        options = witness.spec.rig.devices[variable.actuator].options.model_dump(by_alias=True)
-        write, enable = options.get("write") or {}, options.get("enable") or {}
-        if write.get("at") is not None:
-            found["holding", int(write["at"])] = variable.name
-        if enable.get("coil") is not None:
-            found["coil", int(enable["coil"])] = variable.name
-    return found
