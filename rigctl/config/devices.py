@@ -113,6 +113,8 @@ def unit_of(context: CheckContext, name: str) -> str:
     units = {name: section.unit for _, name, section in context.measured}
     if name in (section.name for _, section in context.outcomes if section.by == "hand"):
         raise ValueError(f'got "{name}", which a person says; must be something that a sensor reads')
+    if any(measure.name == name and measure.unit is None for measure in context.measures.values()):
+        raise ToldElsewhere
     if name in units:
         return units[name]
     if name in context.declared["variables"] or any(context.findings.muted((s,)) for s in ("variables", "outcome")):

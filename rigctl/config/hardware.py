@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from rigctl.config.devices import check_device
@@ -28,7 +27,6 @@ from rigctl.rig.spec import (
 )
 from rigctl.text import shown_unit
 
-_URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
 FOLLOWS_TOLERANCES, FOLLOWS_SHARE = 3, 0.1
@@ -249,7 +247,7 @@ def _who_says(context: CheckContext) -> None:
             findings.add((*path, "sensor"), what)
     if first.by == "hand" and first.after is not None:
         findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
-    if first.by != "hand" and first.after is None:
+    if first.by != "hand" and first.after is None and not findings.told(("outcome", "after")):
         for key in (key for key in _OF_LATE if key in first.model_fields_set):
             findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
 

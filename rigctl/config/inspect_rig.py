@@ -228,7 +228,12 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
                 context.findings.add(("safety", "limits", pump, key), f"got {cap_ml:g} mL, must be {least}")
     for pump, dosing in spec.dosing.items():
         served = next((v.name for v in spec.variables if pump in v.actuators), None)
-        if served is None or context.findings.told(("variables", served, "plausible")):
+        named = (
+            ("variables", served or "", "plausible"),
+            ("variables", served or "", "sensor"),
+            ("dosing", pump, "sensor"),
+        )
+        if served is None or any(map(context.findings.told, named)):
             continue
         if dosing.sensor not in spec.plausible:
             context.findings.add(

@@ -96,7 +96,7 @@ def _check_controlled(context: CheckContext, key: str, section: SettingSection) 
 def _variable(context: CheckContext, name: str, section: VariableSection) -> Variable | None:
     path: KeyPath = ("variables", name)
     findings, natural, bounds = context.findings, section.natural, section.range
-    if any(findings.told_below((*path, key)) for key in ("unit", "range", "natural_range")):
+    if any(findings.told_below((*path, key)) for key in ("unit", "range", "natural_range", "step")):
         return None
     marginal: Marginal | None
     if section.doses is not None:

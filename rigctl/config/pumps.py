@@ -33,7 +33,8 @@ def check_dosing(context: CheckContext, pump: str, section: DosingSpec) -> None:
         must = f"must be one or the other: remove it here, or write actuator: {pump} there"
         findings.add(path, f"is the pump whose volume is {name}, which no sensor judges; {must}")
         return
-    if section.sensor != served.sensor and not findings.told((*path, "sensor")):
+    named = ((*path, "sensor"), ("variables", name, "sensor"))
+    if section.sensor != served.sensor and not any(map(findings.told, named)):
         findings.add(
             (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
         )

@@ -79,7 +79,7 @@ def read_late(context: CheckContext, value: Any, path: KeyPath = (), hint: Any =
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         others = [arm for arm in args if arm is not NoneType]
-        return read_late(context, value, path, others[0]) if value is not None and len(others) == 1 else value
+        return value if value is None or len(others) > 1 else _optional(context, value, path, others[0])
     if origin is Annotated:
         late = next((mark for mark in args[1:] if isinstance(mark, Late)), None)
         return read_late(context, value, path, args[0]) if late is None else _read(context, value, path, late)
@@ -92,6 +92,13 @@ def read_late(context: CheckContext, value: Any, path: KeyPath = (), hint: Any =
     if isinstance(value, list | tuple) and args:
         return type(value)(read_late(context, part, (*path, i), args[0]) for i, part in enumerate(value))
     return value
+
+
+def _optional(context: CheckContext, value: Any, path: KeyPath, hint: Any) -> Any:
+    """Return a value that may be left out: where it does not hold, it is as if it was."""
+    late = next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Late)), None)
+    found = read_late(context, value, path, hint)
+    return None if late is not None and found is late.instead and context.findings.told(path) else found
 
 
 def _read(context: CheckContext, value: Any, path: KeyPath, late: Late) -> Any:

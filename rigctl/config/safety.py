@@ -122,7 +122,9 @@ def _check_caps(context: CheckContext, name: str, section: LimitSection) -> None
         _no_pump(context, path, section)
 
     for key, most_ml in (("per_dose", section.per_dose_ml), ("per_day", section.per_day_ml)):
-        if most_ml is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
+        if (
+            most_ml is None and is_pump and not context.findings.told((*path, key))
+        ):  # one wrong reading decides a dose: no pump goes without a cap
             context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
 
 
@@ -201,11 +203,11 @@ def _rules(
     every_s = section.watch_every or (WATCHED_EVERY_S if needed else None)
     if stale_after_s is not None:
         stale: KeyPath = (*path, "stale_after")
-        if every_s is None:
+        if every_s is None and not findings.told((*path, "watch_every")):
             findings.add(
                 stale, "needs watch_every, for the watch takes no reading that no interlock speaks of; give it"
             )
-        elif stale_after_s <= every_s:
+        elif every_s is not None and stale_after_s <= every_s:
             what = f"must be more than the {every_s:g} s between two readings of the watch"
             findings.add(stale, f'got "{findings.given(stale)}", {what}')
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import pytest
 import yaml
 from pydantic import Field, ValidationError
 
+from rigctl.config.document import parse
 from rigctl.config.shape import problems_of
 from rigctl.config.wording import parts_of
+from rigctl.errors import ConfigError
 from rigctl.rig.protocols import DeviceOptions
 from tests.config.broken.cases import GOLDEN, Case, cases, page, said_of, section, words_of
-from tests.config.conftest import loaded
-from tests.config.texts import BASES
+from tests.config.conftest import loaded, loaded_to_run
+from tests.config.texts import BASES, WATCHED
 
 BY_OTHERS = ("meters[0].device: metered in Wh", "devices.ca_valve: range of a switch")
 """Worded by the rig's wiring and by a driver, so far without what is allowed."""
@@ -69,6 +72,42 @@ def test_what_somebody_elses_driver_asks_for_is_said_as_the_rest():
     said = [parts_of(what) for _, what in problems_of(refused.value, Options)[0]]
     assert [parts.got for parts in said] == ['""', "[1]", "3"]
     assert all(parts.allowed for parts in said)
+
+
+def leaves(node, path=()):
+    """Every value of a tree that is neither mapping nor list, by its path."""
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else None
+    if children is None:
+        return [path]
+    return [leaf for key, child in children for leaf in leaves(child, (*path, key))]
+
+
+LATE = ("floor: 0}", "floor: 0, after: 20 h, within: 3 d, max_rate: 1 cm2/day/h, stale_after: 1 min, watch_every: 5 s}")
+WHOLE = {"volume": BASES["volume"], "late": BASES["small"].replace(*LATE), "watched": WATCHED}
+
+
+@pytest.mark.parametrize("base", WHOLE)
+def test_one_slip_is_one_mistake(base):
+    """What follows from a value that does not hold is told neither beside it nor elsewhere."""
+
+    def told(tree):
+        try:
+            loaded_to_run(json.dumps(tree))
+        except ConfigError as error:
+            return [m.path for m in error.mistakes]
+        return []
+
+    text = json.dumps(dict(parse(WHOLE[base], "rig.yaml")[0].data))
+    usual, strays = told(json.loads(text)), {}
+    for path in leaves(json.loads(text)):
+        holder = tree = json.loads(text)
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = "5 foo"
+        new = [p for p in told(tree) if p not in usual]
+        if path in new and new != [path] and path[0] != "devices" and path[-1] != "pump":
+            strays[path] = new
+    assert strays == {}
 
 
 def test_there_are_enough_of_them():
