@@ -11,7 +11,7 @@ from pyModbusTCP.server import ModbusServer
 from rigctl.campaign.events import AlarmRaised, TrialStep
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Severity
-from tests.campaign.plc_bench import Bench, Plc
+from tests.campaign.test_at_speed_one import Bench, Plc
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import pytest
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed
 from rigctl.errors import RigctlError
-from tests.campaign.plc_bench import FEED, Bench, Plc
 from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_at_speed_one import FEED, Bench, Plc
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow

@@ -1,26 +1,36 @@
-"""A bench for campaigns on real lines at speed 1: real drivers, and a PLC that nobody here wrote.
+"""Nothing leaves for a rig that was made safe: real drivers at speed 1, told by a PLC that nobody here wrote.
 
 The PLC is pyModbusTCP's; what the valve and the refill were told is what it was told over the wire.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyModbusTCP.server import DataBank, DataHandler
 
+from rigctl.campaign import awaiting
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.events import AlarmRaised
+from rigctl.campaign.events import AlarmRaised, TrialProposed
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
+from rigctl.errors import RigctlError, Tripped
 from rigctl.page.campaign import campaign_spec
 from tests.campaign.fakes import TenLines, ThreadDecider
+from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump
+from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
+from tests.golden import Golden
+
+pytestmark = pytest.mark.slow
 
 PROBE, BALANCE = 0, 2
 """Input registers."""
@@ -139,3 +149,84 @@ class Bench:
 
     def alarmed(self, what):
         return any(what in str(event.alarm) for event in self.told if isinstance(event, AlarmRaised))
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """Stands where the PLC would, on a TCP port."""
+    with foreign_plc(Plc()) as plc:
+        yield Bench(plc, tmp_path / "state")
+
+
+async def test_what_trips_before_a_trial_begins_opens_no_valve(bench, monkeypatch, golden: Golden):
+    """The level falls while the journal is asked what is awaited: the PLC is told to switch nothing on."""
+    asked = awaiting.Awaiting.in_the_way
+
+    async def slowly(self):
+        why = await asked(self)
+        bench.plc.reads(PROBE, 5.0)
+        await soon(lambda: bench.alarmed("empty"))
+        return why
+
+    monkeypatch.setattr(awaiting.Awaiting, "in_the_way", slowly)
+    with pytest.raises(Tripped) as refused:
+        await bench.run(LATE)
+    golden(refused.value)
+    assert bench.plc.on == []
+
+
+async def test_who_stops_what_waits_for_room_fills_no_tank(bench):
+    """The second trial has no room under the pump's cap: stopped, it neither refills nor doses."""
+    feeder = Feeder()
+
+    def answer(request):
+        return ["".join(f"{line}\r" for line in feeder(request[:-1].decode())).encode()]
+
+    async def stop():
+        await soon(lambda: phases(bench)[-1:] == ["WAITING"])
+        before = list(bench.plc.on)
+        await ask(bench, "stop", why="enough")
+        return before
+
+    with peers() as make:
+        pump = make(PtyPeer, cut_lines(b"\r"), answer)
+        stopping = asyncio.create_task(stop())
+        result = await bench.run(*FEED, max_trials=9, pump=str(pump.path))
+        before = await stopping
+    assert (result.ending, result.trials, len(feeder.doses)) == ("stopped", 1, 1)
+    assert bench.plc.on == before
+
+
+async def test_what_is_asked_by_hand_does_not_leave_after_everything_was_made_safe(bench):
+    """The journal is slow with the intent, the level falls, everything is made safe: the valve is not opened then."""
+    returns, refused, pausing = threading.Event(), [], []
+
+    def pause_once(event):
+        if isinstance(event, TrialProposed) and not pausing:
+            pausing.append(asyncio.create_task(ask(bench, "pause")))
+
+    async def drive():
+        try:
+            await ask(bench, "manual", operation="set", device="valve", value=20.0)
+        except RigctlError as error:
+            refused.append(str(error))
+
+    async def person():
+        await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
+        journal, before = bench.doses._thread, bench.plc.offs
+        bench.plc.on.clear()
+        journal.submit(lambda _: returns.wait(30.0))
+        driving = asyncio.create_task(drive())
+        await soon(lambda: journal._executor._work_queue.qsize() > 0)
+        bench.plc.reads(PROBE, 5.0)
+        await soon(lambda: bench.plc.offs > before + 1)
+        returns.set()
+        await driving
+        await ask(bench, "safe")
+
+    bench.heard = pause_once
+    acting = asyncio.create_task(person())
+    await bench.run(then="hold", max_trials=3)
+    await acting
+    assert bench.plc.on == []
+    assert "refused" in refused[0]
