@@ -15,7 +15,7 @@ from pyModbusTCP.constants import EXP_GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND as
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_units
-from rigctl.rig.clocks import Civil
+from rigctl.rig.clocks import Civil, Clock
 from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import BALANCE, FEED, PROBE, Bench, Feeder, Plc
@@ -79,7 +79,7 @@ class Board(Plc):
 
 
 @dataclass
-class Ahead:
+class Ahead(Clock):
     """Real time, of which a test may let some pass at once."""
 
     speedup: float = 1.0
