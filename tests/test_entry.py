@@ -17,12 +17,14 @@ def rigctl(folder, *arguments, **more):
     )
 
 
+@pytest.mark.slow
 def test_whoever_closes_standard_input_is_nobody_to_be_asked(tmp_path):
     """A verb that asks at a terminal says what it needs instead."""
     answer = rigctl(tmp_path, "init", preexec_fn=lambda: os.close(0))
     assert (answer.returncode, answer.stderr[:13]) == (2, "rigctl: init:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])
 def test_what_a_terminal_cannot_show_is_written_out(tmp_path, encoding):
     """A letter that the terminal's encoding lacks ends no verb."""

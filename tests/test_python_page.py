@@ -38,6 +38,7 @@ def page(tmp_path_factory):
     return names
 
 
+@pytest.mark.slow
 def test_ten_lines_lead_from_arrays_to_the_next_trial(page):
     """In engineering units, and without an import of anything private."""
     first = re.search(r"<!-- next trial -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1].strip().splitlines()

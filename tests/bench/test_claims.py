@@ -36,6 +36,7 @@ def verdicts() -> dict[str, dict[str, tuple[str, int, str]]]:
     return json.loads((Path(__file__).parent / "verdicts.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", nightly_beyond(1, WORLDS))
 @pytest.mark.parametrize("paper", nightly_beyond(2, PAPERS))
 def test_every_claim_keeps_its_verdict(paper, world, verdicts):
@@ -56,6 +57,7 @@ def test_the_made_up_results_decide_both_ways(verdicts):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("paper", "quick"), CELLS)
 def test_the_papers_cells_keep_their_names(paper, quick):
     """So that results that are there are found, whatever form the grids are written in."""
@@ -63,6 +65,7 @@ def test_the_papers_cells_keep_their_names(paper, quick):
     assert (len(names), sha256("\n".join(names).encode()).hexdigest()[:12]) == CELLS[paper, quick]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_claims_name_what_exists(paper):
     """Ids differ; policies, problems and quantities are known; a paper is published at its grids' own budgets."""

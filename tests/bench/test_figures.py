@@ -50,6 +50,7 @@ class References(HTMLParser):
         self.found += [f"{tag} {n}={v}" for n, v in attrs if n in fetching and not (v or "").startswith("#")]
 
 
+@pytest.mark.slow
 def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
     """Three files, each of its own kind."""
     files = write_figure(some_figure(), tmp_path / "new")
@@ -84,6 +85,7 @@ def test_the_page_holds_means_errors_and_seeds(page: str) -> None:
     assert any("ETC-50: 0.3 ± 0.1 (n = 2), only the best set from 1 on" in told for told in read)
 
 
+@pytest.mark.slow
 def test_the_same_figure_gives_the_same_bytes() -> None:
     """Files in version control do not change unless the results do."""
     for kind in ("png", "svg"):
@@ -190,6 +192,7 @@ def test_m_figures_go_by_trial() -> None:
     assert dear.x_label == "trial t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", [*PAPERS, "overview"])
 def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
     """Whatever a directory holds, each layout yields figures that can be drawn."""

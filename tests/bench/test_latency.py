@@ -17,6 +17,7 @@ from tests.golden import Golden
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 def test_a_row_says_what_was_measured():
     """One row per kind of bounds and number of trials, with spread and a baseline from the same run."""
     rows = measure_latency(n_values=(8, 12), repeats=2, seed=3, policy="explore-then-commit")
@@ -35,6 +36,7 @@ def test_a_row_says_what_was_measured():
         assert row.nodes == (128 if row.bounds == "pointwise" else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "phase"), [("likely-maximisers", "explore"), ("value-per-cost", "value")])
 def test_other_policies_are_measured_in_the_phase_that_takes_longest(name, phase):
     """What is timed is a decision that weighs, not one that plays the best known."""

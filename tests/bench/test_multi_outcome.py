@@ -50,6 +50,7 @@ def table(problem, policy, trials, seed):
     return columns(problem, simulate(problem, policy, problem.problem(float(trials)), seed))
 
 
+@pytest.mark.slow
 def test_a_campaign_is_told_trial_by_trial():
     """Hypervolumes never shrink, use adds up, that of the dearest stands apart, and the same seed plays the same."""
     problem = trays()
@@ -65,6 +66,7 @@ def test_a_campaign_is_told_trial_by_trial():
     ]
 
 
+@pytest.mark.slow
 def test_the_order_of_costs_saves_the_dear_inputs():
     """On ZDT3 the policy that knows the order has used far less in all, and least of the dearest input."""
     problem = zdt3(mapped=False)

@@ -37,6 +37,7 @@ def by_brute_force(problem, control_set, setting):
     return values.mean(), values.std() / np.sqrt(NODES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_beyond(1, recipes()))
 def test_values_of_settings(name, problems):
     """F of random settings of every control set is the mean of the function over what is not controlled."""
@@ -47,6 +48,7 @@ def test_values_of_settings(name, problems):
         assert problem.truth.value(i, setting[None])[0] == pytest.approx(expected, abs=0.5 * error + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recipes())
 def test_maxima_are_reached_and_never_exceeded(name, problems):
     """The best setting has the best value, and no random or slightly moved setting is better (1e-4 of the range)."""

@@ -70,6 +70,7 @@ def test_a_rule_that_chooses_the_set_is_worth_more_than_any_that_does_not():
     assert none.most.max() == max(b.value for b in truth.best)
 
 
+@pytest.mark.slow
 def test_a_trial_keeps_what_was_read_as_far_as_it_persists(hartmann):
     """Rho 1: the value itself; rho 0: that of a campaign without readings; between: correlated so, in the parent."""
 
@@ -90,6 +91,7 @@ def test_a_trial_keeps_what_was_read_as_far_as_it_persists(hartmann):
     assert Nature(0.5, 0.1).look(np.array([0.2]), np.array([1.0])).x == (pytest.approx(0.3),)
 
 
+@pytest.mark.slow
 def test_a_learned_rule_is_nearly_the_best_where_all_is_known(hartmann):
     """From 150 outcomes without noise, all over the cube, with readings that persist."""
     _, found = rules([s.indices for s in hartmann.space.control_sets][:4], 1.0, count=32)
@@ -108,6 +110,7 @@ def test_a_learned_rule_is_nearly_the_best_where_all_is_known(hartmann):
     assert best - found.value(ways) < 0.2 * (best - fixed)
 
 
+@pytest.mark.slow
 def test_a_cell_with_readings_measures_the_rule():
     """Inference regret where it is asked for; a policy that is not told is measured by its one setting."""
     cell = replace(quick_cell(budget=0.3), rho=1.0)

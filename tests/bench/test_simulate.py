@@ -41,6 +41,7 @@ def play(bench, policy, budget=1.0, seed=3):
     return simulate(bench, policy, bench.problem(budget), seed)
 
 
+@pytest.mark.slow
 def test_a_cell_gives_the_promised_table():
     """One row per charged trial, every column of the contract, the cell's key in each."""
     rows = run_cell(quick_cell(budget=1.0))
@@ -59,6 +60,7 @@ def test_a_cell_gives_the_promised_table():
     assert isnan(rows[0]["hypervolume"])
 
 
+@pytest.mark.slow
 def test_the_same_cell_gives_the_same_table():
     """Everything but the seconds, bit for bit."""
     first, second = ([{**r, "decision_s": 0} for r in run_cell(quick_cell())] for _ in range(2))
@@ -213,6 +215,7 @@ def test_several_outcomes_go_through_the_same_table():
     assert (np.diff(table["hypervolume"]) >= 0).all()
 
 
+@pytest.mark.slow
 def test_full_control_goes_through_the_same_loop():
     """Costs follow the setting, initial points are the Sobol points of the paper."""
     rows = run_cell(Cell("levy4", "varying", 0.0, PolicySpec("quick", "explore-then-commit"), 0, 30.0))

@@ -34,6 +34,7 @@ def without_seconds(directory):
     return load(directory).drop(columns="decision_s")
 
 
+@pytest.mark.slow
 def test_a_grid_goes_on_where_it_was(tmp_path):
     """Finished cells are skipped, new seeds are added, and nothing is written twice."""
     store, seen = Store(tmp_path), []
@@ -57,6 +58,7 @@ def test_worker_processes_give_the_same_tables(tmp_path):
     assert without_seconds(tmp_path / "here").equals(without_seconds(tmp_path / "there"))
 
 
+@pytest.mark.slow
 def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch, golden: Golden):
     """A third party's bug is reported with its traceback; all other cells finish, and the failed one is tried again."""
     install_plugin(tmp_path, "faulty_policy", RAISES, "raises", "Raises")
@@ -117,6 +119,7 @@ def test_a_table_comes_back_as_it_was(form, tmp_path):
     assert repr(frame.to_dict("records")) == repr(rows)
 
 
+@pytest.mark.slow
 def test_both_forms_may_share_a_directory(tmp_path):
     """A cell counts as finished in either, and a directory is read as one table."""
     for form, seed in (("parquet", 0), ("csv", 1)):
@@ -206,6 +209,7 @@ def test_damaged_files_are_named(tmp_path, golden: Golden):
     golden(refused_2.value)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told(tmp_path, monkeypatch, golden: Golden):
     """What was being written is gone, what is finished stays, and the remedy is said."""
     store = Store(tmp_path)

@@ -75,6 +75,7 @@ def test_a_mean_has_the_standard_error_of_a_sample() -> None:
     assert Stat.of(pd.Series([], dtype=float)).n == 0
 
 
+@pytest.mark.slow
 def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
     """Means and standard errors of both regrets at each share, of the cumulated ones, trials and decision time."""
     table = frame(
@@ -225,6 +226,7 @@ def test_being_worse_in_one_place_is_told(golden: Golden) -> None:
     golden(comparison_text(comparison))
 
 
+@pytest.mark.slow
 def test_regrets_of_zero_count_as_the_floor() -> None:
     """Zero against zero is 1, zero against 0.08 is the floor's share of it: 1e-4 of the range 0.8."""
     assert compared(0.0, (0.0, 0.5)).ratios[-1].ratio == 1.0

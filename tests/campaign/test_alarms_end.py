@@ -26,6 +26,7 @@ def watching(**changes):
     return make_spec(rig=make_rig_spec(watch=WatchSpec(every_s=0.01, clear_for_s=0.0)), **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "source", "kind"),
     [

@@ -76,6 +76,7 @@ def sound(stage, spec):
         return read.trials(), read.history(spec.problem.space), read.ledger()
 
 
+@pytest.mark.slow
 async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden: Golden):
     """Charged once, when the rig is done; decisions know what is under way and what has come, and replay agrees."""
     spec = spec_with(BY_HAND)
@@ -256,6 +257,7 @@ async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaig
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, golden: Golden):
     """The third outcome to the last digit, while all else changes, is none: read again, then given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
@@ -266,6 +268,7 @@ async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, gold
     golden(stage.alarms()[0].message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
 async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden: Golden):
     """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""

@@ -99,6 +99,7 @@ async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, g
     golden(rows[0].because)
 
 
+@pytest.mark.slow
 async def test_a_night_without_a_process_does_not_count_as_sensors_that_say_nothing(stage):
     """Nobody was there to read seven outcomes; the campaign goes on, for the next ones can come."""
     spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=7)

@@ -115,6 +115,7 @@ async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patien
     assert rows[0].outcome == rows[1].outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [BY_HAND, replace(NIGHT, after_s=600.0)], ids=["hand", "sensor"])
 async def test_production_that_begins_while_outcomes_are_awaited_is_made_of_what_has_come(patient, late):
     """What comes of trials in its midst is theirs, and no batch's; the campaign that goes on afterwards knows it."""
@@ -138,6 +139,7 @@ async def test_production_that_begins_while_outcomes_are_awaited_is_made_of_what
     assert not any(row.state is State.FAILED for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [BY_HAND, NIGHT], ids=["hand", "sensor"])
 async def test_a_campaign_goes_on_in_a_recovered_journal_and_waits_as_before(patient, late):
     """For what is awaited as long as it would have; what had come, and who said so, is there again."""

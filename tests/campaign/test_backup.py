@@ -66,6 +66,7 @@ def test_whoever_writes_meanwhile_is_not_held_up_and_not_in_the_copy(journal, tm
     assert len(journal.read.trials()) == 20 + len(wrote)
 
 
+@pytest.mark.slow
 def test_nothing_is_overwritten_even_if_it_comes_in_between(journal, tmp_path, monkeypatch):
     """What has the name keeps it."""
     target = tmp_path / "copy.sqlite"
@@ -91,6 +92,7 @@ def test_where_links_are_not_to_be_had_it_is_renamed(journal, tmp_path, monkeypa
     assert names(tmp_path) == ["copy.sqlite", "state"]
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_not_whole_is_removed(journal, tmp_path, monkeypatch):
     """A bit that flips on the way, rows that are missing, a disk that is full: no backup, and what is wrong is said."""
     copied = backing_up._copy
@@ -122,6 +124,7 @@ def test_a_journal_that_has_lost_its_log_is_not_backed_up(journal, tmp_path):
     assert error.value.kind == "no-log"
 
 
+@pytest.mark.slow
 def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_path):
     """By their names; what a person has put beside them stays, and what cannot be read."""
     first, folder = datetime(2026, 11, 22, 14, 30, tzinfo=UTC), tmp_path / "kept"
@@ -136,6 +139,7 @@ def test_only_the_oldest_that_are_named_by_their_time_are_removed(journal, tmp_p
     assert names(folder) == left
 
 
+@pytest.mark.slow
 def test_backups_of_another_campaign_in_the_same_directory_stay(journal, tmp_path):
     """Those of one that has ended, and whose only copies they are by now, among them."""
     first, other, folder = datetime(2026, 11, 22, tzinfo=UTC), tmp_path / "other", tmp_path / "kept"

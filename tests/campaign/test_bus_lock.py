@@ -102,6 +102,7 @@ def test_the_kernel_lets_go_when_the_holder_is_killed(tmp_path):
         assert free(url)
 
 
+@pytest.mark.slow
 def test_default_ports_and_unknown_places(tmp_path):
     """502 need not be written; what leads nowhere that is known is not locked."""
     with another(tmp_path, "modbus_tcp://192.0.2.7", "rtu_tcp://192.0.2.8", "fake://pump", "serial:///no/such/port"):

@@ -42,6 +42,7 @@ def journal(tmp_path):
         yield made
 
 
+@pytest.mark.slow
 async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(stage):
     """Void, restored and amended between trials: every decision comes out again as it did, with what it knew then."""
     spec = make_spec(policy=Learning(), max_trials=3)
@@ -170,6 +171,7 @@ WORK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_beyond(1, WORK))
 def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, name):
     """Killed before each row and each commit: a correction without the act, or the other way round, is never found."""

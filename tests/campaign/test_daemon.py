@@ -168,6 +168,7 @@ async def test_status_says_what_is_going_on(stage):
     assert second["trial"]["doses"] == {}
 
 
+@pytest.mark.slow
 async def test_status_says_how_late_the_watch_looked(stage):
     """The last time, at worst and how often, for those who collect numbers."""
     watch = {}

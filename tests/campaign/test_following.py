@@ -117,6 +117,7 @@ NOISES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_healthy_variable_is_not_held(noise):
     """In a hundred campaigns that control it 200 times, each kind of healthy deviation raises at most one alarm."""
@@ -139,6 +140,7 @@ def test_a_variable_that_does_not_move_is_found_within_a_few_trials():
 # what it means for a campaign ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_fault_83_its_control_sets_are_barred_and_its_trials_void(stage):
     """Four misses: a MAJOR alarm that stands, no trial controls it any more, the model learns from none of these."""
     spec = spec_of(max_trials=12)
@@ -172,6 +174,7 @@ def states_now_of(stage, spec):
         journal.close()
 
 
+@pytest.mark.slow
 async def test_it_stays_held_after_a_restart_until_a_person_puts_it_back(stage):
     """Every process tells it anew; `in-service` needs no `out-of-service` before it, and is refused without cause."""
     await stage.run(spec_of(max_trials=12), measured=DEAD)
@@ -196,6 +199,7 @@ async def test_it_stays_held_after_a_restart_until_a_person_puts_it_back(stage):
     assert len([a for a in stage.alarms() if a.source == "valve"]) == 2
 
 
+@pytest.mark.slow
 async def test_a_campaign_with_nothing_left_waits_for_a_person(stage):
     """Two exchanged sensors bar every control set: it holds, and goes on once both are back in service."""
     pump = VariableWiring("a", "a_probe", "pump", 0.1, follows=FollowSpec(1.0, 0.3, "mM"))
@@ -218,6 +222,7 @@ async def test_a_campaign_with_nothing_left_waits_for_a_person(stage):
     assert sorted(told[2:]) == [("pump", Severity.MINOR), ("valve", Severity.MINOR)]
 
 
+@pytest.mark.slow
 async def test_a_trial_that_a_person_has_taken_in_again_stays_in(stage):
     """Who knows that the sensor was right says so, and is not overruled before each trial."""
     spec = spec_of(max_trials=12)
@@ -230,6 +235,7 @@ async def test_a_trial_that_a_person_has_taken_in_again_stays_in(stage):
     journal.close()
 
 
+@pytest.mark.slow
 async def test_a_trial_whose_outcome_is_awaited_is_voided_when_it_has_come(stage):
     """Until then the journal allows no correction of it; it is held all the same."""
     late = LateSpec(("y",), "hand", 86_400.0, wait_at_end=False)
@@ -250,6 +256,7 @@ async def test_a_trial_whose_outcome_is_awaited_is_voided_when_it_has_come(stage
     journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("severity", [Severity.NONE, Severity.INVALID])
 async def test_only_a_reading_that_is_valid_says_that_it_does_not_follow(stage, severity):
     """A sensor that cannot be read fails its trial for that; nothing is known of the valve."""

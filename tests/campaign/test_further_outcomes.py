@@ -49,6 +49,7 @@ async def test_every_outcome_reaches_the_policy(stage):
         assert (seen.y, seen.further) == (a * (1 - b**2), (10.0 - a, b))
 
 
+@pytest.mark.slow
 async def test_decisions_by_several_outcomes_come_out_the_same(stage):
     """A policy that models all of them is replayed from the journal bit for bit, across a restart."""
     await stage.run(make_weighing(max_trials=4), further=FURTHER)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rigctl.campaign import replay
 from rigctl.campaign.replay import asked, prices, situation_before, what_came_of, what_would_change
 from rigctl.core.counterfactuals import NO_ANSWER
@@ -21,6 +23,7 @@ async def done(stage):
     return spec
 
 
+@pytest.mark.slow
 async def test_every_decision_can_be_made_again(stage):
     """From what stood in the journal before it: history, memory, budget and seed."""
     spec = await done(stage)
@@ -29,6 +32,7 @@ async def test_every_decision_can_be_made_again(stage):
             assert asked(situation_before(reader, spec, row)) == "+".join(row.control_set)
 
 
+@pytest.mark.slow
 async def test_what_would_have_changed_it_is_found_in_the_past(stage):
     """With the prices of the rig's meters; of a trial done by hand, or that today's code decides otherwise, nothing."""
     spec = await done(stage)
@@ -42,6 +46,7 @@ async def test_what_would_have_changed_it_is_found_in_the_past(stage):
         assert what_would_change(reader, spec, replace(row, control_set=("z",)), most=40) is None
 
 
+@pytest.mark.slow
 async def test_of_a_choice_that_cannot_be_made_any_more_nothing_is_said(stage, monkeypatch):
     """A policy that cannot decide today has no answer that could change; whoever asks is told the rest."""
     spec = await done(stage)
@@ -50,6 +55,7 @@ async def test_of_a_choice_that_cannot_be_made_any_more_nothing_is_said(stage, m
         assert what_would_change(reader, spec, reader.trials()[-1]) is None
 
 
+@pytest.mark.slow
 async def test_what_came_of_it_is_held_against_what_was_expected(stage):
     """Outcome and cost of a trial that is over; a trial without a proposal has no expectation."""
     spec = await done(stage)

@@ -84,6 +84,7 @@ async def test_a_wait_for_hours_ends_by_the_clock_that_was_set_right_meanwhile(r
     assert armed_s[0] - waited_s[2] < 4 * 3600.0
 
 
+@pytest.mark.slow
 async def test_an_outcome_is_read_when_it_is_due_though_trials_wait(restful):
     """On Saturday, while the rig rests over the weekend; on Monday it would be too late."""
     restful.clock().speedup = 1800.0

@@ -112,6 +112,7 @@ def test_fault_33_a_flipped_bit_of_todays_journal_is_told_or_harmless(tmp_path, 
     assert held(state, 160, seed=34) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["digest", "place"])
 @pytest.mark.parametrize("value", [b"\x01\x02", 0.5])
 def test_fault_80_a_checksum_that_is_no_whole_number_any_more_is_damage(path, column, value):

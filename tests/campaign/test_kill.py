@@ -110,6 +110,7 @@ def test_fault_27_killed_at_every_instant_of_trials_that_look(tmp_path, step):
         check_world(directory, 1, LOOKING)
 
 
+@pytest.mark.slow
 @share(0.08)
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=8))
 def test_fault_27_killed_again_and_again(tmp_path_factory, kills):

@@ -56,6 +56,7 @@ def sound(stage, spec):
         assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [campaign(), seeing()])
 async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec):
     """The same setting batch after batch, as many as asked for; in the ledger, and no part of what was spent."""
@@ -78,6 +79,7 @@ async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec)
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_production_then_begins_anew(stage):
     """Its policy remembers what it did; the next production is made of all that is known by then."""
     spec = campaign()
@@ -95,6 +97,7 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_what_is_used_after_a_batch_is_productions(stage):
     """A campaign that goes on pays for no night in which production held: it would eat the rest of its budget."""
     spec = campaign()
@@ -110,6 +113,7 @@ async def test_what_is_used_after_a_batch_is_productions(stage):
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_what_is_used_in_a_trial_that_slept_after_a_batch_is_the_campaigns(stage):
     """It was no production that kept the rig then: it counts in what is spent of the budget."""
     spec = campaign()
@@ -144,6 +148,7 @@ def unarmed(directory, clock):
 WISHES = {"campaign": None, "rule": {}, "told": {"fixed": (("b", 0.5),)}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "then", "goes_on"),
     [("campaign", "rule", False), ("told", "rule", False), ("rule", "campaign", False), ("rule", "rule", True)],
@@ -166,6 +171,7 @@ async def test_what_was_decided_for_something_else_is_not_run(stage, left, then,
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
     """So does a process that is told to learn, after every batch while there are few."""
     spec = campaign()
@@ -222,6 +228,7 @@ async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_n
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_that_can_be_played(stage, golden: Golden):
     """As long as it is out: nothing explored, nobody asked; it is played again when the pump is back."""
     spec = campaign()
@@ -267,6 +274,7 @@ class Broken(Operating):
         raise FloatingPointError("overflow")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [campaign(), seeing()])
 async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec, golden: Golden):
     """Never explored, nor an exploring batch repeated: the same setting, with an alarm; a replay agrees."""
@@ -283,6 +291,7 @@ async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec, golden:
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(stage):
     """The policy's error is in the alarm; the batches are the one before, and production does not end of it."""
     spec = campaign()
@@ -310,6 +319,7 @@ async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_to
         assert [row.setpoints for row in journal.trials()[TRIALS:]] == [{"b": 0.5}]
 
 
+@pytest.mark.slow
 async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage, golden: Golden):
     """By its source, with the remedy; not a word while the plant is what it was."""
     spec = campaign()

@@ -19,6 +19,7 @@ from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 
 
+@pytest.mark.slow
 async def test_a_reference_trial_that_follows_production_keeps_nothing_of_it_either(stage):
     """It is decided before the policy is asked, which would drop what production runs."""
     spec = campaign()
@@ -34,6 +35,7 @@ async def test_a_reference_trial_that_follows_production_keeps_nothing_of_it_eit
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_what_one_batch_gains_is_told_though_no_other_follows_it(stage):
     """In the memory it counts when the next one is decided; it was said that nothing is expected to be gained."""
     spec = campaign()
@@ -50,6 +52,7 @@ async def test_what_one_batch_gains_is_told_though_no_other_follows_it(stage):
     assert after.gained == memory.gained + memory.pending.gain
 
 
+@pytest.mark.slow
 async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
     """A pause came before it had moved anything: as many follow as if it had not been decided."""
     await stage.run(campaign())

@@ -72,6 +72,7 @@ async def the_process(decider):
     return (await decider._ready)._process.pid
 
 
+@pytest.mark.slow
 async def test_its_answers_are_those_of_this_process(decider):
     """As the history grows, shrinks or is another one, decision and memory are the same as when made here."""
     spec, state = make_spec(), None
@@ -86,6 +87,7 @@ async def test_its_answers_are_those_of_this_process(decider):
     assert await decider.decide(other, LONG_S) == decide(other)
 
 
+@pytest.mark.slow
 async def test_it_lives_on_as_the_budget_shrinks(decider):
     """What is left is told with each question; a process started anew for it would import and fit all over again."""
     spec, lived = make_spec(), set()
@@ -111,6 +113,7 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert await the_process(decider) == child._process.pid
 
 
+@pytest.mark.slow
 async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
     """And for nobody else: not before, not of another history, nor of one that was corrected since."""
     spec, whole = make_spec(), History.of(observed(9), corrections=2)
@@ -211,6 +214,7 @@ async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decide
     assert not psutil.pid_exists(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "lost"), [("forks", []), ("doubles", []), ("lags", [3]), ("babbles", [2])])
 async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider, kind, lost):
     """Of a forked child, a second one, one to an older question, no answer at all: a decision at most, and no other."""
@@ -224,6 +228,7 @@ async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider
     assert missed == lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
 async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden: Golden):
     """Past the limit its process is ended, which says where it stood; a new one gets ready."""
@@ -295,6 +300,7 @@ async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider, golden:
     golden(refused.value)
 
 
+@pytest.mark.slow
 async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider, golden: Golden):
     """A policy that the other process cannot load is an error, not a decision to be replaced."""
     spec = make_spec(policy=NotFound())

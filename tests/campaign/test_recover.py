@@ -108,6 +108,7 @@ def test_fault_80_a_flipped_bit_is_put_back_or_told(sound, tmp_path, count):  # 
     assert hopeless <= 0.05 * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cut off", "zeros", "noise"])
 def test_fault_80_pages_that_are_gone_cost_their_rows_and_no_more(sound, tmp_path, how):  # noqa: F811
     """The end of the file, or a page in its middle: what is left holds, or it is told that nothing can be read."""
@@ -187,6 +188,7 @@ def test_a_row_that_names_what_is_lost_names_nothing_from_then_on(sound, tmp_pat
     assert (known.batch, known.suggestion) == ("B9", None)
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_on_from_what_was_recovered(tmp_path):
     """After a trial's decision and another's end are lost, and a trip that may have been latched is reset."""
     stage = Stage(tmp_path)

@@ -5,6 +5,8 @@ import sqlite3
 from dataclasses import dataclass, replace
 from importlib import metadata
 
+import pytest
+
 from rigctl import provenance
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
@@ -40,6 +42,7 @@ async def test_every_decision_comes_out_the_same(stage):
     assert replayed(stage, spec) == dict.fromkeys(range(1, 8), ())
 
 
+@pytest.mark.slow
 async def test_reference_trials_come_out_the_same(stage):
     """They are in the journal with their phase, their setting is kept in the policy's memory, and the budget holds."""
     spec = make_spec(policy=LikelyMaximisers(), max_trials=9)

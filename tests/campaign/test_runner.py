@@ -78,6 +78,7 @@ async def test_only_the_chosen_setpoints_reach_the_rig(stage):
 # How it ends --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_trial_that_costs_exactly_what_is_left_runs(stage):
     """Twenty trials of 0.05 from a budget of 1.00: the twentieth runs, then nothing fits."""
     water = make_rig_spec(meters=METERS[3:])
@@ -329,6 +330,7 @@ async def test_a_memory_that_cannot_be_kept_is_a_proposal_that_cannot_be_used(st
         assert journal.trial(1).origin == "rejected"
 
 
+@pytest.mark.slow
 async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
     """Unusable decisions and failed trials that are not consecutive may go on for ever."""
     spec = make_spec(max_trials=8, max_failures=2, policy=Sometimes(bad=BAD["nan"]))

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.campaign.fakes import World
 
 INTERRUPTED = """
@@ -39,11 +41,13 @@ def interrupted(directory, within_s, safe):
         return world.count("safe")
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_the_process_once_the_safe_commands_are_out(tmp_path):
     """Somebody who presses Ctrl-C twice does not wait for the trial to be closed, but for the safe commands."""
     assert interrupted(tmp_path, 60.0, "returns") == 2
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_does_not_wait_for_a_rig_that_never_answers(tmp_path):
     """The way to the safe state has a bound, whatever a driver does."""
     assert interrupted(tmp_path, 0.05, "hangs") == 1

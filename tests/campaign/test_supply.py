@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
+
 from rigctl.campaign.replay import replay
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.natural import Learned
@@ -35,6 +37,7 @@ class Supply(dict):
         return Measurement((0.2 if self.drawn <= 20 else 0.7) + 0.05 * (0.618034 * self.drawn % 1), 0.01, 5)
 
 
+@pytest.mark.slow
 async def test_a_change_of_supply_is_journalled_and_replayed(stage, golden: Golden):
     """Every proposal says so from the trial on that gave it away, one alarm does, and replay agrees throughout."""
     a, b = make_space().variables

@@ -72,6 +72,7 @@ def campaign(policy=None, ceiling=None, budget=10, **changes):
     return replace(spec, problem=replace(spec.problem, cost_ceiling=ceiling))
 
 
+@pytest.mark.slow
 async def test_a_trial_of_unknown_cost_ends_where_the_rest_of_the_budget_does(dear):
     """What would have cost 15 of a budget of 10 is broken off at 10, to within what is used between two looks."""
     result = await dear.run(campaign(UcbCvs(), max_trials=None))
@@ -79,6 +80,7 @@ async def test_a_trial_of_unknown_cost_ends_where_the_rest_of_the_budget_does(de
     assert 10 <= to_units(result.spent) <= 10 + 3 * STEP
 
 
+@pytest.mark.slow
 async def test_with_max_per_trial_it_ends_there_and_its_control_set_is_left(dear):
     """`b` was to cost 1 EUR at most: it costs that once, alone or beside `a`, and all other money goes to `a`."""
     result = await dear.run(campaign(UcbCvs(), ceiling=1.0, budget=5, max_trials=12))
@@ -92,6 +94,7 @@ async def test_with_max_per_trial_it_ends_there_and_its_control_set_is_left(dear
     assert {row.control_set for row in rows if row.state is State.RECORDED} == {("a",)}
 
 
+@pytest.mark.slow
 async def test_a_trial_that_is_broken_off_is_made_safe_first_and_charged_by_its_meters(dear):
     """Safe, then charged to the last reading, nothing estimated; one dose, one alarm, no failure; the next goes on."""
     result = await dear.run(campaign(ceiling=1.0, max_trials=4))

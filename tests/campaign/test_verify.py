@@ -90,6 +90,7 @@ def doctored(path, *statements):
             file.execute(sql)
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_what_rigctl_wrote(sound):
     """And everything was looked at: no check finds its tables empty."""
     verdict = verified(sound, lambda _: CAPS)
@@ -112,6 +113,7 @@ GOLDEN = Path(__file__).parent / "golden_violations.yaml"
 CASES = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['check']} {number}")
 def test_each_thing_that_cannot_be_is_found(sound, tmp_path, number):
     """By the check that is there for it, which names table and row, and says what to do."""

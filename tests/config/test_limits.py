@@ -31,6 +31,7 @@ HUGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HUGE)
 def test_what_is_too_much_is_told_once_and_in_few_words(kind):
     """It repeats but the beginning of what was written."""

@@ -30,6 +30,7 @@ def test_the_schema_in_the_repository_is_current():
     assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(built_in()))
 
 
+@pytest.mark.slow
 def test_the_driver_that_is_named_says_which_options_there_are():
     """An editor that reads the driver offers exactly that driver's options, and speaks of no other."""
     section = json_schema(built_in())["$defs"]["DeviceSection"]

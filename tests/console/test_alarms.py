@@ -60,6 +60,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden: Golden):
     assert "seen by" in alarmed.rigctl("alarms").out
 
 
+@pytest.mark.slow
 def test_a_shelved_alarm_is_shown_as_such(alarmed, golden: Golden):
     """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
     alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")

@@ -28,6 +28,7 @@ main()
 QUICK = [*RUN, "--policy", "default"]
 
 
+@pytest.mark.slow
 def test_a_grid_runs_resumes_and_is_summarised(bench):
     """Lines as cells finish, nothing done twice, and a table of what came out."""
     first = bench.rigctl(*QUICK, "--seeds", "2", "--out", "results", "--format", "csv")
@@ -97,6 +98,7 @@ def wait_for_workers(process):
     return wait_until(at_work, "two worker processes at work")
 
 
+@pytest.mark.slow
 def test_figures_are_written(bench):
     """One file per figure and format, named on standard output."""
     bench.rigctl(*QUICK, "--seeds", "2", "--out", "results")

@@ -42,6 +42,7 @@ def exported(bench):
 # Suggestions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench):
     """The sentences are those that were said, and every suggestion comes out the same."""
     said = []
@@ -67,6 +68,7 @@ def test_a_suggestion_is_kept_once_however_often_it_is_asked_for(bench):
         assert len(reader.people.suggestions()) == 1
 
 
+@pytest.mark.slow
 def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
     """It comes back in the export, the decision comes out again, and a history of it decides the same."""
     answer = suggested(bench, "--now", "ph=6.1,ca=3.3mM")
@@ -85,6 +87,7 @@ def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
     assert again[0]["control_sets"] == again[1]["control_sets"]
 
 
+@pytest.mark.slow
 def test_a_rule_is_recommended_where_readings_were_told(bench, golden: Golden):
     """A bench without wires declares no look; who told what was read is told what to control at which readings."""
     done(bench, suggested(bench))
@@ -120,6 +123,7 @@ def test_a_trial_that_was_not_as_suggested_says_so(bench):
     assert bench.rigctl("replay", "bench.yaml", "--json").json["agree"] == 1
 
 
+@pytest.mark.slow
 def test_setpoints_are_what_was_suggested_or_what_the_person_says(bench):
     """A rounded one is the suggestion followed; another one is a departure; what nobody says stays empty."""
     answer = suggested(bench)
@@ -222,6 +226,7 @@ def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, t
 # Corrections ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     """By status, explain and export; the next suggestion does not know it; undone, everything is as before."""
     before = suggested(ingested)
@@ -238,6 +243,7 @@ def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     assert {**suggested(ingested), "decision_s": 0} == {**before, "decision_s": 0}
 
 
+@pytest.mark.slow
 def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(ingested):
     """What is void in the journal is void in its export; `ingest` takes no such row."""
     ingested.rigctl("void", "bench.yaml", "3", "--why", "tap open")
@@ -263,6 +269,7 @@ def test_an_amended_trial_shows_both_values(ingested, golden: Golden):
     assert sum(line["amount"] for line in lines) == pytest.approx(2.35)
 
 
+@pytest.mark.slow
 def test_dear_trials_are_told_in_full(bench):
     """Of a bench where a trial costs 30,000 yen every sentence says so; none has 3e+04, or a budget of 2e+06."""
     bench.write("dear.yaml", BENCH.replace("EUR", "JPY").replace("20 JPY", "2000000 JPY"))

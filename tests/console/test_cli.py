@@ -33,6 +33,7 @@ def test_version_and_module_entry():
     assert found.stdout.startswith("rigctl ")
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy():
     """`rigctl --help` needs none of the libraries that take their time, pydantic and YAML included."""
     heavy = {"sklearn", "scipy", "numpy", "pint", "pydantic", "yaml", "pymodbus", "serial", "structlog", "asyncio"}
@@ -46,6 +47,7 @@ def test_help_imports_nothing_heavy():
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path):
     """`rigctl safe` without a configuration needs neither arrays nor units nor the configuration's language."""
     word = {"version": 1, "driven": True, "rig": "bench", "speedup": 1.0, "devices": []}

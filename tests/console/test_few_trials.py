@@ -58,6 +58,7 @@ def test_one_outcome_is_enough_for_a_recommendation(bench, rows):
     assert answer["low"] < answer["expected"] < answer["high"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "budget", slow_beyond(1, ["2.2 EUR", "2.1 EUR", "1 EUR"]), ids=["too little left", "spent", "overspent"]
 )

@@ -25,6 +25,7 @@ def observations(state="state/dough"):
         return reader.history(loaded.problem.space).observations
 
 
+@pytest.mark.slow
 def test_past_trials_are_evidence_and_nobody_is_charged(dough):
     """Outcomes, costs, and what was controlled; nothing is spent, and the next trial is the one after them."""
     put(dough, text().encode())
@@ -192,6 +193,7 @@ def test_date_operator_batch_and_note_are_kept(dough):
     assert (row["hand.date"], row["hand.batch"], row["hand.operator"]) == ("2025-12-24", "B7", "Ada")
 
 
+@pytest.mark.slow
 def test_a_noise_of_their_own_widens_what_is_believed(dough):
     """Told that the old outcomes scatter widely, the model trusts them less, by as much as scikit-learn would."""
     put(dough, text(TABLE[:3]).encode())

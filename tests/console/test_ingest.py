@@ -71,6 +71,7 @@ def test_results_are_not_taken_for_another_unit_s(ingested, verb):
         assert verb != "suggest" or "this suggestion is not kept" in told
 
 
+@pytest.mark.slow
 def test_a_list_is_recorded_whole_or_not_at_all(bench, monkeypatch):
     """If the journal fails in the middle of a list, none of it is there, and the list can be given again."""
     bench.rigctl("ingest", "bench.yaml", *GOOD)

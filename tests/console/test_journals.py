@@ -71,6 +71,7 @@ def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
     kept.rigctl("verify", again["file"])
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_is_recovered_and_what_is_lost_is_listed(kept, golden: Golden):
     """Refused by every other verb, which names the way; the new state directory is good to go on from."""
     path = kept.folder / JOURNAL

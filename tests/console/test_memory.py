@@ -47,6 +47,7 @@ def test_the_tolerance_halves_on_a_bench_by_hand(bench):
     assert reasons == ["0.05", "0.05", "0.025"]
 
 
+@pytest.mark.slow
 def test_following_suggestions_is_remembered_like_a_campaign(bench):
     """The journal of somebody who follows every suggestion has the states that a running campaign would have kept."""
     for _ in range(4):
@@ -74,6 +75,7 @@ def test_another_trial_than_the_suggested_leaves_the_memory_as_it_was(bench):
         assert reader.policy_state() == first
 
 
+@pytest.mark.slow
 def test_a_list_is_remembered_like_its_rows_one_by_one(bench):
     """Whether rows come in one ingest or in several makes no difference to the memory."""
     bench.rigctl("ingest", "bench.yaml", "trials.csv", "--state", "whole")

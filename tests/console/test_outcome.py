@@ -71,6 +71,7 @@ def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden: Gol
     assert [row["trial"] for row in awaited.rigctl("outcome", "--json").json] == [2, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("outcome", "tank.yaml", "2", "2", "--values", "taste=1"), AMENDED], ids=" ".join)
 def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words, golden: Golden):
     """It would be taken for one of the campaign's own; the same unit in other letters is the same."""
@@ -97,6 +98,7 @@ def test_a_campaign_goes_on_with_a_unit_in_other_letters(awaited, golden: Golden
         golden(refused.value)
 
 
+@pytest.mark.slow
 def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(awaited):
     """A value with its unit goes to the campaign by the same road; what looks mistyped is asked about first."""
     state = awaited.folder / "state/tank"

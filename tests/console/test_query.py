@@ -47,6 +47,7 @@ def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):
     assert {"loss", "saving", "cost_per_trial", "trials"} <= set(answer["alternatives"][0])
 
 
+@pytest.mark.slow
 def test_recommendation_from_a_file_is_the_journals(ingested):
     """The same trials recommend the same thing, wherever they come from."""
     from_file = ingested.rigctl("recommend", "bench.yaml", "--history", "trials.csv", "--json").json
@@ -133,6 +134,7 @@ def test_schema_is_json(bench):
     assert "control_sets" in bench.rigctl("schema").json["properties"]
 
 
+@pytest.mark.slow
 def test_bench_latency_has_a_row_per_kind_of_bounds_and_size(bench):
     """CPU seconds of a decision, with and without a refit, for each number of trials asked for."""
     rows = bench.rigctl("bench", "latency", "--size", "10", "--repeats", "1", "--json").json

@@ -25,6 +25,7 @@ def documented(name: str) -> str:
     return PAGES[name]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "verb"), list(commands.verbs(COMMAND)), ids=lambda v: v if isinstance(v, str) else "")
 def test_every_verb_and_option_is_explained(name, verb):
     """Each has a help text, and stands in the reference with it."""
@@ -37,6 +38,7 @@ def test_every_verb_and_option_is_explained(name, verb):
         assert all(f"`{option}".replace("|", commands.BAR) in section for option in named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", sources())
 def test_every_key_is_in_the_reference_with_its_meaning(source):
     """Of the configuration, each driver and each policy."""
@@ -48,6 +50,7 @@ def test_every_key_is_in_the_reference_with_its_meaning(source):
     assert not [key for key, said in meanings.items() if not all(said)]
 
 
+@pytest.mark.slow
 def test_the_schema_verb_writes_the_pages(bench):
     """`rigctl tools schema --as` commands or configuration; without it the JSON schema for editors."""
     assert bench.rigctl("schema", "--as", "commands").out == commands.page(COMMAND)

@@ -52,6 +52,7 @@ def test_a_campaign_is_told_as_it_was_then(bench, tmp_path, left):
     assert {name: now[name] for name in then} == then
 
 
+@pytest.mark.slow
 def test_what_was_decided_is_replayed(bench, tmp_path):
     """The model is pinned, so that later code decides the same, bit for bit; what is not so would be named."""
     found = bench.rigctl("replay", "--state", str(unpacked(FINISHED, tmp_path / "state")), "--json").json
@@ -101,6 +102,7 @@ async def resumed(state, spec, world):
     )
 
 
+@pytest.mark.slow
 @every
 async def test_a_campaign_is_gone_on_with(bench, tmp_path, left):
     """The trial under way is lost and charged, those before it stay as they were, one more is decided and recorded."""
@@ -122,6 +124,7 @@ async def test_a_campaign_is_gone_on_with(bench, tmp_path, left):
     assert to_units(ended.budget) == 5000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

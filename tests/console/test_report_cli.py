@@ -11,6 +11,7 @@ from tests.full_disk import full_disk
 from tests.golden import Golden
 
 
+@pytest.mark.slow
 def test_a_bench_by_hand_has_a_report(ingested):
     """One HTML file, where it is asked for; programs are told where."""
     answer = ingested.rigctl("report", "-o", "found.html", "--figures", "figures", "--json").json
@@ -22,6 +23,7 @@ def test_a_bench_by_hand_has_a_report(ingested):
     assert all(Path(name).stat().st_size for name in answer["figures"])
 
 
+@pytest.mark.slow
 def test_a_dash_is_standard_output(ingested):
     """The page alone, byte for byte that of a file but for the time; no file of that name, and nothing beside it."""
     page = ingested.rigctl("report", "-o", "-").out

@@ -137,6 +137,7 @@ def plain(html):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<title>[^<]*</title><desc>[^<]*</desc>", " ", html)))
 
 
+@pytest.mark.slow
 def test_page_and_report_show_rule_and_reading(finished):  # noqa: F811  # the fixture
     """What to control at which readings, what it is worth, what was last read and how far that is believed."""
     with opened(finished) as (facts, campaign):

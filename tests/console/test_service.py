@@ -201,6 +201,7 @@ def test_what_no_service_can_run_is_refused(bench, real, golden: Golden):
 # installing ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_unit_is_installed_and_another_s_is_left_alone(bench, real, monkeypatch, golden: Golden):
     """It is written whole, again over itself, and over what somebody else wrote or edited only if forced."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
@@ -254,6 +255,7 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, m
     assert "WatchDogSec" in analyzed("verify", "--man=no", str(path)).stderr
 
 
+@pytest.mark.slow
 def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden: Golden):
     """With the options that `rigctl journal backup` has, as the same account, writing there and beside the journal."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))

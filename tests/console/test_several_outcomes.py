@@ -41,6 +41,7 @@ def done(two):
     return two
 
 
+@pytest.mark.slow
 def test_an_export_reads_back_as_a_history(done):
     """A column per outcome, empty where the trial failed; what it suggests is what the journal suggests."""
     out = done.rigctl("export").out

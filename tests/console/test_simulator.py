@@ -27,6 +27,7 @@ def test_buses_are_there_while_the_block_runs(tmp_path):
     assert children() == []
 
 
+@pytest.mark.slow
 def test_it_is_stopped_when_the_block_fails(tmp_path):
     """Whatever goes wrong inside, the simulated rig does not stay."""
     with pytest.raises(ZeroDivisionError), simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path):
@@ -34,6 +35,7 @@ def test_it_is_stopped_when_the_block_fails(tmp_path):
     assert children() == []
 
 
+@pytest.mark.slow
 def test_one_that_does_not_come_up_says_why(tmp_path):
     """Its own words are in the error."""
     expected = pytest.raises(RigctlError, match=r"ended before it was ready: .*airfoil\.npz")
@@ -42,6 +44,7 @@ def test_one_that_does_not_come_up_says_why(tmp_path):
     assert children() == []
 
 
+@pytest.mark.slow
 async def test_a_stepped_one_goes_where_it_is_told(tmp_path, golden: Golden):
     """Its time moves by the stepper alone, and only on; one that is gone is told of, not waited for."""
     stepper = Stepper(tmp_path)
@@ -56,6 +59,7 @@ async def test_a_stepped_one_goes_where_it_is_told(tmp_path, golden: Golden):
     golden(refused_2.value)
 
 
+@pytest.mark.slow
 async def test_one_that_runs_by_itself_is_not_stepped(tmp_path, golden: Golden):
     """Nobody takes a rig along whose time is this machine's."""
     with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path), pytest.raises(RigctlError) as refused:
@@ -63,6 +67,7 @@ async def test_one_that_runs_by_itself_is_not_stepped(tmp_path, golden: Golden):
     golden(refused.value)
 
 
+@pytest.mark.slow
 def test_truth_is_asked_for_exactly_this_setting():
     """The simulator values the setting it is given, and says what is best."""
     option = Option(("k", "ph"), {"k": 9.1, "ph": 5.75}, 0.0, 0.0, 0.0, None, 1)

@@ -74,6 +74,7 @@ def test_same_seed_same_suggestion(bench):
     assert setpoints() != setpoints("--seed", "8")
 
 
+@pytest.mark.slow
 def test_journal_and_csv_say_the_same(ingested):
     """The same trials, from the journal or its own export, give the same suggestion."""
     ingested.rigctl("export", "bench.yaml", "--out", "again.csv")

@@ -21,6 +21,7 @@ def told(bench, monkeypatch):
         yield bench, party
 
 
+@pytest.mark.slow
 def test_check_says_whom_by_the_kinds_of_their_services(told, golden: Golden):
     """How many, from which severity on, and what was not understood; for people and programs."""
     bench, _ = told

@@ -90,6 +90,7 @@ def test_configurations_are_offered_and_the_way_to_them(bench):
     assert list(complete_config("nowhere/")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_bash_completes_verbs_options_and_configurations(bench):
     """With the function that `rigctl --show-completion` has bash define."""

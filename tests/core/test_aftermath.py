@@ -35,6 +35,7 @@ def drawn_history(problem, rng, n):
     return make_history([(0, x[t], float(y[t]), 0.3) for t in range(n)]), float(x[n, 0]), float(y[n])
 
 
+@pytest.mark.slow
 def test_nineteen_of_twenty_trials_come_within_what_was_expected(problem):
     """Functions drawn from the model, one variable left alone, noise: the range holds 95 %, and z is standard."""
     problem, rng, z = left_alone(problem), np.random.default_rng(0), []

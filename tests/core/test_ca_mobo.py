@@ -195,6 +195,7 @@ def test_units_change_nothing(policy):
     assert one.setting == pytest.approx(two_.setting, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_trials_spread_along_the_front():
     """The trade-off is played from one end to the other, not at one compromise."""
     problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(width=Width(beta=1.0))

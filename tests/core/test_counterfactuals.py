@@ -34,6 +34,7 @@ def situation_of(problem, **options):
     return Situation(COMMIT, None, replace(problem, budget=to_micros(100)), tried((0, 1, 2), KNOWN), 3, **options)
 
 
+@pytest.mark.slow
 def test_what_was_said_to_flip_decisions_flips_them():
     """Decisions of several policies, each statement checked by inputs made anew: all flip, one step short none does."""
     tally = run(14)
@@ -100,6 +101,7 @@ def test_flips_of_a_recommendation_are_recommended_anew(problem, golden: Golden)
     golden(refused.value)
 
 
+@pytest.mark.slow
 def test_the_search_is_cut_short_and_says_so(problem):
     """After so many decisions it ends with what it has found."""
     situation = situation_of(replace(problem, known_costs=KNOWN))

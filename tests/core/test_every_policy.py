@@ -298,6 +298,7 @@ def with_and_without():
     return out
 
 
+@pytest.mark.slow
 @every_policy
 def test_a_useless_variable_does_not_change_which_set_is_played(case, with_and_without):
     """Its lengthscale is learned to be long, so each control set is worth what it was."""

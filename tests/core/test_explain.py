@@ -76,6 +76,7 @@ def held_against_their_rows(seeds):
     return made, wrong
 
 
+@pytest.mark.slow
 def test_no_sentence_contradicts_the_rows_beside_it():
     """Superlatives, counts, lines and numbers, over a campaign of every policy; nearly every claim occurs."""
     made, wrong = held_against_their_rows((4,))
@@ -94,6 +95,7 @@ def test_no_sentence_contradicts_the_rows_over_hundreds_of_decisions():
     assert len(made) > 12  # claims of every kind but the rarest two
 
 
+@pytest.mark.slow
 def test_numbers_of_a_set_are_of_the_setting_it_names():
     """Mean and spread are those of the posterior at `at`; both ends are as far from the mean."""
     for situation, proposal, _ in decisions(LikelyMaximisers(), 4):
@@ -112,6 +114,7 @@ def test_numbers_of_a_set_are_of_the_setting_it_names():
             assert s * (report.upper - report.mean) == pytest.approx(2 * report.sd)
 
 
+@pytest.mark.slow
 def test_before_anything_was_measured_no_number_stands_in_for_it():
     """Nor after one outcome, nor after failed trials; with fixed hyper-parameters the model speaks from the start."""
     learned = {s.trial: (s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions())}

@@ -199,6 +199,7 @@ def test_a_set_that_no_longer_fits_is_skipped(problem):
         outlook.fitting([2])
 
 
+@pytest.mark.slow
 def test_the_campaign_finds_the_hill_and_goes_cheap(problem):
     """On a hill that needs only a, the later trials control only a, near the top."""
     wide = replace(problem, budget=to_micros(30))
@@ -217,6 +218,7 @@ def test_a_fit_in_trouble_is_told(problem):
     assert validate(proposal, noiseless) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("maximise", "floor"), [(True, 5.0), (False, 0.0)])
 def test_a_floor_the_outcomes_fall_below_does_not_end_the_campaign(problem, maximise, floor):
     """A floor that was wrong (also: minimising with one of 0) leaves the best set eligible, and the money is spent."""

@@ -20,6 +20,7 @@ from tests.golden import Golden
 OPTIONS = {"ca-mobo": {"order": ["a", "b"]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", policy_names())
 def test_no_policy_plays_what_cannot_be_played(name):
     """At the beginning, and once there is a model; each set's report says why; afterwards nothing is amiss."""

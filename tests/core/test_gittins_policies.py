@@ -213,6 +213,7 @@ def test_a_set_that_was_never_metered_counts_as_the_cheapest():
 # Stopping -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_lambda_halves_exactly_when_the_rule_fires(golden: Golden):
     """The trial of that decision is still chosen by the old lambda; the new one is in the state and in the reason."""
     problem = make_problem()

@@ -142,6 +142,7 @@ def test_few_settings_are_all_looked_at(seed, steps):
     assert (snapped(found.points, steps) == found.points).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000))
 def test_many_settings_are_climbed_to_the_best_of_a_hill(seed):
@@ -255,6 +256,7 @@ def test_the_best_improvement_is_that_of_every_setting():
 # every policy ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [MIXED, GRID], ids=["one not", "all stepped"])
 @pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
 def test_every_policy_chooses_on_the_grid_and_within_the_setpoints(name, variables):

@@ -64,6 +64,7 @@ def money(proposals, history, phase, until=np.inf):
     return of_phase
 
 
+@pytest.mark.slow
 def test_harvest_never_has_more_than_its_share():
     """At any time it has had at most a quarter of what was spent until 40 % of the budget, then 80 % of the rest."""
     proposals, history = campaign(LikelyMaximisers(), problem_of(known_costs=COSTS))
@@ -75,6 +76,7 @@ def test_harvest_never_has_more_than_its_share():
     assert harvested > 0.5 * spent
 
 
+@pytest.mark.slow
 def test_exploration_leaves_dear_sets_to_harvest(played):
     """Nothing that costs more than half of the dearest is explored with."""
     proposals, _ = played
@@ -119,12 +121,14 @@ def test_the_end_of_the_budget_plays_what_would_be_recommended(played):
     assert any(np.allclose([x[i] for i in indices], last.setting, atol=1e-12) for x in before)
 
 
+@pytest.mark.slow
 def test_where_all_sets_cost_the_same_all_are_explored_with():
     """With nothing to save, exploration is free to use the set that teaches most."""
     proposals, _ = campaign(LikelyMaximisers(), problem_of(6.0), costs=(0.2,) * 4)
     assert 3 in {p.control_set for p in proposals if p.phase == "explore"}
 
 
+@pytest.mark.slow
 def test_a_failed_trial_costs_harvest_what_it_cost():
     """A harvest that failed has been paid for all the same."""
     problem, policy = problem_of(), LikelyMaximisers()
@@ -142,12 +146,14 @@ def test_a_failed_trial_costs_harvest_what_it_cost():
     assert after["harvested"] == cost
 
 
+@pytest.mark.slow
 def test_known_costs_are_heeded_from_the_first_trial():
     """Nothing has to be metered to know what is cheap."""
     proposals, _ = campaign(LikelyMaximisers(), problem_of(4.0, known_costs=COSTS))
     assert all(p.control_set != 3 for p in proposals if p.phase == "explore")
 
 
+@pytest.mark.slow
 def test_value_per_cost_explores_evenly_and_then_weighs():
     """First every set gets the same money; after that trials are chosen by what they are worth."""
     proposals, history = campaign(ValuePerCost(explore=0.4), problem_of(8.0))

@@ -88,6 +88,7 @@ def test_a_reading_that_tells_nothing_changes_no_decision(policy):
     assert told_of == [(d.proposal.control_set, d.proposal.setting, d.proposal.reason) for d in blind.decisions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [None, (0.05, 0.05, 0.2)])
 def test_readings_that_persist_leave_harvest_and_confirmation_nothing(costs):
     """A rule plays settings that no trial has played, so the money goes where most is learned.

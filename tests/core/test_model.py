@@ -20,6 +20,7 @@ def outcome(x):
     return float(np.sin(5 * x[0]) + x[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model", slow_beyond(1, [ModelOptions(max_points=50), ModelOptions(max_points=50, bounds="pointwise", nodes=8)])
 )

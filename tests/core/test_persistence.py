@@ -265,6 +265,7 @@ def test_an_explanation_says_how_far_a_reading_is_trusted(golden: Golden):
     assert not [line for line in lines if unreadable(line)]
 
 
+@pytest.mark.slow
 def test_an_experiment_says_what_is_best_at_what_is_read_now():
     """What is set follows what the other variable reads; without a reading nobody asked."""
     e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3)), variable("ca", 5.0, 7.0)], [["ca"]], 1e6)

@@ -50,6 +50,7 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("rigctl_greedy", None)
 
 
+@pytest.mark.slow
 def test_the_example_policy_is_found_and_passes_its_own_test(installed):
     """The policy on the page is found by its entry point, and the page's test passes."""
     found = policy_class("epsilon-greedy")

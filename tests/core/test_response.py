@@ -46,6 +46,7 @@ def _references(played: Played) -> list[Proposal]:
     return [d.proposal for d in played.decisions if d.proposal.phase == "reference"]
 
 
+@pytest.mark.slow
 def test_the_configured_setting_is_played_every_so_many_trials() -> None:
     """Trials 5, 10 and 15 play it, whatever the policy wants; the others are the policy's."""
     played = _played(GIVEN)

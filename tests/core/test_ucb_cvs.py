@@ -308,6 +308,7 @@ def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
     assert explored[1.0] == 1
 
 
+@pytest.mark.slow
 def test_the_campaign_explores_cheaply_then_finds_the_hill(known):
     """Forty cheap plays, then the set of all variables, near the top."""
     wide = replace(known, budget=to_micros(8))

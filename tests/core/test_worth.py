@@ -69,6 +69,7 @@ def averaged(posterior, nodes, one, other):
     return float(posterior.mean(first).mean()), float(h.y_scale**2 * (prior - white[0] @ white[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MODEL, MATERN], ids=["se", "matern"])
 @pytest.mark.parametrize(
     ("one", "other"), [({}, {}), ({}, {0: 0.7}), ({0: 0.7}, {1: 0.2, 2: 0.3}), ({1: 0.9}, {1: 0.4})]

@@ -43,6 +43,7 @@ def greenhouse(tmp_path_factory):
     sim.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIG["devices"])
 def test_every_device_of_the_greenhouse_conforms(greenhouse, name):
     """Each shipped driver, as the example configures it, keeps every promise against the simulated rig."""

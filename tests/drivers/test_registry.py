@@ -110,6 +110,7 @@ def test_a_third_party_line_is_used(third_party, clock):
     assert isinstance(Registry.installed().open_line("quiet://anywhere", clock), SilentLine)
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_needed():
     """The registry and every driver load without pymodbus, pyserial, numpy or scipy."""
     code = (

@@ -21,6 +21,7 @@ def test_nonsense_from_an_instrument_is_an_error_of_the_tree(target):
     assert found.came["answers taken"] > BLOCKS
 
 
+@pytest.mark.slow
 def test_nonsense_for_a_configuration_is_refused_in_words():
     """A `ConfigError` with its places, whatever was done to the file."""
     found = run(documents.block, "yaml", SEED, range(BLOCKS))
@@ -28,6 +29,7 @@ def test_nonsense_for_a_configuration_is_refused_in_words():
     assert found.came["refused"] > 5 * BLOCKS
 
 
+@pytest.mark.slow
 def test_nonsense_at_the_control_socket_is_answered():
     """By hand and through the socket; the campaign goes on to its end."""
     found = run(requests.block, "socket", SEED, range(3))

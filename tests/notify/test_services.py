@@ -30,6 +30,7 @@ def root_log():
 MESSAGE = Message("tank: warning, ph", "low", "warning")
 
 
+@pytest.mark.slow
 def test_a_message_arrives_as_it_is():
     """Title, text, and how bad it is."""
     with listening() as party:

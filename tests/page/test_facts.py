@@ -109,6 +109,7 @@ def test_one_price_has_no_interval():
     assert price_interval([]) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_look_goes_on_from_the_last(journal, tmp_path):
     """What is gathered on from the last look is what a new one gathers, and what had not changed is not read again."""
     facts = None

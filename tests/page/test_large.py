@@ -32,6 +32,7 @@ def large(finished):
     return replace(facts, course=Course(tuple(more), event=facts.course.event + 1), drawn={}), known
 
 
+@pytest.mark.slow
 def test_the_first_view_stays_light(large):
     """With every drawing as full as it gets, the first view still is below 150 kB."""
     names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "icon.svg")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from rigctl.campaign.status import Status
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
@@ -14,6 +16,7 @@ from tests.golden import Golden
 from tests.page.conftest import NOON
 
 
+@pytest.mark.slow
 def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path, golden: Golden):
     """The batch's number, the campaign's own spending, and production's beside it; no budget to last."""
     stage = Stage(tmp_path)

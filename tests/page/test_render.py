@@ -61,6 +61,7 @@ def shown(finished):
         return facts, study(campaign.reader, campaign.loaded)
 
 
+@pytest.mark.slow
 def test_the_whole_page_is_in_order(shown):
     """Elements close in order, ids differ, labels lead somewhere, and nothing leads out or is styled in line."""
     found = outline(page(*shown, acting="t"))

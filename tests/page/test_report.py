@@ -36,6 +36,7 @@ def html(found):
     return document(found)
 
 
+@pytest.mark.slow
 def test_the_document_needs_nothing_else(html):
     """No script, no address, no file beside it; below a megabyte; elements close in order."""
     assert len(html.encode()) < MOST_BYTES
@@ -81,6 +82,7 @@ def test_the_ledger_adds_up_to_what_was_spent(found):
     assert sum(s.trials for s in found.sets) == sum(found.states.values()) == len(found.facts.course.rows)
 
 
+@pytest.mark.slow
 def test_todays_practice_is_compared_where_it_is_given(finished):
     """The way it is run today stands beside all left alone and all controlled."""
     with told(finished) as (_, campaign):
@@ -112,6 +114,7 @@ def test_a_report_of_many_trials_is_no_larger(finished, tmp_path):
 # Files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_drawing_is_had_as_svg_png_and_csv(found, tmp_path):
     """The same drawing, its numbers, and a picture of it."""
     files = report_files.write_figures(found.drawings, tmp_path)

@@ -42,6 +42,7 @@ def halfway(tmp_path_factory):
         return facts, study(campaign.reader, campaign.loaded)
 
 
+@pytest.mark.slow
 def test_the_choice_on_one_axis(shown):
     """One row per control set; the chosen one is marked; what would be run today stands in each."""
     facts, known = shown
@@ -112,6 +113,7 @@ def test_money_says_where_it_went(shown):
     assert "stopping now returns" in html
 
 
+@pytest.mark.slow
 def test_slices_say_where_nothing_was_tried(halfway):
     """A slice is dashed where no trial was, solid where one was, and marks the recommendation."""
     facts, known = halfway

@@ -65,6 +65,7 @@ daily_texts = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(daily_texts, min_size=1, max_size=3),
     begin_s=st.sampled_from(

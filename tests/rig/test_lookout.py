@@ -184,6 +184,7 @@ async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched, go
     golden(bench.messages(Severity.MINOR))
 
 
+@pytest.mark.slow
 async def test_our_own_doses_are_nobody_else_s(bench, watched):
     """While we dose, and afterwards, the pump is not taken for one that runs by itself."""
     await watched.open()

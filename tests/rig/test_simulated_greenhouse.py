@@ -104,6 +104,7 @@ async def test_measurements_agree_with_the_plant(sim, stand):
     assert all(m.count >= 3 and m.invalid == 0 for m in found.values())
 
 
+@pytest.mark.slow
 async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(slow_sim, slow_stand):
     """Fault 21: `*RS` in mid-dose: booked in full, major alarm, no second dose."""
     await slow_stand.rig.open()

@@ -103,6 +103,7 @@ def booked(records):
     return records[-1][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before_ml", [0.0, 0.005, 1.0, 19.0, 21.0, 100.0])
 @pytest.mark.parametrize("at_s", [-1.0, 0.3, 2.0, 7.0, 19.9, NEVER])
 async def test_a_dose_is_never_booked_at_less_than_was_given(before_ml, at_s):

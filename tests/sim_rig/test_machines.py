@@ -21,6 +21,7 @@ def hold(drives, **setpoints):
         drives.channels[name].enabled = True
 
 
+@pytest.mark.slow
 def test_each_workpiece_brings_new_hardness_and_settings():
     """Free variables are drawn anew with each workpiece, with the declared mean and sd."""
     lathe = Lathe(np.random.SeedSequence(1))

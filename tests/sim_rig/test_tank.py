@@ -18,6 +18,7 @@ def refilled(tank):
     return tank
 
 
+@pytest.mark.slow
 def test_each_refill_brings_a_new_independent_draw_of_the_supply():
     """Over many fills each concentration has its declared mean and sd, and no two vary together."""
     tank = new_tank()

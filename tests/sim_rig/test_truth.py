@@ -28,6 +28,7 @@ def told(capsys):
     return lambda *arguments: (main(["truth", *arguments]), *capsys.readouterr())
 
 
+@pytest.mark.slow
 def test_the_value_of_a_setting_is_the_mean_over_nature():
     """Quasi-Monte-Carlo agrees with plain Monte-Carlo within its error."""
     greenhouse = scenario("greenhouse", None)

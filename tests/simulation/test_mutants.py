@@ -34,6 +34,7 @@ def of(text):
     return mutants("rigctl/module.py", text)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_and_a_longer_list_begins_as_a_shorter():
     """So a run can be resumed, and a part of it is a sample of the whole."""
     ten = drawn(1, 10)
@@ -77,6 +78,7 @@ def test_what_nobody_could_tell_from_the_program_is_not_drawn(text):
     assert of(text) == []
 
 
+@pytest.mark.slow
 def test_each_mutant_is_a_program_with_one_change():
     """It can be compiled, and differs from the module in the place that it names."""
     for mutant in drawn(3, 40):

@@ -12,6 +12,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.power import Lost, run
 
 
+@pytest.mark.slow
 def test_fault_28_the_journal_survives_the_end_of_the_world_at_any_operation(tmp_path):
     """Rows, seals, budget and caps, through three lives; all operations are looked at by the script."""
     assert run(0, tmp_path, share=0.04) > 50
@@ -39,6 +40,7 @@ def test_fault_28_a_journal_whose_first_page_was_not_in_time_is_begun_anew(tmp_p
     assert set(left[0]) == {"journal.sqlite", "journal.sqlite-journal"}
 
 
+@pytest.mark.slow
 def test_a_journal_that_does_not_sync_is_found(tmp_path):
     """The same look finds what `synchronous = OFF` loses."""
     with pytest.raises(Lost, match="after"):

@@ -26,6 +26,7 @@ from tests.simulation.promises import _check_pauses
 from tests.simulation.trouble import Trouble
 
 
+@pytest.mark.slow
 def test_a_seed_is_replayed_bit_for_bit(monkeypatch):
     """Two runs of one seed do the same things at the same times, and find nothing wrong; another does others."""
     monkeypatch.setitem(seeds.LIVES, "dense", 3)

@@ -77,6 +77,7 @@ def test_a_kernel_without_a_known_spectrum_is_refused():
         spectral_draw("linear", np.ones(2), 4, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", slow_beyond(1, KERNELS))
 def test_draws_have_the_posterior_mean_and_spread(kernel):
     """Over many draws the value of a setting has the exact mean and sd[F_i | D], for every kind of control set."""
@@ -95,6 +96,7 @@ def test_draws_have_the_posterior_mean_and_spread(kernel):
         assert values[:, row].std() == pytest.approx(sd, rel=4 / np.sqrt(2 * draws) + 0.02)
 
 
+@pytest.mark.slow
 def test_draws_of_different_settings_vary_together_as_the_posterior_says():
     """Covariances between points are those of the process, not only the variances."""
     case = make_case(2, 5, 0.5, [("a", "b")])

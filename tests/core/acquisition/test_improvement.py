@@ -67,6 +67,7 @@ def test_where_nothing_is_uncertain_the_index_is_the_mean_less_the_price():
     np.testing.assert_allclose(index.by_cost, -1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_the_index():
     """Eq. 8, against central differences in 60 digits, for prices from 1e-10 to 10."""
     with mpmath.workdps(DIGITS):

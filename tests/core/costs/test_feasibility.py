@@ -83,6 +83,7 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
     assert rich.moved == frozenset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", [LikelyMaximisers(), ValuePerCost(), ExploreThenCommit(), GittinsIndex(), UcbPsq()], ids=lambda p: p.name
 )

@@ -31,6 +31,7 @@ def test_trials_are_seldom_dearer_than_at_most(law, count):
     assert abs(bias) < 0.1
 
 
+@pytest.mark.slow
 def test_trials_are_seldom_dearer_than_at_most_at_their_setting():
     """Where costs depend on the setting, a process of ten trials is not surer of itself than its own errors let it."""
     assert by_setting(LAWS["normal, sd 20 %"], 10, 60)[0] < 0.05

@@ -152,6 +152,7 @@ def test_a_response_that_does_not_change_is_modelled_as_ever_to_the_bit() -> Non
 t = np.arange(1.0, 91.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "change", "by"),
     [
@@ -192,6 +193,7 @@ def test_what_proves_a_false_alarm_is_dropped() -> None:
     assert found.posterior.notes == ()
 
 
+@pytest.mark.slow
 def test_changes_are_noticed_within_ten_trials_and_hardly_ever_by_mistake() -> None:
     """In short what docs/decisions/0017-ageing.md has in full: one alarm in 1000 trials is false, ten find a step."""
     rate, median = measured(runs=60, trials=130, begins=100)
@@ -199,12 +201,14 @@ def test_changes_are_noticed_within_ten_trials_and_hardly_ever_by_mistake() -> N
     assert median <= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [13, 23, 31])
 def test_what_hyper_parameters_learned_anew_explain_is_no_change(seed):
     """Of young campaigns on a response that stays: each stands out once, by hyper-parameters of a few outcomes ago."""
     assert believed(World(), "step", 0.0, seed=seed, trials=45, begins=30) == []
 
 
+@pytest.mark.slow
 def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned():
     """Within ten outcomes, and until the end."""
     after = believed(World(), "step", 2.0, seed=1, trials=75, begins=50)
@@ -212,12 +216,14 @@ def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned(
     assert after[-1] == 75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [200, 221, 225])
 def test_a_false_alarm_does_not_outlive_the_next_outcomes(seed):
     """It is put to the test again with each of them; it used to stand until a refit, for 12 to 87 trials."""
     assert 1 <= len(believed(World(), "step", 0.0, seed=seed, trials=120, begins=120)) <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "seed", "trials", "first"), [(0.0, 200, 120, []), (0.0, 225, 120, []), (2.0, 1, 60, [53])]
 )

@@ -123,6 +123,7 @@ def test_an_outcome_is_believed_as_soon_as_another_one_bears_it_out():
         assert then.posterior.mean(x[FALSE : FALSE + 1])[0] > 2.0
 
 
+@pytest.mark.slow
 def test_three_in_succession_are_no_outliers_but_a_change():
     """Two outcomes after a step are left out; with the third all three count, and a step is noticed."""
     x, y = trials(60)

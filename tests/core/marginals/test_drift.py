@@ -52,6 +52,7 @@ def test_a_supply_that_varies_as_ever_raises_no_alarm(kind):
     assert sum(bool(scan(draw()).changes) for _ in range(15)) <= 1
 
 
+@pytest.mark.slow
 def test_the_scores_are_scipys():
     """The alarm comes with the first reading at which scipy's own Mann-Whitney or Mood test passes a threshold."""
     for change in (lambda r: r + 1.8, lambda r: 6 * r):

@@ -62,6 +62,7 @@ def test_truncated_normal_is_scipys(case):
     assert sd_of(marginal) == pytest.approx(scipys.std(), rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", slow_beyond(1, [0.3, 0.01, 50.0]))
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize("case", TRUNCATED)

@@ -90,6 +90,7 @@ def test_the_distance_is_kolmogorovs():
         assert distance(truth, sample) == pytest.approx(reference, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_that_holds_is_rarely_refused():
     """The test has about the level it says, 5 %, for few readings and many, in the middle and at the border."""
     for truth in (NORMAL, TruncatedNormal(-0.3, 0.4)):
@@ -365,6 +366,7 @@ def test_a_recommendation_knows_the_supply(problem):
     assert abs(from_the_prior.choice.setpoints["a"] - 8.0) > 0.3
 
 
+@pytest.mark.slow
 def test_a_campaign_follows_its_supply(problem):
     """The best setting of a depends on b, whose supply jumps in mid-campaign: noticed, told, followed, replayable."""
     problem = learning(problem)

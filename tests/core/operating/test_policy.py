@@ -111,6 +111,7 @@ def seen():
     return known, decide(known)[1]
 
 
+@pytest.mark.slow
 def test_what_is_run_at_a_reading_is_what_the_recommended_rule_says(seen):
     """Line for line, to the bit of the setpoints; expected is what the model of then expects."""
     known, state = seen
@@ -169,6 +170,7 @@ def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen, golden: Go
         decide(known, replace(SEEING, unavailable=dict.fromkeys(range(3), "out of service")), state=state)
 
 
+@pytest.mark.slow
 def test_in_full_what_is_best_at_just_these_readings_is_run(seen, golden: Golden):
     """What the recommendation's full rule plays, found another way; at most readings it is not the short rule's."""
     known, state = seen
@@ -203,6 +205,7 @@ def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_
     golden(other.reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learn", [None, 0.0])
 def test_the_rule_stays_as_it_was_unless_it_is_to_learn(learn):
     """The plant turns round: without learning every batch plays what it did; with it the setting moves."""
@@ -217,6 +220,7 @@ def test_the_rule_stays_as_it_was_unless_it_is_to_learn(learn):
     assert (memory.begun, memory.lost) == (25, 0.0)
 
 
+@pytest.mark.slow
 def test_what_exploring_loses_is_within_its_budget_recounted_by_plain_formulas():
     """At every batch; with a Gaussian process written out, and natures drawn densely."""
     world = World(hill, 8)
@@ -251,6 +255,7 @@ def test_what_exploring_loses_is_within_its_budget_recounted_by_plain_formulas()
     assert memory.lost + memory.pending.loss == pytest.approx(lost, rel=0.03)
 
 
+@pytest.mark.slow
 def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budget_all_the_same():
     """Batches that explore fail, every other one's outcome is awaited and then given up; counted after each batch."""
     for seed in (5, 7):
@@ -272,6 +277,7 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
     assert memory.lost > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", slow_beyond(1, [FIXED, ModelOptions()]))
 def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
@@ -284,6 +290,7 @@ def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(mo
         assert bool(told[-1]) is (model is FIXED and "level" in changed)
 
 
+@pytest.mark.slow
 def test_a_change_that_a_fixed_model_takes_for_noise_stands_until_expectations_are_right_again():
     """However often the rule is made anew meanwhile: the response falls for twelve batches, and comes back."""
     world = World(hill, 3)
@@ -307,6 +314,7 @@ def sources(done):
     return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [FIXED, ModelOptions()])
 def test_a_response_that_steps_is_noticed_and_one_that_does_not_is_not(model):
     """Four noise spreads down after ten batches; the same worlds without it are quiet."""
@@ -326,6 +334,7 @@ class Creeping(World):
         return replace(seen, y=seen.y - 0.05 * min(max(number - 35, 0), 15))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_beyond(1, [1, 2, 3]))
 def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
     """The model takes it for a step, then a ramp, then for what makes up for both."""
@@ -349,6 +358,7 @@ class Ageing(World):
         return replace(seen, y=seen.y - sunk + self.onwards(number - 60) * (number > 60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("until", "onwards", "changes"),
     [(60, lambda n: -0.02 * n, True), (60, lambda n: 0.02 * min(n, 35), True), (45, lambda _: 0.0, False)],
@@ -365,6 +375,7 @@ def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(unti
     assert any(told) == changes
 
 
+@pytest.mark.slow
 def test_a_supply_that_moves_is_noticed_once_by_what_is_read():
     """Of both variables, also the one that every batch controls; a supply that stays is quiet."""
     for shift in (0.45, 0.0):

@@ -149,6 +149,7 @@ def obeyed(rule, read, occurs):
     return points, np.array(lines)
 
 
+@pytest.mark.slow
 def test_the_full_rule_is_as_good_as_brute_force():
     """Of one set of one variable, on a grid of 41^3: setting by setting and reading by reading."""
     problem = problem_of(sets=(("a",),))
@@ -168,6 +169,7 @@ def test_the_full_rule_is_as_good_as_brute_force():
     assert best - fixed > 0.25
 
 
+@pytest.mark.slow
 def test_what_is_best_at_what_was_read_is_as_good_as_all_that_was_tried():
     """By plain arithmetic on the posterior: what stays uncontrolled is as it was read, so every setting is a point."""
     problem = problem_of()
@@ -191,6 +193,7 @@ def believed(posterior, point):
     return float(posterior.mean(point[None])[0]), h.y_scale * np.sqrt(max(variance, 0.0))
 
 
+@pytest.mark.slow
 def test_of_what_was_not_read_the_usual_is_expected():
     """As if that variable's readings were worth nothing; the others still count."""
     problem, read = problem_of(), (0.1, 0.5, 0.9)
@@ -201,6 +204,7 @@ def test_of_what_was_not_read_the_usual_is_expected():
     assert missing != recommend(problem, history, trial_rng(0, 1), 0.0, now=read).now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "read"), [(1.0, (None, None, None)), (0.0, (0.1, 0.5, 0.5))])
 def test_where_what_was_read_tells_nothing_the_recommended_setting_stands(rho, read):
     """Nothing was read, or nothing persists."""
@@ -209,6 +213,7 @@ def test_where_what_was_read_tells_nothing_the_recommended_setting_stands(rho, r
     assert answer.now == answer.choice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (1.0, 1)])
 def test_knowing_more_is_never_worse(rho, seed):
     """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting.
@@ -268,6 +273,7 @@ def test_what_a_rule_says_is_what_comes_of_following_it(rho):
     assert rule.cost_per_trial == pytest.approx(shares @ costs, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_first_line_that_holds_counts_and_one_always_does():
     """Far outside what was ever read, too; and none without a reading that it needs: then the fixed setting stands."""
     rule = found().rule
@@ -282,6 +288,7 @@ def test_the_first_line_that_holds_counts_and_one_always_does():
     assert [bool(line.when) for line in rule.lines] == [True] * (len(rule.lines) - 1) + [False]
 
 
+@pytest.mark.slow
 def test_where_less_is_better_the_rule_is_the_same():
     """With outcomes turned around, the same lines, in the outcome's own units."""
     turned = found(maximise=False).rule
@@ -290,6 +297,7 @@ def test_where_less_is_better_the_rule_is_the_same():
     assert turned.looking.gain.expected == pytest.approx(found().rule.looking.gain.expected)
 
 
+@pytest.mark.slow
 def test_a_cheaper_set_is_played_where_it_is_good_enough():
     """With a tolerance the rule costs no more, and says what looking saves."""
     dear, cheap = found().rule, found(1.0, 0.3).rule
@@ -298,6 +306,7 @@ def test_a_cheaper_set_is_played_where_it_is_good_enough():
     assert cheap.full_expected <= dear.full_expected
 
 
+@pytest.mark.slow
 def test_what_a_dearer_set_gains_is_not_gained_by_looking(golden: Golden):
     """With a tolerance a cheaper and worse set is recommended; looking is held against the best fixed setting."""
     told, problem = found(1.0, 0.5), problem_of()
@@ -335,6 +344,7 @@ def everything_said(rule):
     return [*said, *worth(rule, unit="cm2", currency="EUR"), *how_to_read(rule)]
 
 
+@pytest.mark.slow
 def test_looking_is_worth_what_it_earns(golden: Golden):
     """At a price of the outcome, net of costs, against the fixed setting that earns most; on days drawn anew."""
     problem = problem_of()
@@ -406,6 +416,7 @@ def test_slopes_of_support_are_those_of_differences():
         assert not slope[:, 1:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "tolerance"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.3)])
 def test_everybody_can_read_a_rule(rho, tolerance):
     """Sentences of at most 20 words, without a term of the trade; and a table whose every line says when it holds."""
