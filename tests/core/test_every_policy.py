@@ -74,7 +74,7 @@ POLICIES = (
     Case("pbgi", GittinsIndex(), sampled=True, rounded=True),
     Case("pbgi-d", DecayingGittinsIndex(), sampled=True, rounded=True),
     Case("ei", ExpectedImprovement(), sampled=True),
-    Case("eipc", ExpectedImprovementPerCost(), sampled=True),
+    Case("eipc", ExpectedImprovementPerCost(), sampled=True, rounded=True),
 )
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("c",), ("a", "b"), ("b", "c"))
