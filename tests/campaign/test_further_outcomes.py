@@ -78,6 +78,7 @@ async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage, g
     """Not measured at all is no better than INVALID."""
     await stage.run(make_two(max_trials=1), further={"yield": FURTHER["yield"]})
     with stage.journal() as journal:
+        assert journal.trial(1).state is State.FAILED
         golden(journal.trial(1).because)
 
 
