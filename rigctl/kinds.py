@@ -80,16 +80,25 @@ class Late:
         return dict(self.form)
 
 
+def amount_like(*examples: str) -> dict[str, Any]:
+    """Return what an editor takes for a quantity such as these, as JSON schema."""
+    return {"type": "string", "pattern": AMOUNT, "examples": list(examples)}
+
+
 def _alone(kind: Kind) -> Late:
-    form = {"type": "string", "pattern": AMOUNT, "examples": [kind.example]}
-    return Late("quantity", form, 1.0, in_unit=False, kind=kind)
+    return Late("quantity", amount_like(kind.example), 1.0, in_unit=False, kind=kind)
 
 
 Duration = Annotated[float, _alone(DURATION)]
 Volume = Annotated[float, _alone(VOLUME)]
 PositiveDuration = Annotated[float, _alone(replace(DURATION, positive=True))]
 PositiveVolume = Annotated[float, _alone(replace(VOLUME, positive=True))]
+Used = Annotated[float, Late("used", amount_like(ENERGY.example, VOLUME.example), in_unit=False)]
+"""What a meter counts."""
+Rated = Annotated[float, Late("rated_per_h", amount_like(POWER.example, FLOW.example), in_unit=False)]
+"""What a meter counts, per hour."""
 
+PRICE: Final = amount_like(PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h")
 QUANTITY: Final = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": AMOUNT}]}
 _TEXT: Final = {"type": "string"}
 _TWO: Final = {"type": "array", "items": QUANTITY, "minItems": 2, "maxItems": 2}
@@ -99,9 +108,9 @@ Span = Annotated[float, Late("span", QUANTITY, 1.0)]
 """A difference, such as a tolerance: 1 degC is 1 K."""
 PositiveSpan = Annotated[float, Late("positive_span", QUANTITY, 1.0)]
 Range = Annotated[tuple[float, float], Late("rising", _TWO, (0.0, 1.0))]
-Rate = Annotated[float, Late("rate_per_s", {**_TEXT, "pattern": AMOUNT, "examples": ["0.5 pH/min"]}, 1.0)]
+Rate = Annotated[float, Late("rate_per_s", amount_like("0.5 pH/min"), 1.0)]
 """A change per second."""
-Effect = Annotated[float, Late("effect_per_ml", {**_TEXT, "pattern": AMOUNT, "examples": ["-0.04 pH/mL"]}, 1.0)]
+Effect = Annotated[float, Late("effect_per_ml", amount_like("-0.04 pH/mL"), 1.0)]
 
 
 DeviceName = Annotated[str, Late("device", _TEXT, in_unit=False, typed=True)]

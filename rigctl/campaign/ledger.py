@@ -135,7 +135,7 @@ def _exact(
 ) -> LedgerLine:
     """Price this quantity; with a doubt it is estimated, for it may be another trial's or nobody's in part."""
     if meter.tariff is None:
-        found = Cost(to_micros(quantity * meter.price), "")
+        found = Cost(to_micros(quantity * meter.mean_price), "")
     else:
         found = cost(meter, meter.tariff, quantity, spell_of(meter, used, power=power))
     doubt = "; ".join(filter(None, (doubt, found.doubt)))
@@ -341,10 +341,10 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal:
     if most is not None:
         return most * RATED_SLACK + slack
     energy = meter.kind == "energy"
-    if rates.telling and meter.price > 0:
+    if rates.telling and meter.mean_price > 0:
         # a pump that somebody else has run may give more than trials do
         dearer = IDLE_DEARER if energy and gap.trial is None else DEARER
-        return dearer * rates.dearest * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
+        return dearer * rates.dearest * hours(seconds) / meter.mean_price / MICROS_PER_UNIT + slack
     return (BENCH_KWH_PER_H if energy else PIPE_ML_PER_H) * hours(seconds) + slack
 
 
@@ -410,7 +410,7 @@ def price(meter: MeterSpec, spell: Spell | None) -> Decimal:
     """Return the mean price of what was used in this spell."""
     tariff = meter.tariff
     if tariff is None or spell is None:
-        return meter.price
+        return meter.mean_price
     mean = sum((share * Fraction(rate.price) for rate, share in _shares(tariff, spell)[0]), Fraction(0))
     return Decimal(mean.numerator) / Decimal(mean.denominator)
 

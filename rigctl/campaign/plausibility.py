@@ -267,7 +267,7 @@ def _against_the_past(
     same, every = past.on(meter.name, control_set), past.on(meter.name)
     took_h, smallest = hours(used.span_s(meter.name)), step(*used.ends(meter.name))
     rose = f"rose by {rise} {used.after[meter.name].unit}"
-    per_unit = meter.price * MICROS_PER_UNIT
+    per_unit = meter.mean_price * MICROS_PER_UNIT
     if min(took_h, per_unit) <= 0:
         return ""
     bench = BENCH_KWH_PER_H * per_unit if meter.kind == "energy" else 0

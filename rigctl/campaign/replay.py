@@ -162,7 +162,7 @@ def prices(reader: Reader, spec: CampaignSpec) -> tuple[Price, ...]:
 
 def _price(meter: MeterSpec, amounts: dict[int, Micros]) -> Price:
     units, per = PER[meter.kind]
-    return Price(meter.name, float(meter.price) * units, per, amounts)
+    return Price(meter.name, float(meter.mean_price) * units, per, amounts)
 
 
 def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most: int = MOST) -> Counterfactuals | None:

@@ -148,7 +148,7 @@ def _timing(timing: TrialTiming) -> Mapping[str, Any]:
 
 
 def _meter(meter: MeterSpec) -> Mapping[str, Any]:
-    parts = {"kind": meter.kind, "device": meter.device, "price": meter.price}
+    parts = {"kind": meter.kind, "device": meter.device, "price": meter.mean_price}
     if meter.tariff is None:
         return parts
     rates = [[r.price, [[sorted(d.days), d.begin_min, d.end_min] for d in r.during]] for r in meter.tariff.rates]

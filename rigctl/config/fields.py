@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from rigctl.core.experiment.money import Micros
-from rigctl.kinds import AMOUNT, ENERGY, FLOW, PER_TRIAL, POWER, QUANTITY, VOLUME, Late
-from rigctl.rig.calendar import Hours, Tariff
+from rigctl.kinds import PER_TRIAL, PRICE, QUANTITY, Late, amount_like
 
 _NUMBER: Final = {"type": "number"}
 
@@ -78,38 +76,15 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
-def _text_like(*examples: str) -> dict[str, Any]:
-    return {"type": "string", "pattern": AMOUNT, "examples": list(examples)}
-
-
-Money = Annotated[Micros, Late("money", _text_like(PER_TRIAL.example), 0, in_unit=False)]
-_MONEY: Final = _text_like("40 EUR")
+Money = Annotated[Micros, Late("money", amount_like(PER_TRIAL.example), 0, in_unit=False)]
+_MONEY: Final = amount_like("40 EUR")
 _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Limit of each trial."}
 _AMOUNTS: Final = {name: {**_MONEY, "description": meaning} for name, meaning in _LIMITS.items()}
 _BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}
 _ONE_OR_BOTH: Final = {"anyOf": [_MONEY, _BUDGET]}
 Budget = Annotated[tuple[Micros, Micros | None], Late("budget", _ONE_OR_BOTH, (1, None), in_unit=False)]
 """Of the campaign, and of a trial."""
-Used = Annotated[float, Late("used", _text_like(ENERGY.example, VOLUME.example), in_unit=False)]
-Rated = Annotated[float, Late("rated_per_h", _text_like(POWER.example, FLOW.example), in_unit=False)]
-Trials = Annotated[int, Late("trials", _text_like("25 trials"), 25, in_unit=False)]
-_HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
-_HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
-HoursOfWeek = Annotated[Hours, Late("hours", _HOURS_FORM, in_unit=False)]
-_PRICE: Final = _text_like(PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h")
-_RATE: Final = {
-    "type": "object",
-    "properties": {
-        "price": {**_PRICE, "description": "As a single price."},
-        "during": {**_HOURS_FORM, "description": "The hours of its zone when it holds; without it, all others."},
-        "name": {"type": "string", "description": "Its name in the ledger; default: its hours."},
-    },
-    "description": "One price of several, by time of use.",
-    "required": ["price"],
-    "additionalProperties": False,
-}
-_PRICES: Final = {"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}
-Price = Annotated[Decimal | Tariff, Late("price", _PRICES, Decimal(0), in_unit=False)]
+Trials = Annotated[int, Late("trials", amount_like("25 trials"), 25, in_unit=False)]
 Actuators = Annotated[
     str | list[str],
     PlainValidator(_actuators),
@@ -139,7 +114,7 @@ _SAMPLE: Final = {"anyOf": [{"type": "array", "items": QUANTITY, "minItems": 1},
 Samples = Annotated[tuple[float, ...], Late("sample", _SAMPLE, ())]
 FrozenAfter = Annotated[tuple[float | None, int | None], Late("frozen_after", {"type": "string"}, in_unit=False)]
 """Rig seconds, or trials; None: not by this."""
-Worth = Annotated[float, Late("worth", _PRICE)]
+Worth = Annotated[float, Late("worth", PRICE)]
 _SETS: Final = {
     "type": "array",
     "minItems": 1,

@@ -79,8 +79,8 @@ class Findings:
     def worded(self, section: KeyPath, clash: Clash) -> str:
         """Put what is wrong with a key beside others in words, with what the file says of them."""
         beside = {key: self.given((*section, key)) for key in clash.beside}
-        what = clash.what.format(**beside)
-        return f"got {shown(self.given((*section, clash.key)))}, {what}" if clash.key else what
+        what, given = clash.what.format(**beside), self.given((*section, clash.key)) if clash.key else None
+        return what if given is None else f"got {shown(given)}, {what}"
 
     @property
     def count(self) -> int:

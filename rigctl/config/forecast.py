@@ -132,7 +132,7 @@ def _capped(cap: CapSpec, takes_ml: float) -> CapForecast:
 
 
 def _meter(meter: MeterSpec, least_s: float, likely_s: float, volumes: Mapping[str, float]) -> MeterForecast:
-    price = float(meter.price)
+    price = float(meter.mean_price)
     if meter.kind == "fixed":
         return MeterForecast(meter.name, price, price)
     if meter.kind == "time":

@@ -12,9 +12,8 @@ from rigctl.config.safety import (
     build_limits,
     build_watch,
 )
-from rigctl.config.schema import LateSection, MeterSection, OutcomeSection, VariableSection
+from rigctl.config.schema import LateSection, OutcomeSection, VariableSection
 from rigctl.errors import KeyPath
-from rigctl.rig.calendar import Tariff
 from rigctl.rig.spec import (
     FollowSpec,
     LateSpec,
@@ -182,24 +181,11 @@ def _timing(context: CheckContext, section: TrialTiming | None, wired: bool) -> 
 
 
 def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
-    meters = [_meter(context, i, section) for i, section in enumerate(context.config.meters)]
-    for i, meter in enumerate(meters):
-        if meter.name in [m.name for m in meters[:i]]:
-            context.findings.add(("meters", i, "name"), f'got "{meter.name}" a second time, must differ')
-    return tuple(meters)
-
-
-def _meter(context: CheckContext, index: int, section: MeterSection) -> MeterSpec:
-    path: KeyPath = ("meters", index)
-    findings, price = context.findings, section.price
-    counted = section.kind in ("energy", "volume")
-    if counted and section.device is None:
-        findings.add((*path, "device"), f"is missing, must name the device that counts this {section.kind}")
-    if not counted and section.device is not None:
-        findings.add((*path, "device"), f'got "{section.device}", but {section.kind} is read from no device')
-    name = section.name or section.device or section.kind
-    mean, tariff = (price.mean(), price) if isinstance(price, Tariff) else (price, None)
-    return MeterSpec(name, section.kind, section.device, mean, section.max_per_trial, section.rated_per_h, tariff)
+    names = [meter.name for meter in context.config.meters]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            context.findings.add(("meters", i, "name"), f'got "{name}" a second time, must differ')
+    return tuple(context.config.meters)
 
 
 # outcomes that come later -----------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from pydantic import BaseModel
 
 from rigctl.config.conditions import ToldElsewhere, parse
 from rigctl.config.devices import check_device, unit_of
-from rigctl.config.fields import HoursOfWeek
 from rigctl.config.findings import CheckContext, Measure, unknown
 from rigctl.config.wording import shown, write
 from rigctl.core.experiment.money import Micros
@@ -44,7 +43,7 @@ from rigctl.kinds import (
     key_of,
 )
 from rigctl.plugins import did_you_mean
-from rigctl.rig.calendar import Hours, Rate, Tariff, gaps, hours_of_week
+from rigctl.rig.calendar import Hours, HoursOfWeek, Rate, Tariff, gaps, hours_of_week
 from rigctl.rig.conditions import Condition
 from rigctl.telling import Secret
 from rigctl.text import shown_unit

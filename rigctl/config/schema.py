@@ -19,15 +19,11 @@ from rigctl.config.fields import (
     ControlSets,
     Currency,
     FrozenAfter,
-    HoursOfWeek,
     Lengthscales,
     Money,
-    Price,
-    Rated,
     SafeState,
     Samples,
     Trials,
-    Used,
     Worth,
     one_of,
     or_words,
@@ -37,7 +33,6 @@ from rigctl.kinds import (
     Amount,
     Clash,
     DeviceName,
-    MeterName,
     Name,
     PositiveDuration,
     PositiveSpan,
@@ -49,12 +44,14 @@ from rigctl.kinds import (
     Volume,
     key_of,
 )
+from rigctl.rig.calendar import HoursOfWeek
 from rigctl.rig.spec import (
     CalibrationSpec,
     Caps,
     DosingSpec,
     InterlockSpec,
     InventorySpec,
+    MeterSpec,
     StartsSpec,
     TankSpec,
     TrialTiming,
@@ -314,23 +311,6 @@ class OutcomeSection(SensedSection, LateSection):
     unit. Where less is better, what one unit less is worth. It changes what a rule is said to be worth, not a trial."""
 
 
-class MeterSection(FileSection):
-    """One line of a trial's cost."""
-
-    name: Name | None = None
-    """Its name in the ledger; default: the device, or the kind."""
-    kind: Literal["energy", "volume", "time", "fixed"]
-    """`energy` and `volume` read a counter before and after, `time` is per hour, `fixed` per trial."""
-    device: MeterName | None = None
-    """The meter or pump, for energy and volume."""
-    price: Price
-    """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
-    max_per_trial: Used | None = None
-    """A larger difference cannot be true: the trial's cost then counts as estimated."""
-    rated_per_h: Rated | None = None
-    """The most that can be used at a time: a power for energy (3 kW), a flow for volume (58.5 mL/min)."""
-
-
 class DeviceSection(OpenSection):
     """An instrument; the other keys are its driver's own options."""
 
@@ -422,7 +402,7 @@ class RigConfig(FileSection):
     """What else matters, measured in the same window; for policies that weigh several outcomes, and for reports."""
     trial: TrialTiming | None = None
     """Timing of a trial; needed as soon as there are devices."""
-    meters: list[MeterSection] = Field(default_factory=list)
+    meters: list[MeterSpec] = Field(default_factory=list)
     """What a trial costs."""
     costs: Literal["per-set", "per-setting"] = "per-set"
     """Whether a control set's trials have one mean cost, or the setpoints matter too (dosing more costs more)."""

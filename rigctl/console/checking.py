@@ -64,7 +64,8 @@ def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     for meter in rig.meters:
         if meter.tariff is not None:
             rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
-            yield f"The price of {meter.name} goes by the hour: {rates}; on average {in_full(float(meter.price), 4)}."
+            mean = in_full(float(meter.mean_price), 4)
+            yield f"The price of {meter.name} goes by the hour: {rates}; on average {mean}."
 
 
 def _follows(rig: RigSpec) -> Iterator[str]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain, pairwise
-from typing import Final
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
+
+from rigctl.kinds import PRICE, Late
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _NAMES: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -196,7 +198,7 @@ class Rate:
 
     name: str
     price: Decimal
-    """As `MeterSpec.price`."""
+    """As `MeterSpec.mean_price`."""
     during: tuple[Daily, ...] = ()
     """None: at all other times."""
 
@@ -254,3 +256,23 @@ def gaps(rates: Sequence[Rate]) -> tuple[str, str]:
             none = none or (when if holding == 0 and all(rate.during for rate in rates) else "")
             two = two or (when if holding > 1 else "")
     return none, two
+
+
+# as keys of the file ----------------------------------------------------------------------------------------------
+
+_HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
+_HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
+HoursOfWeek = Annotated[Hours, Late("hours", _HOURS_FORM, in_unit=False)]
+_RATE: Final = {
+    "type": "object",
+    "properties": {
+        "price": {**PRICE, "description": "As a single price."},
+        "during": {**_HOURS_FORM, "description": "The hours of its zone when it holds; without it, all others."},
+        "name": {"type": "string", "description": "Its name in the ledger; default: its hours."},
+    },
+    "description": "One price of several, by time of use.",
+    "required": ["price"],
+    "additionalProperties": False,
+}
+_PRICES: Final = {"anyOf": [PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}
+Price = Annotated[Decimal | Tariff, Late("price", _PRICES, Decimal(0), in_unit=False)]

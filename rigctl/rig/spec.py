@@ -20,18 +20,21 @@ from rigctl.kinds import (
     Duration,
     Effect,
     Late,
+    MeterName,
     Name,
     Number,
     PositiveDuration,
     PositiveSpan,
     PositiveVolume,
     PumpName,
+    Rated,
     Section,
     SensorName,
+    Used,
     Volume,
     Whole,
 )
-from rigctl.rig.calendar import Hours, Tariff
+from rigctl.rig.calendar import Hours, Price, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 from rigctl.rig.slewing import Slew
@@ -429,23 +432,42 @@ class TrialTiming(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class MeterSpec:
-    """One line of the trial's cost.
+class MeterSpec(Section):
+    """One line of a trial's cost."""
 
-    `energy` and `volume` read a device's counter before and after; `time` counts rig hours; `fixed` is per trial.
-    """
-
-    name: str
     kind: Literal["energy", "volume", "time", "fixed"]
-    device: str | None
-    price: Decimal
-    """Currency units per kWh (energy), per mL (volume), per hour (time) or per trial (fixed); exact."""
-    max_per_trial: float | None = None
-    """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
-    rated_per_h: float | None = None
-    """The most that can be used in an hour (kWh or mL), as the device's rating says; None: it is not declared."""
-    tariff: Tariff | None = None
-    """Prices by time of use, of which `price` is the mean; None: it is always the same."""
+    """`energy` and `volume` read a counter before and after, `time` is per hour, `fixed` per trial."""
+    price: Price
+    """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
+    device: MeterName | None = None
+    """The meter or pump, for energy and volume."""
+    name: Name = ""
+    """Its name in the ledger; default: the device, or the kind."""
+    max_per_trial: Used | None = None
+    """A larger difference cannot be true: the trial's cost then counts as estimated."""
+    rated_per_h: Rated | None = None
+    """The most that can be used at a time: a power for energy (3 kW), a flow for volume (58.5 mL/min)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.device or self.kind)
+
+    def clashes(self) -> Iterator[Clash]:
+        """What is counted is counted by a device."""
+        counted = self.kind in ("energy", "volume")
+        if counted and self.device is None:
+            yield Clash("device", f"is missing, must name the device that counts this {self.kind}")
+        if not counted and self.device is not None:
+            yield Clash("device", f"but {self.kind} is read from no device")
+
+    @property
+    def tariff(self) -> Tariff | None:
+        """Return the prices by time of use; None: the price is always the same."""
+        return self.price if isinstance(self.price, Tariff) else None
+
+    @property
+    def mean_price(self) -> Decimal:
+        """Return the price, over a week: currency units per kWh, mL, hour or trial, by its kind; exact."""
+        return self.price.mean() if isinstance(self.price, Tariff) else self.price
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,10 +304,10 @@ def make_space():
 
 
 METERS = (
-    MeterSpec("power", "energy", "mains", Decimal("0.30"), max_per_trial=5.0),
-    MeterSpec("acid", "volume", "pump", Decimal("0.01")),
-    MeterSpec("labour", "time", None, Decimal(2)),
-    MeterSpec("water", "fixed", None, Decimal("0.05")),
+    MeterSpec("energy", Decimal("0.30"), "mains", "power", max_per_trial=5.0),
+    MeterSpec("volume", Decimal("0.01"), "pump", "acid"),
+    MeterSpec("time", Decimal(2), name="labour"),
+    MeterSpec("fixed", Decimal("0.05"), name="water"),
 )
 
 

@@ -87,7 +87,7 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
         },
         volumes={"feed": VolumeSpec("feed", otherwise_ml=1.0, with_={"salt": 2.0})},
         timing=replace(rig.timing, prepare=(PrepareStep("drain", 1.0, 1.0),)),
-        meters=(MeterSpec("power", "energy", "mains", rig.meters[0].price), rig.meters[2]),
+        meters=(MeterSpec("energy", rig.meters[0].price, "mains", "power"), rig.meters[2]),
     )
     always = {"a_probe", "scale", "mains", "drain", "feed", "salt"}
     assert set(needed(rig, ())) == set(needed(rig, ("b",))) == always

@@ -16,10 +16,10 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.golden import Golden
 
-POWER = MeterSpec("power", "energy", "mains", Decimal("0.31"), max_per_trial=5.0)
-ACID = MeterSpec("acid", "volume", "pump", Decimal("0.0042"))
-LABOUR = MeterSpec("labour", "time", None, Decimal("1.5"))
-WATER = MeterSpec("water", "fixed", None, Decimal("0.05"))
+POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power", max_per_trial=5.0)
+ACID = MeterSpec("volume", Decimal("0.0042"), "pump", "acid")
+LABOUR = MeterSpec("time", Decimal("1.5"), name="labour")
+WATER = MeterSpec("fixed", Decimal("0.05"), name="water")
 DEAD = Reading(math.nan, "kWh", 0.0, Severity.INVALID, "no answer")
 
 
@@ -79,7 +79,7 @@ def test_an_estimate_comes_from_the_nearest_evidence(golden: Golden):
     assert power_line(DEAD, DEAD, [same, other, unrelated]).amount == 10_000
     assert power_line(DEAD, DEAD, [other, unrelated]).amount == 30_000
     assert power_line(DEAD, DEAD, [unrelated]).amount == 1_550_000
-    unlimited = MeterSpec("power", "energy", "mains", Decimal("0.31"))
+    unlimited = MeterSpec("energy", Decimal("0.31"), "mains", "power")
     nothing = power_line(DEAD, DEAD, [], unlimited)
     assert (nothing.amount, nothing.estimated) == (0, True)
     golden(nothing.note)
@@ -162,7 +162,7 @@ def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past)
 
 # What no trial used -----------------------------------------------------------------------------------------------
 
-FREE = MeterSpec("power", "energy", "mains", Decimal("0.31"))
+FREE = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 
 
 def test_a_lost_trial_pays_its_share_of_the_time_and_the_rest_is_idle():
@@ -195,7 +195,7 @@ def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
 @pytest.mark.parametrize(
     ("meter", "past", "most"),
     [
-        (MeterSpec("power", "energy", "mains", Decimal("0.31"), rated_per_h=2.0), (), 2.0 * 8 * 1.1),
+        (MeterSpec("energy", Decimal("0.31"), "mains", "power", rated_per_h=2.0), (), 2.0 * 8 * 1.1),
         (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 3, 3 * 1.0 * 8),
         (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 2, 30.0 * 8),
     ],
@@ -247,7 +247,7 @@ steps = st.lists(
 @given(steps=steps, start=st.integers(0, 10**7), price=st.decimals("0.01", "9.99", places=4))
 def test_trials_and_idle_together_are_the_counter_s_rise(steps, start, price):
     """Whatever lies between readings, and whoever was in charge: no gap, nothing twice, to the last micro-unit."""
-    meter = MeterSpec("power", "energy", "mains", price)
+    meter = MeterSpec("energy", price, "mains", "power")
     counter, lines, exact = start, [], 0
     for rise, what, awake in steps:
         before, after = kwh(counter / 1000), Reading((counter + rise) / 1000, "kWh", 3600.0)

@@ -15,10 +15,10 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.golden import Golden
 
-POWER = MeterSpec("power", "energy", "mains", Decimal("0.31"))
-ACID = MeterSpec("acid", "volume", "pump", Decimal("0.0042"))
-LABOUR = MeterSpec("labour", "time", None, Decimal("1.5"))
-WATER = MeterSpec("water", "fixed", None, Decimal("0.05"))
+POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power")
+ACID = MeterSpec("volume", Decimal("0.0042"), "pump", "acid")
+LABOUR = MeterSpec("time", Decimal("1.5"), name="labour")
+WATER = MeterSpec("fixed", Decimal("0.05"), name="water")
 UNCHECKED = "nothing to check it against: no rating, no power reading, too few trials before"
 DEAD = Reading(math.nan, "kWh", 0.0, Severity.INVALID, "no answer")
 HOUR_S = 3600.0
@@ -352,7 +352,7 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     (line,) = idle_between([meter], gap, PastCosts.of(past))
     limit = Decimal(most) + Decimal("0.2")
     assert line.quantity == pytest.approx(float(limit), rel=1e-12)
-    assert line.amount == pytest.approx(float(limit * meter.price * 1_000_000), abs=1)
+    assert line.amount == pytest.approx(float(limit * meter.mean_price * 1_000_000), abs=1)
     assert line.note == f"between trials: limited, the counter rose by 999988.0 {line.unit}"
     within = Interlude(gap.before, {meter.name: reading(round(12.3 + math.floor(limit * 10) / 10, 1))}, 0.0)
     assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note

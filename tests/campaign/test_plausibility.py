@@ -24,9 +24,9 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.golden import Golden
 
-POWER = MeterSpec("power", "energy", "mains", Decimal("0.31"))
+POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 RATED = replace(POWER, rated_per_h=2.0)
-FLOW = MeterSpec("water", "volume", "flow", Decimal("0.001"))
+FLOW = MeterSpec("volume", Decimal("0.001"), "flow", "water")
 HOUR_S = 3600.0
 JUMP_KWH = 1e6
 

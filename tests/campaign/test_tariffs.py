@@ -29,8 +29,8 @@ TARIFF = Tariff(
         Rate("day", PRICES["day"]),
     ),
 )
-POWER = MeterSpec("power", "energy", "mains", TARIFF.mean(), rated_per_h=10.0, tariff=TARIFF)
-LABOUR = MeterSpec("labour", "time", None, TARIFF.mean(), tariff=TARIFF)
+POWER = MeterSpec("energy", TARIFF, "mains", "power", rated_per_h=10.0)
+LABOUR = MeterSpec("time", TARIFF, name="labour")
 AT_SIX = instant("2026-06-10T06:00+02:00")
 
 

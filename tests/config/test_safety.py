@@ -147,5 +147,5 @@ def test_prices_by_time_of_use_are_one_tariff():
     """Each price has its hours and a name; what is forecast goes by the mean of a week."""
     meter = loaded(priced(RATES)).rig.meters[0]
     assert [rate.name for rate in meter.tariff.rates] == ["night", "otherwise"]
-    assert meter.price == (8 * Decimal("0.19") + 16 * Decimal("0.34")) / 24
+    assert meter.mean_price == (8 * Decimal("0.19") + 16 * Decimal("0.34")) / 24
     assert loaded(SMALL).rig.meters[0].tariff is None

@@ -67,10 +67,10 @@ def greenhouse_spec(buses: Mapping[str, str], registry: Registry, *, timeout_s: 
         outcome_name="growth",
         timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
         meters=(
-            MeterSpec("electricity", "energy", "mains_meter", Decimal("0.31")),
-            MeterSpec("calcium", "volume", "ca_doser", Decimal("0.0042")),
-            MeterSpec("acid", "volume", "ph_doser", Decimal("0.009")),
-            MeterSpec("labour", "time", None, Decimal("0.5")),
+            MeterSpec("energy", Decimal("0.31"), "mains_meter", "electricity"),
+            MeterSpec("volume", Decimal("0.0042"), "ca_doser", "calcium"),
+            MeterSpec("volume", Decimal("0.009"), "ph_doser", "acid"),
+            MeterSpec("time", Decimal("0.5"), name="labour"),
         ),
         limits=limits,
         dosing={

@@ -49,7 +49,7 @@ def meter(bench):
 @pytest.fixture
 def metered_rig(bench, meter, make_rig):
     """A rig whose one meter sees power."""
-    power = MeterSpec("power", "energy", "mains_meter", Decimal("0.31"))
+    power = MeterSpec("energy", Decimal("0.31"), "mains_meter", "power")
     return make_rig(replace(bench.spec(), meters=(power,)))
 
 
@@ -147,7 +147,7 @@ async def test_the_counter_is_read_when_its_rate_changes(bench, meter, make_rig)
     six = instant("2026-06-10T06:00+02:00")
     night = Rate("night", Decimal("0.1"), (hours_of_week("22:00-06:00"),))
     tariff = Tariff("Europe/Berlin", (night, Rate("day", Decimal("0.3"))))
-    power = MeterSpec("power", "energy", "mains_meter", tariff.mean(), tariff=tariff)
+    power = MeterSpec("energy", tariff, "mains_meter", "power")
     bench.clock.civil = Civil()
     bench.clock.civil.set(bench.clock.now_s(), six - 0.2 * bench.clock.speedup)
     rig = make_rig(replace(bench.spec(), meters=(power,)))

@@ -320,10 +320,10 @@ def metered(bench):
     return replace(
         bench.spec(),
         meters=(
-            MeterSpec("electricity", "energy", "mains_meter", Decimal("0.31")),
-            MeterSpec("calcium", "volume", "ca_doser", Decimal("0.0042")),
-            MeterSpec("labour", "time", None, Decimal("0.5")),
-            MeterSpec("water", "fixed", None, Decimal("0.05")),
+            MeterSpec("energy", Decimal("0.31"), "mains_meter", "electricity"),
+            MeterSpec("volume", Decimal("0.0042"), "ca_doser", "calcium"),
+            MeterSpec("time", Decimal("0.5"), name="labour"),
+            MeterSpec("fixed", Decimal("0.05"), name="water"),
         ),
     )
 

@@ -60,7 +60,7 @@ def test_a_doser_must_be_able_to_dose(bench, make_rig, golden: Golden):
 
 def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig, golden: Golden):
     """A volume counter cannot be priced as energy."""
-    meters = (MeterSpec("acid", "energy", "ca_doser", Decimal(1)), MeterSpec("power", "energy", "camera", Decimal(1)))
+    meters = (MeterSpec("energy", Decimal(1), "ca_doser", "acid"), MeterSpec("energy", Decimal(1), "camera", "power"))
     found = problems(make_rig, changed(bench, meters=meters))
     golden(found[0])
     golden(found[1])

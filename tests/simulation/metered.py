@@ -73,7 +73,9 @@ class Metered:
         meter = self._energy
         if meter is None:
             return 0.0
-        return max([float(meter.price), *(float(rate.price) for rate in (meter.tariff.rates if meter.tariff else ()))])
+        return max(
+            [float(meter.mean_price), *(float(rate.price) for rate in (meter.tariff.rates if meter.tariff else ()))]
+        )
 
     @contextmanager
     def installed(self) -> Iterator[None]:
