@@ -171,8 +171,6 @@ def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most
     That is so for trials done by hand, for decisions that came too late, and where today's code or configuration decide
     otherwise.
     """
-    if row.origin not in ("policy", "rejected"):
-        return None
     return flips_of(situation_before(reader, spec, row), row, prices(reader, spec), most)
 
 
@@ -181,9 +179,9 @@ def flips_of(
 ) -> Counterfactuals | None:
     """Find what would have changed a decision that was made in this situation; None if it cannot be made again.
 
-    Of production nothing would: it is run as it was made.
+    Nothing would change a batch of production: it is run as it was made.
     """
-    if row.operated:
+    if row.operated or row.origin not in ("policy", "rejected"):
         return None
     try:
         found = counterfactuals(situation, asked, prices=priced, most=most)

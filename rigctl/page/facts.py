@@ -90,7 +90,7 @@ def gather(
     last = reader.trial(course.rows[-1].trial) if course.rows else None
     produces = last is not None and last.operated
     heard = _heard(reader, before)
-    decided = _suggested(reader) if phase.word == "by hand" else _decided(reader, course, last)
+    decided = _suggested(reader) if phase.word == "by hand" else _decided(reader)
     return Facts(
         now=now,
         labels=labels,
@@ -185,12 +185,9 @@ def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum
     return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
 
 
-def _decided(reader: Reader, course: Course, last: TrialRow | None) -> Decision | None:
-    """Return the last trial that was decided here: none that was done by hand, or has ended while it looked."""
-    if last is None or last.proposal is not None:
-        return last
-    rows = (row for row in reversed(course.rows) if row.origin != "manual" and row.control_set)
-    return next((reader.trial(row.trial) for row in rows), None)
+def _decided(reader: Reader) -> Decision | None:
+    number = reader.glance.last_decided()
+    return None if number is None else reader.trial(number)
 
 
 def _suggested(reader: Reader) -> Decision | None:

@@ -53,7 +53,7 @@ class StudyPast:
     least: float | None = None
     """What a trial costs whatever it controls, currency units; None: not known."""
     last: TrialRow | None = None
-    """The last trial that the policy chose."""
+    """The last trial with a decision."""
     before: Situation | None = None
     """What that choice depended on."""
     prices: tuple[Price, ...] = ()
@@ -173,7 +173,7 @@ def _flips(loaded: LoadedConfig, known: StudyPast) -> tuple[str, ...]:
     if known.last is None or known.before is None:
         return ()
     found = flips_of(known.before, known.last, known.prices, DECISIONS)
-    if found is None:  # today's code decides otherwise, or not at all: nothing can be said of that choice
+    if found is None:
         return ()
     return shown(found, currency=loaded.currency, unit=shown_unit(loaded.outcome_unit))
 

@@ -87,10 +87,9 @@ class Glance(Book):
         return self._number("SELECT max(id) FROM events")
 
     def last_decided(self) -> int | None:
-        """Return the last trial that the policy chose."""
-        sql = "SELECT max(trial) AS last FROM trials WHERE origin = 'policy'"
-        last = self._ask(sql)[0]["last"]
-        return None if last is None else int(last)
+        """Return the last trial with a decision: not one done by hand, nor one that ended while it looked, or looks."""
+        rows = self._ask("SELECT trial FROM trials WHERE proposal IS NOT NULL ORDER BY trial DESC LIMIT 1")
+        return int(rows[0]["trial"]) if rows else None
 
     def meters(self, since: int = 0) -> tuple[MeterSum, ...]:
         """Return what each meter has cost in trials since this line of the ledger; no line is ever changed."""
