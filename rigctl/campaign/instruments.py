@@ -477,7 +477,7 @@ def needed_ml(
 def room_for(journal: Journal, rig: RigSpec, volumes_ml: Mapping[str, float]) -> tuple[tuple[float, str], ...]:
     """Return for each cap's window that counts when so much more, by pump, fits it, rig time, and what does not now."""
     found = []
-    for cap in rig.capped:
+    for cap in rig.caps:
         more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
         for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
             needed = min(more_ml, most_ml)

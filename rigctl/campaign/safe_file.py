@@ -282,7 +282,7 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
         outcome_name="",
         timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
         meters=(),
-        limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
+        limits={d.name: ActuatorLimits(low=-math.inf, high=math.inf, safe_state=d.safe_state) for d in devices},
         dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},
         speedup=speedup,
     )

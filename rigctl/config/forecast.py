@@ -101,11 +101,11 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
     likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0) + _ramp_s(spec)
     volumes = {pump: d.volume_ml for pump, d in doses.items()}
     volumes |= {other: r * volumes[pump] for pump in doses for other, r in spec.partners[pump].items()}
-    takes = {cap: sum(volumes.get(pump, 0.0) for pump in cap.pumps) for cap in spec.capped}
+    takes = {cap: sum(volumes.get(pump, 0.0) for pump in cap.pumps) for cap in spec.caps}
     capped = [(cap, _capped(cap, ml)) for cap, ml in takes.items() if ml > 0]
     daily = min((found.per_day for _, found in capped), default=math.inf)
     meters = tuple(_meter(meter, least_s, likely_s, volumes) for meter in spec.meters)
-    told = {cap.name: found for cap, found in capped if cap in spec.caps}
+    told = {cap.name: found for cap, found in capped}
     return Forecast(budget, least_s, likely_s, meters, daily, max_trials, told)
 
 

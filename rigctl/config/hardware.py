@@ -6,7 +6,7 @@ from typing import Final
 
 from rigctl.config.devices import check_device
 from rigctl.config.findings import CheckContext
-from rigctl.config.pumps import build_caps, build_care, build_volumes, check_dosing, check_pair
+from rigctl.config.pumps import build_care, build_volumes, check_dosing, check_pair, check_tanks
 from rigctl.config.safety import (
     build_begins,
     build_limits,
@@ -47,6 +47,7 @@ def build_rig(context: CheckContext) -> RigSpec:
     for name, variable in config.variables.items():
         if len(variable.actuators) > 1:
             check_pair(context, name, variable)
+    check_tanks(context)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in context.devices.items() if d is not None},
@@ -65,7 +66,7 @@ def build_rig(context: CheckContext) -> RigSpec:
         watch=build_watch(context),
         safe_within_s=config.safety.safe_within,
         unanswered_doses=config.safety.unanswered_doses,
-        caps=build_caps(context),
+        tanks=config.safety.tanks,
         starts=config.safety.starts,
         allowed=config.allowed,
         begins_s=build_begins(context),

@@ -259,9 +259,9 @@ def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]
         limits, least_ml = spec.limits.get(name), _least_ml(devices, name)
         whose = "" if name == pump else f"{name} gives {share:g} mL per mL of {pump}, and "
         least.append((least_ml / share, f"{whose}{name} gives no less than {least_ml:g} mL"))
-        caps = {} if limits is None else {"per_dose": limits.per_dose_ml, "per_day": limits.per_day_ml}
-        told = f"{whose}safety.limits.{name}"
-        most += [(cap / share, f"{told}.{key} is {cap:g} mL") for key, cap in caps.items() if cap is not None]
+        dose_ml = None if limits is None else limits.per_dose_ml
+        if dose_ml is not None:
+            most.append((dose_ml / share, f"{whose}safety.limits.{name}.per_dose is {dose_ml:g} mL"))
     for at, given_ml in ((("range",), variable.high), (("doses", "otherwise"), volume.otherwise_ml)):
         cap_ml, why = min(most, default=(given_ml, ""))
         if given_ml > cap_ml:

@@ -10,7 +10,7 @@ from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
-from rigctl.rig.spec import CalibrationSpec, Caps, CapSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
+from rigctl.rig.spec import SPANS, CalibrationSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
 
 _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
@@ -133,25 +133,13 @@ def _along(context: CheckContext) -> list[tuple[str, Mapping[str, float]]]:
 # caps of pumps and of tanks ---------------------------------------------------------------------------------------
 
 
-SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
-"""From the narrowest to the widest."""
-
-
-def build_caps(context: CheckContext) -> tuple[CapSpec, ...]:
-    """Return the caps of pumps and tanks; a pump's own of 24 hours is with its limits."""
-    safety = context.config.safety
-    caps = [CapSpec(name=n, pumps=(n,), **_spans(own) | {"per_day_ml": None}) for n, own in safety.limits.items()]
-    for tank, its in safety.tanks.items():
+def check_tanks(context: CheckContext) -> None:
+    """Find tanks without a cap, and what feeds them but is no pump."""
+    for tank, its in context.config.safety.tanks.items():
         path: KeyPath = ("safety", "tanks", tank)
         _pumps(context, path, its)
-        if its == TankSpec(pumps=its.pumps) and not context.findings.told_below(path):
+        if not its.most_ml and not context.findings.told_below(path):
             context.findings.add(path, f"has no cap, must have one of {', '.join(SPANS)}")
-        caps.append(CapSpec(name=tank, pumps=tuple(dict.fromkeys(its.pumps)), **_spans(its)))
-    return tuple(c for c in caps if any(most_ml is not None for most_ml in _spans(c).values()))
-
-
-def _spans(caps: Caps) -> dict[str, float | None]:
-    return {f"{span}_ml": getattr(caps, f"{span}_ml") for span in SPANS}
 
 
 def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
@@ -167,7 +155,8 @@ def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
 def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
     """Check that the volumes that may be chosen for one trial fit every cap, and warn of caps below a single dose."""
     high = {v.name: v.high for v in problem.space.variables}
-    most = {v.actuator: high[v.name] for v in spec.variables if v.actuator in spec.volumes}
+    volumes = [(v.name, v.actuator, spec.volumes.get(v.actuator or "")) for v in spec.variables]
+    most = {pump: max(high[name], its.otherwise_ml) for name, pump, its in volumes if its is not None}
     for cap in spec.caps:
         takes_ml = sum(
             ml * share
@@ -177,14 +166,13 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
         )
         section = "limits" if cap.pumps == (cap.name,) else "tanks"
         doses_ml = {p: spec.limits[p].per_dose_ml or 0.0 for p in cap.pumps if p in spec.dosing and p in spec.limits}
-        for key in SPANS:
-            most_ml = getattr(cap, f"{key}_ml")
+        for key, most_ml in cap.most_ml.items():
             for pump, dose_ml in doses_ml.items():
-                if most_ml is not None and most_ml < dose_ml:
+                if most_ml < dose_ml:
                     what = f"{most_ml:g} mL is less than one dose of {pump} may be, {dose_ml:g} mL: one in between is "
                     what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
                     context.findings.warn(("safety", section, cap.name, key), what)
-            if most_ml is not None and takes_ml > most_ml:
+            if takes_ml > most_ml:
                 what = f"got {most_ml:g} mL, must be at least the {takes_ml:g} mL that a trial may be given"
                 context.findings.add(("safety", section, cap.name, key), what)
 

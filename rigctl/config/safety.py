@@ -13,14 +13,13 @@ from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast
 from rigctl.config.pumps import astray, unserved
 from rigctl.config.reading import zone_of
-from rigctl.config.schema import LimitSection, OutcomeSection, VariableSection
+from rigctl.config.schema import OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
-from rigctl.rig.slewing import Slew
-from rigctl.rig.spec import ActuatorLimits, InterlockSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, InterlockSpec, LimitSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.text import lasting
 
 # civil time -----------------------------------------------------------------------------------------------------
@@ -72,10 +71,11 @@ def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLim
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, wired)
-        section = config.safety.limits.get(name, LimitSection())
+        section = config.safety.limits.get(name, LimitSpec())
         _check_caps(context, name, section)
-        slew = _slew(context, name, section, unit)
-        limits[name] = ActuatorLimits(low, high, state, section.per_dose_ml, section.per_day_ml, section.allowed, slew)
+        if name in context.pumps or unit is None:
+            _stands_still(context, name, section)
+        limits[name] = ActuatorLimits(**fields_of(section), low=low, high=high, safe_state=state)
     return limits
 
 
@@ -115,7 +115,7 @@ def _safe_state(context: CheckContext, name: str, wired: bool) -> Literal["off"]
     return given
 
 
-def _check_caps(context: CheckContext, name: str, section: LimitSection) -> None:
+def _check_caps(context: CheckContext, name: str, section: LimitSpec) -> None:
     path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.pumps - astray(context)
     if name not in context.pumps:
@@ -128,19 +128,16 @@ def _check_caps(context: CheckContext, name: str, section: LimitSection) -> None
             context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
 
 
-def _slew(context: CheckContext, name: str, section: LimitSection, unit: str | None) -> Slew | None:
-    """Return how an actuator's setpoint may move; pumps and switches have none that moves."""
-    step, rate = section.max_step, section.max_rate_per_s
-    if name in context.pumps or unit is None:
-        what = "a pump doses" if name in context.pumps else "a switch is on or off"
-        for key in (key for key, given in (("max_step", step), ("max_rate", rate)) if given is not None):
+def _stands_still(context: CheckContext, name: str, section: LimitSpec) -> None:
+    """Find what is said of a setpoint that moves where there is none."""
+    what = "a pump doses" if name in context.pumps else "a switch is on or off"
+    for key, given in (("max_step", section.max_step), ("max_rate", section.max_rate_per_s)):
+        if given is not None:
             where = ("safety", "limits", name, key)
             context.findings.add(where, f"must be left out: {what}, it has no setpoint that moves")
-        return None
-    return None if step is None and rate is None else Slew(step or math.inf, rate or math.inf)
 
 
-def _no_pump(context: CheckContext, path: KeyPath, section: LimitSection) -> None:
+def _no_pump(context: CheckContext, path: KeyPath, section: LimitSpec) -> None:
     """Find caps of what is no pump."""
     for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
         if getattr(section, f"{key}_ml") is not None:

@@ -7,8 +7,6 @@ the editor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -31,7 +29,6 @@ from rigctl.config.fields import (
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.kinds import (
     Amount,
-    Clash,
     DeviceName,
     Name,
     PositiveDuration,
@@ -41,16 +38,15 @@ from rigctl.kinds import (
     Rate,
     SensorName,
     Span,
-    Volume,
     key_of,
 )
 from rigctl.rig.calendar import HoursOfWeek
 from rigctl.rig.spec import (
     CalibrationSpec,
-    Caps,
     DosingSpec,
     InterlockSpec,
     InventorySpec,
+    LimitSpec,
     MeterSpec,
     StartsSpec,
     TankSpec,
@@ -328,26 +324,6 @@ class DeviceSection(OpenSection):
     """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
-@dataclass(frozen=True, slots=True)
-class LimitSection(Caps):
-    """Caps of one pump; hours of any actuator."""
-
-    per_dose_ml: Volume | None = None
-    """Largest single dose."""
-    allowed: HoursOfWeek | None = None
-    """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
-    max_step: PositiveSpan | None = None
-    """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
-    max_rate_per_s: Rate | None = None
-    """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
-
-    def clashes(self) -> Iterator[Clash]:
-        """No dose may be larger than all of a day."""
-        if self.per_dose_ml is not None and self.per_day_ml is not None and self.per_dose_ml > self.per_day_ml:
-            yield Clash("per_dose", "must be at most per_day: {per_day}", ("per_day",))
-        yield from Caps.clashes(self)
-
-
 class SafetySection(FileSection):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
@@ -355,7 +331,7 @@ class SafetySection(FileSection):
     """Per actuator: `off`, or a value to hold. Every actuator but pumps, which are `off`, needs one."""
     safe_within: PositiveDuration | None = None
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
-    limits: dict[DeviceName, LimitSection] = Field(default_factory=dict)
+    limits: dict[DeviceName, LimitSpec] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
     tanks: dict[Name, TankSpec] = Field(default_factory=dict)
     """Per tank the caps of its pumps together."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Literal
 from weakref import WeakSet
 
@@ -18,7 +19,7 @@ from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
 from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Actuator, Deadline, DoseLog, Doser
-from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
+from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec, TankSpec, caps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,8 @@ class KnownState:
     """What a check may know of the actuator."""
 
     limits: ActuatorLimits
-    dispensed_24h_ml: float = 0.0
-    """Booked in the last 24 h of rig time, open intents in full."""
     booked: tuple[Booked, ...] = ()
-    """By cap that the pump has a part in."""
+    """By cap that the pump has a part in: its own first, then its tank's."""
     moving: bool = False
     """Whether the command is about to be sent, and not only looked at beforehand."""
     stands: tuple[float, float] | None = None
@@ -74,7 +73,7 @@ class KnownState:
     def later(self) -> KnownState:
         """Return the facts once every window of time has come free."""
         booked = tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked)
-        return replace(self, dispensed_24h_ml=0.0, booked=booked)
+        return replace(self, booked=booked)
 
 
 Check = Callable[[Command, KnownState], str | None]
@@ -93,21 +92,19 @@ def within_range(command: Command, facts: KnownState) -> str | None:
     return f"got {command.value:g} {command.unit}, allowed {low:g} to {high:g}"
 
 
-def within_dose_caps(command: Command, facts: KnownState) -> str | None:
+def within_dose_cap(command: Command, facts: KnownState) -> str | None:
     if command.kind != "dose":
         return None
-    per_dose, per_day = facts.limits.per_dose_ml, facts.limits.per_day_ml
+    per_dose = facts.limits.per_dose_ml
     if not command.value > 0:
         return f"got {command.value:g} mL, must be > 0"
     if per_dose is not None and command.value > per_dose:
         return f"got {command.value:g} mL, allowed {per_dose:g} mL per dose"
-    if per_day is not None and facts.dispensed_24h_ml + command.value > per_day:
-        return f"got {command.value:g} mL after {facts.dispensed_24h_ml:g} mL in 24 h, allowed {per_day:g} mL in 24 h"
     return None
 
 
-def within_shared_caps(command: Command, facts: KnownState) -> str | None:
-    """Object to what one of the pump's other caps does not let through: its own, or its tank's."""
+def within_caps(command: Command, facts: KnownState) -> str | None:
+    """Object to what one of the pump's caps of a span does not let through: its own, or its tank's."""
     if command.kind != "dose":
         return None
     objected = (booked.beyond(command.value) for booked in facts.booked)
@@ -123,7 +120,7 @@ def within_slew(command: Command, facts: KnownState) -> str | None:
     return slew.objection(abs(command.value - facts.stands[0]), facts.stands[1])
 
 
-CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_shared_caps, within_slew)
+CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_cap, within_caps, within_slew)
 
 
 def objections(command: Command, facts: KnownState, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
@@ -147,10 +144,10 @@ class Guard:
         doses: DoseLog,
         clock: Clock,
         checks: Sequence[Check] = CHECKS,
-        caps: Sequence[CapSpec] = (),
+        tanks: Mapping[str, TankSpec] = MappingProxyType({}),
     ) -> None:
         self._limits = limits
-        self._caps = tuple(caps)
+        self._caps = caps_of(limits, tanks)
         self._doses = doses
         self._clock = clock
         self._checks = tuple(checks)
@@ -211,11 +208,9 @@ class Guard:
             GuardRefused: not a positive number, over the cap of a single dose, or over what a trial may take.
         """
         now_s, name = self._clock.now_s(), doser.name
-        own_ml = sum(ml for other, ml in besides if other.name == name)
-        booked_ml = own_ml + await self._doses.given_ml([name], now_s - DAY_S)
         caps = [cap for cap in self._caps if name in cap.pumps]
-        shared = tuple([await _booked(self._doses, cap, now_s, besides) for cap in caps])
-        self._decide(Command(name, "dose", volume_ml, "mL"), booked_ml, shared)
+        booked = tuple([await _booked(self._doses, cap, now_s, besides) for cap in caps])
+        self._decide(Command(name, "dose", volume_ml, "mL"), booked)
         permit = DosePermit(doser, volume_ml)
         self._permits.add(permit)
         return permit
@@ -275,7 +270,6 @@ class Guard:
     def _decide(
         self,
         command: Command,
-        dispensed_24h_ml: float = 0.0,
         booked: tuple[Booked, ...] = (),
         *,
         moving: bool = False,
@@ -286,7 +280,7 @@ class Guard:
         limits = self._limits.get(command.actuator)
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
-        facts = KnownState(limits, dispensed_24h_ml, booked, moving, stands)
+        facts = KnownState(limits, booked, moving, stands)
         against = objections(command, facts, self._checks)
         if not against:
             return

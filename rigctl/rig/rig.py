@@ -48,7 +48,7 @@ class Rig:
         bus_timing: BusTiming | None = None,
     ) -> None:
         self.spec = spec
-        self.guard = Guard(spec.limits, doses, clock, caps=spec.caps)
+        self.guard = Guard(spec.limits, doses, clock, tanks=spec.tanks)
         self._clock = clock
         self._doses = doses
         self._on_alarm = on_alarm

@@ -5,6 +5,7 @@ Every quantity is in the unit its name says; nothing here knows YAML. A `Section
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -27,6 +28,7 @@ from rigctl.kinds import (
     PositiveSpan,
     PositiveVolume,
     PumpName,
+    Rate,
     Rated,
     Section,
     SensorName,
@@ -34,7 +36,7 @@ from rigctl.kinds import (
     Volume,
     Whole,
 )
-from rigctl.rig.calendar import Hours, Price, Tariff
+from rigctl.rig.calendar import Hours, HoursOfWeek, Price, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 from rigctl.rig.slewing import Slew
@@ -100,20 +102,8 @@ class VolumeSpec(Section):
     """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActuatorLimits:
-    """What the guard lets through to one actuator."""
-
-    low: float
-    high: float
-    safe_state: Literal["off"] | float
-    """`off` releases (or stops) it; a number is applied."""
-    per_dose_ml: float | None = None
-    per_day_ml: float | None = None
-    allowed: Hours | None = None
-    """When it may be driven; None: always."""
-    slew: Slew | None = None
-    """How its setpoint may move; None: at once."""
+SPANS: Final = ("per_trial", "per_hour", "per_day", "per_campaign")
+"""Of caps, from the narrowest to the widest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +119,55 @@ class Caps(Section):
     per_campaign_ml: PositiveVolume | None = None
     """Most in the whole campaign; then nothing that needs it is chosen any more."""
 
+    @property
+    def most_ml(self) -> Mapping[str, float]:
+        """Return the caps that there are, by key, those of the narrowest span first."""
+        caps = {key: getattr(self, f"{key}_ml") for key in SPANS}
+        return {key: most_ml for key, most_ml in caps.items() if most_ml is not None}
+
     def clashes(self) -> Iterator[Clash]:
         """A wider span may not have a smaller cap, for it would never be reached."""
-        spans = {"per_hour": self.per_hour_ml, "per_day": self.per_day_ml, "per_campaign": self.per_campaign_ml}
-        given = [(key, most_ml) for key, most_ml in spans.items() if most_ml is not None]
-        for (key, most_ml), (wider, wider_ml) in pairwise(given):
+        spans = [(key, most_ml) for key, most_ml in self.most_ml.items() if key != "per_trial"]
+        for (key, most_ml), (wider, wider_ml) in pairwise(spans):
             if most_ml > wider_ml:
                 yield Clash(key, f"must be at most {wider}: {{{wider}}}", (wider,))
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSpec(Caps):
+    """Caps of one pump; hours of any actuator."""
+
+    per_dose_ml: Volume | None = None
+    """Largest single dose."""
+    allowed: HoursOfWeek | None = None
+    """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+    max_step: PositiveSpan | None = None
+    """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
+    max_rate_per_s: Rate | None = None
+    """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """No dose may be larger than all of a day."""
+        if self.per_dose_ml is not None and self.per_day_ml is not None and self.per_dose_ml > self.per_day_ml:
+            yield Clash("per_dose", "must be at most per_day: {per_day}", ("per_day",))
+        yield from Caps.clashes(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActuatorLimits(LimitSpec):
+    """What the guard lets through to one actuator, engineering units."""
+
+    low: float
+    high: float
+    safe_state: Literal["off"] | float
+    """`off` releases (or stops) it; a number is applied."""
+
+    @property
+    def slew(self) -> Slew | None:
+        """Return how its setpoint may move; None: at once."""
+        if self.max_step is None and self.max_rate_per_s is None:
+            return None
+        return Slew(self.max_step or math.inf, self.max_rate_per_s or math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +190,18 @@ class CapSpec(TankSpec):
         """Return the caps that come free again: rig seconds, mL, and in words."""
         caps = ((HOUR_S, self.per_hour_ml, "1 h"), (DAY_S, self.per_day_ml, "24 h"))
         return tuple((span_s, most_ml, words) for span_s, most_ml, words in caps if most_ml is not None)
+
+
+def caps_of(limits: Mapping[str, Caps], tanks: Mapping[str, TankSpec]) -> tuple[CapSpec, ...]:
+    """Return all caps but those of single doses: of pumps by themselves, then of tanks."""
+
+    def named(name: str, pumps: tuple[str, ...], caps: Caps) -> CapSpec:
+        return CapSpec(
+            caps.per_trial_ml, caps.per_hour_ml, caps.per_day_ml, caps.per_campaign_ml, pumps=pumps, name=name
+        )
+
+    own = [named(name, (name,), caps) for name, caps in limits.items() if caps.most_ml]
+    return (*own, *(named(name, tank.pumps, tank) for name, tank in tanks.items()))
 
 
 _DOSES: Final = {"type": "string", "pattern": r"^\s*\d+\s*(doses?)?\s*$"}
@@ -496,8 +540,7 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
-    caps: tuple[CapSpec, ...] = ()
-    """Of pumps and tanks, beside those in `limits`."""
+    tanks: Mapping[str, TankSpec] = field(default_factory=dict)
     care: Mapping[str, CareSpec] = field(default_factory=dict)
     """Per device of which something is counted."""
     starts: StartsSpec | None = None
@@ -545,10 +588,8 @@ class RigSpec:
         return tuple(dict.fromkeys([*self.partners, *(p for along in self.partners.values() for p in along)]))
 
     @property
-    def capped(self) -> tuple[CapSpec, ...]:
-        """Return all caps but those of single doses."""
-        daily = {n: limits.per_day_ml for n, limits in self.limits.items() if limits.per_day_ml is not None}
-        return (*(CapSpec(name=name, pumps=(name,), per_day_ml=most_ml) for name, most_ml in daily.items()), *self.caps)
+    def caps(self) -> tuple[CapSpec, ...]:
+        return caps_of(self.limits, self.tanks)
 
     def pumps_of(self, variable: VariableWiring) -> tuple[str, ...]:
         """Return the pumps that move while this variable is controlled."""

@@ -14,7 +14,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.clocks import Civil
-from rigctl.rig.spec import ActuatorLimits, CapSpec, LateSpec, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, LateSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import RigGlance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
@@ -104,7 +104,7 @@ async def test_a_restart_goes_on_in_the_same_civil_time(restful):
 
 async def test_hours_that_close_by_surprise_end_the_trial(restful, golden: Golden):
     """An actuator that is still driven when its hours are over fails the trial, with the reason, and all is safe."""
-    limits = {"valve": ActuatorLimits(0.0, 1.0, "off", allowed=OFFICE)}
+    limits = {"valve": ActuatorLimits(low=0.0, high=1.0, safe_state="off", allowed=OFFICE)}
     spec = office(limits=limits)
     spec = replace(spec, rig=replace(spec.rig, allowed=None), max_trials=1)
 
@@ -126,7 +126,9 @@ async def test_hours_that_close_by_surprise_end_the_trial(restful, golden: Golde
 
 def limited(**allowed):
     """A campaign without hours of its own, whose actuators have some; three trials."""
-    limits = {name: ActuatorLimits(0.0, 10.0, "off", allowed=hours) for name, hours in allowed.items()}
+    limits = {
+        name: ActuatorLimits(low=0.0, high=10.0, safe_state="off", allowed=hours) for name, hours in allowed.items()
+    }
     spec = office(limits=limits)
     return replace(spec, rig=replace(spec.rig, allowed=None), max_trials=3)
 
@@ -156,9 +158,8 @@ async def test_a_campaign_waits_for_the_first_actuator_that_may_be_driven(restfu
 async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others, golden: Golden):
     """Once less is left than a trial may take, its sets are not chosen; if there are no others, the campaign ends."""
     spec = limited()
-    spec = replace(
-        spec, rig=replace(spec.rig, caps=(CapSpec(name="pump", pumps=("pump",), per_campaign_ml=30.0),)), max_trials=6
-    )
+    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_campaign_ml=30.0)}
+    spec = replace(spec, rig=replace(spec.rig, limits=limits), max_trials=6)
     if not others:
         space = Space.of(spec.problem.space.variables, [["a"], ["a", "b"]])
         spec = replace(spec, problem=replace(spec.problem, space=space))

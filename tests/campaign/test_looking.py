@@ -167,7 +167,7 @@ class Passing(FakeClock):
 
 async def test_a_trial_that_looks_is_carried_out_where_caps_have_room_though_time_passes(stage):
     """What fits now fits, also if now is a moment later than when that was asked."""
-    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=10_000.0)}
+    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=10_000.0)}
     stage.clock = lambda: Passing(stage.world)
     await stage.run(looking_spec(max_trials=4, rig=replace(looking_spec().rig, limits=limits), policy=TenLines()))
     with stage.journal() as journal:
@@ -347,7 +347,7 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
         if "anna" in why:
             journal.people.act("manual", "anna", "set valve 0.5", "", "holds 0.5")
     if "safe" in why:
-        spec = replace(spec, rig=replace(spec.rig, limits={"valve": ActuatorLimits(0.0, 1.0, 0.0)}))
+        spec = replace(spec, rig=replace(spec.rig, limits={"valve": ActuatorLimits(low=0.0, high=1.0, safe_state=0.0)}))
     await stage.run(spec)
     with stage.journal() as journal:
         old, new = journal.trials()

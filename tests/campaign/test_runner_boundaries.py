@@ -167,7 +167,7 @@ class Passing(RestingClock):
 
 async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_trial(stage):
     """The trial that waits has moved nothing; it would prepare the rig and then lack its doses."""
-    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=20.0)}
+    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}
     stage.clock = lambda: Passing(stage.world, speedup=1.0)
 
     async def stop():
@@ -185,7 +185,7 @@ async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_tr
 
 async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
     """The trial that waited under a cap goes on once it is resumed; nobody takes the campaign for waiting then."""
-    limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=20.0)}
+    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}
     stage.clock = lambda: Passing(stage.world, speedup=1.0)
     asked = []
 

@@ -23,14 +23,14 @@ from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.errors import DeviceFault
 from rigctl.rig.protocols import Calibration, Severity
-from rigctl.rig.spec import ActuatorLimits, CapSpec
+from rigctl.rig.spec import ActuatorLimits, TankSpec
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import FakeClock, Stage, make_rig_spec, make_spec
 from tests.campaign.records import amend, make_decision, void
 
-PUMP = ActuatorLimits(0.0, 10.0, "off", per_dose_ml=25.0, per_day_ml=100.0)
-TANK = CapSpec(name="tank", pumps=("pump", "other"), per_hour_ml=90.0, per_trial_ml=50.0, per_campaign_ml=200.0)
-RIG = make_rig_spec(limits={"pump": PUMP}, caps=(TANK,))
+PUMP = ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=25.0, per_day_ml=100.0)
+TANK = TankSpec(pumps=("pump", "other"), per_hour_ml=90.0, per_trial_ml=50.0, per_campaign_ml=200.0)
+RIG = make_rig_spec(limits={"pump": PUMP}, tanks={"tank": TANK})
 CAPS = {1: RIG, 2: RIG}
 
 

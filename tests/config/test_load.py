@@ -48,8 +48,8 @@ def test_quantities_are_converted_once():
 def test_ranges_limits_and_safe_states_reach_the_guard():
     """Every actuator gets its variable's range, its safe state and its caps."""
     limits = loaded(SMALL).rig.limits
-    assert limits["ca_valve"] == ActuatorLimits(0.0, 7.7, "off")
-    assert limits["doser"] == ActuatorLimits(5.2, 6.8, "off", per_dose_ml=20.0, per_day_ml=200.0)
+    assert limits["ca_valve"] == ActuatorLimits(low=0.0, high=7.7, safe_state="off")
+    assert limits["doser"] == ActuatorLimits(low=5.2, high=6.8, safe_state="off", per_dose_ml=20.0, per_day_ml=200.0)
 
 
 def test_wiring_follows_the_names():

@@ -88,10 +88,9 @@ def test_caps_are_of_pumps_and_tanks():
     """Both have the same keys, in mL whatever the file says."""
     rig = loaded(capped(", per_trial: 40 mL, per_campaign: 5 L", "pumps: [doser], per_hour: 50 mL")).rig
     assert rig.caps == (
-        CapSpec(name="doser", pumps=("doser",), per_trial_ml=40.0, per_campaign_ml=5000.0),
+        CapSpec(name="doser", pumps=("doser",), per_trial_ml=40.0, per_day_ml=200.0, per_campaign_ml=5000.0),
         CapSpec(name="reservoir", pumps=("doser",), per_hour_ml=50.0),
     )
-    assert [cap.per_day_ml for cap in rig.capped] == [200.0, None, None]
     assert loaded(capped(", per_hour: 200 mL")).rig.caps[0].per_hour_ml == 200.0  # as much as in a day
 
 

@@ -184,7 +184,10 @@ def rig_of(
         outcome_name="level",
         timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
         meters=(),
-        limits={n: ActuatorLimits(0.0, 1.0, "off", 50.0, 500.0) for n in (*actuators, *pumps)},
+        limits={
+            n: ActuatorLimits(low=0.0, high=1.0, safe_state="off", per_dose_ml=50.0, per_day_ml=500.0)
+            for n in (*actuators, *pumps)
+        },
         dosing={n: DosingSpec("sensor", 0.1, 0.1, 1.0, 3) for n in pumps},
     )
     return Rig(spec, registry, RealClock(), doses, lambda _: None)

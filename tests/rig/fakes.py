@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.clocks import Clock
+from rigctl.rig.guard import Booked
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -37,6 +38,7 @@ from rigctl.rig.spec import (
     RigSpec,
     TrialTiming,
     VariableWiring,
+    caps_of,
 )
 from rigctl.rig.values import Alarm
 
@@ -267,6 +269,11 @@ class FakeMeter(Faulty, Meter):
         return Reading(self.value, "kWh", self.line.clock.now_s(), Severity.NONE)
 
 
+def in_a_day(ml: float, limits: ActuatorLimits) -> tuple[Booked, ...]:
+    """Return what a guard knows of a pump that has given so much in the last 24 hours."""
+    return tuple(Booked(cap, day_ml=ml) for cap in caps_of({"pump": limits}, {}))
+
+
 @dataclass
 class FakeDoseLog:
     """The dose protocol's memory, as a list of what was recorded."""
@@ -372,7 +379,7 @@ class Bench:
         return start + self.effect * (self.pump.total_ml - self._base_ml)
 
     def spec(self) -> RigSpec:
-        off = ActuatorLimits(0.0, 1.0, "off")
+        off = ActuatorLimits(low=0.0, high=1.0, safe_state="off")
         return RigSpec(
             name="bench",
             devices={n: DeviceSpec(n, n, d.line.url, DeviceOptions(), timeout_s=1.0) for n, d in self.devices.items()},
@@ -386,8 +393,8 @@ class Bench:
             timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
             meters=(),
             limits={
-                "ca_doser": ActuatorLimits(0.5, 6.0, "off", per_dose_ml=50.0, per_day_ml=400.0),
-                "b_valve": ActuatorLimits(5.0, 60.0, "off"),
+                "ca_doser": ActuatorLimits(low=0.5, high=6.0, safe_state="off", per_dose_ml=50.0, per_day_ml=400.0),
+                "b_valve": ActuatorLimits(low=5.0, high=60.0, safe_state="off"),
                 "softener": off,
                 "refill": off,
             },

@@ -55,10 +55,15 @@ def greenhouse_spec(buses: Mapping[str, str], registry: Registry, *, timeout_s: 
         for name, (driver, bus, options) in _sections().items()
     }
     actuators = {"ca": "ca_doser", "b": "b_valve", "nh4": "nh4_valve", "k": "k_valve", "ph": "ph_doser"}
-    limits = {actuator: ActuatorLimits(*RANGES[name], "off") for name, actuator in actuators.items()}
-    limits |= {name: ActuatorLimits(0.0, 1.0, "off") for name in ("softener", "alkaliser", "refill")}
-    limits["ca_doser"] = ActuatorLimits(0.5, 6.0, "off", per_dose_ml=150.0, per_day_ml=20_000.0)
-    limits["ph_doser"] = ActuatorLimits(5.0, 7.0, "off", per_dose_ml=80.0, per_day_ml=10_000.0)
+    limits = {
+        actuator: ActuatorLimits(low=RANGES[name][0], high=RANGES[name][1], safe_state="off")
+        for name, actuator in actuators.items()
+    }
+    limits |= {
+        name: ActuatorLimits(low=0.0, high=1.0, safe_state="off") for name in ("softener", "alkaliser", "refill")
+    }
+    limits["ca_doser"] = ActuatorLimits(low=0.5, high=6.0, safe_state="off", per_dose_ml=150.0, per_day_ml=20_000.0)
+    limits["ph_doser"] = ActuatorLimits(low=5.0, high=7.0, safe_state="off", per_dose_ml=80.0, per_day_ml=10_000.0)
     return RigSpec(
         name="greenhouse",
         devices=devices,

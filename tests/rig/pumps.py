@@ -10,7 +10,7 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import ActuatorLimits, CapSpec
+from rigctl.rig.spec import ActuatorLimits, TankSpec
 from rigctl.rig.titration import Evidence, Side, Titration
 from rigctl.rig.values import Alarm, OpenDose
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
@@ -40,9 +40,11 @@ class Pumps:
         self.buses = {n: self.bus_of(line) for n, line in self.lines.items()}
         self.handles = {n: Handle(n, self.pumps[n], bus, 0.5) for n, bus in self.buses.items()}
         self.line, self.pump = self.lines[names[0]], self.pumps[names[0]]
-        limits = dict.fromkeys(names, ActuatorLimits(0.0, 14.0, "off", per_dose_ml, per_day_ml))
-        shared = [CapSpec(name="reservoir", pumps=names, **caps)] if caps else []
-        self.guard = Guard(limits, self.doses, self.clock, caps=shared)
+        limits = dict.fromkeys(
+            names, ActuatorLimits(low=0.0, high=14.0, safe_state="off", per_dose_ml=per_dose_ml, per_day_ml=per_day_ml)
+        )
+        tanks = {"reservoir": TankSpec(pumps=names, **caps)} if caps else {}
+        self.guard = Guard(limits, self.doses, self.clock, tanks=tanks)
         self.dispenser = Dispenser(
             self.guard, self.doses, self.clock, self.alarms.append, trip=self.trip, wall=self.clock.now_s
         )

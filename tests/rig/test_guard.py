@@ -15,9 +15,9 @@ from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.spec import ActuatorLimits
 from tests.golden import Golden
-from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump
+from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
-LIMITS = ActuatorLimits(5.0, 60.0, "off", per_dose_ml=50.0, per_day_ml=100.0)
+LIMITS = ActuatorLimits(low=5.0, high=60.0, safe_state="off", per_dose_ml=50.0, per_day_ml=100.0)
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -32,7 +32,7 @@ class World:
         self.valve_handle = Handle("valve", self.valve, self.bus, 0.5)
         self.pump_handle = Handle("pump", self.pump, self.bus, 0.5)
         self.doses = FakeDoseLog()
-        limits = {"valve": LIMITS, "pump": LIMITS, "parked": ActuatorLimits(0.0, 60.0, 7.0)}
+        limits = {"valve": LIMITS, "pump": LIMITS, "parked": ActuatorLimits(low=0.0, high=60.0, safe_state=7.0)}
         self.guard = Guard(limits, self.doses, clock)
 
     async def go_safe(self, handle):
@@ -56,7 +56,7 @@ def test_a_setpoint_passes_exactly_when_it_lies_in_its_range(value):
 @given(ANY_FLOAT, st.floats(min_value=0.0, max_value=1e4))
 def test_a_dose_passes_exactly_when_both_caps_allow_it(volume_ml, booked_ml):
     """A dose passes if and only if it is positive and within both the cap per dose and what is left of the day's."""
-    passes = not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, booked_ml))
+    passes = not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, in_a_day(booked_ml, LIMITS)))
     assert passes == (math.isfinite(volume_ml) and 0 < volume_ml <= 50.0 and booked_ml + volume_ml <= 100.0)
 
 
@@ -65,7 +65,7 @@ def test_admitted_doses_never_exceed_the_day_cap(volumes_ml):
     """Whatever doses are asked for, those that pass one after the other stay within the cap of the day."""
     booked_ml = 0.0
     for volume_ml in volumes_ml:
-        if not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, booked_ml)):
+        if not objections(Command("pump", "dose", volume_ml, "mL"), KnownState(LIMITS, in_a_day(booked_ml, LIMITS))):
             booked_ml += volume_ml
     assert booked_ml <= 100.0
 

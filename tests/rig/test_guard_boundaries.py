@@ -13,9 +13,9 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.spec import ActuatorLimits
 from tests.golden import Golden
-from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump
+from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
-LIMITS = ActuatorLimits(5.0, 60.0, "off", per_dose_ml=50.0, per_day_ml=100.0)
+LIMITS = ActuatorLimits(low=5.0, high=60.0, safe_state="off", per_dose_ml=50.0, per_day_ml=100.0)
 
 
 class Noted(Handle):
@@ -88,13 +88,13 @@ def guard(doses):
         ("dose", 50.0, 50.0 + 1e-13, LIMITS, "allowed 100 mL in 24 h"),
         ("dose", 5e-324, 0.0, LIMITS, None),
         ("dose", 0.0, 0.0, LIMITS, "must be > 0"),
-        ("dose", 1e6, 1e6, ActuatorLimits(0.0, 1.0, "off"), None),
-        ("dose", math.inf, 0.0, ActuatorLimits(0.0, 1.0, "off"), "must be a finite number"),
+        ("dose", 1e6, 1e6, ActuatorLimits(low=0.0, high=1.0, safe_state="off"), None),
+        ("dose", math.inf, 0.0, ActuatorLimits(low=0.0, high=1.0, safe_state="off"), "must be a finite number"),
     ],
 )
 def test_a_limit_itself_is_allowed_and_the_next_number_is_not(kind, value, booked_ml, limits, said):
     """Range and caps include their ends; a cap that nobody declared is none, but a dose is finite all the same."""
-    found = objections(Command("x", kind, value, "mL"), KnownState(limits, booked_ml))
+    found = objections(Command("x", kind, value, "mL"), KnownState(limits, in_a_day(booked_ml, limits)))
     assert len(found) == (said is not None)
     assert said is None or said in found[0]
 
@@ -116,8 +116,9 @@ async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_on
     seen = []
 
     def once(command, facts):
-        seen.append((command, facts.dispensed_24h_ml))
-        return "again" if facts.dispensed_24h_ml else None
+        booked_ml = sum(booked.day_ml for booked in facts.booked)
+        seen.append((command, booked_ml))
+        return "again" if booked_ml else None
 
     guard = Guard({"valve": LIMITS, "pump": LIMITS}, doses, FakeClock(), [once])
     await guard.apply(valve, 1e6)
@@ -163,7 +164,7 @@ async def test_a_refusal_says_what_would_have_been_done(guard, valve, pump, gold
 
 async def test_the_ways_to_safety_are_handed_the_deadline(bus, line):
     """A number is applied, a group is told through its first device, with all of it."""
-    guard = Guard({"x": ActuatorLimits(0.0, 9.0, 7.0)}, FakeDoseLog(), FakeClock())
+    guard = Guard({"x": ActuatorLimits(low=0.0, high=9.0, safe_state=7.0)}, FakeDoseLog(), FakeClock())
     sent = []
     one = Handle("x", FakeActuator("x", line), bus, 0.5)
     one.device.apply = lambda value, deadline: sent.append((value, type(deadline)))

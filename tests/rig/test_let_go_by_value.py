@@ -34,7 +34,7 @@ async def rig(plc):
     """A fan that turns at 20 Hz while nobody asks for another speed; so it does in its safe state."""
     url = f"modbus_tcp://127.0.0.1:{plc._service.server_address[1]}"
     spec = rig_of({"fan": ("modbus", url, FAN, 1.0)}, reading(url), FakeDoseLog()).spec
-    spec = replace(spec, limits={"fan": ActuatorLimits(0.0, 50.0, safe_state=20.0)})
+    spec = replace(spec, limits={"fan": ActuatorLimits(low=0.0, high=50.0, safe_state=20.0)})
     made = Rig(spec, Registry.installed(), RealClock(), FakeDoseLog(), lambda _: None)
     yield made
     await made.close()

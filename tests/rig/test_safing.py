@@ -26,7 +26,7 @@ async def test_everything_goes_to_its_safe_state(bench, rig):
 async def test_a_numeric_safe_state_is_imposed_and_confirmed(bench, make_rig):
     """An actuator whose safe state is a number is sent there."""
     spec = bench.spec()
-    spec = replace(spec, limits={**spec.limits, "b_valve": ActuatorLimits(5.0, 60.0, 12.0)})
+    spec = replace(spec, limits={**spec.limits, "b_valve": ActuatorLimits(low=5.0, high=60.0, safe_state=12.0)})
     report = await make_rig(spec).safe()
     assert report.ok
     assert bench.valve.state == ActuatorState(controlled=True, setpoint=12.0)

@@ -22,7 +22,7 @@ from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 from tests.rig.test_safing_order import RELEASED, Channel
 
-OFF = ActuatorLimits(0.0, 99.0, "off")
+OFF = ActuatorLimits(low=0.0, high=99.0, safe_state="off")
 
 
 class Table:
@@ -66,7 +66,7 @@ class Table:
 
     def course(self, devices, *, once_s=0.1, timeout_s=5.0, **states):
         handles = [Handle(d.name, d, self, timeout_s) for d in devices]
-        limits = {d.name: ActuatorLimits(0.0, 99.0, states.get(d.name, "off")) for d in devices}
+        limits = {d.name: ActuatorLimits(low=0.0, high=99.0, safe_state=states.get(d.name, "off")) for d in devices}
         return _Course(self, handles, Guard(limits, FakeDoseLog(), FakeClock()), limits, once_s)
 
 
@@ -278,7 +278,7 @@ def test_only_the_rounding_of_a_coarse_register_is_forgiven(table, safe_state, s
     (channel,) = table.channels(None)
     seen = []
     channel.read_back = lambda deadline: seen.append(type(deadline)) or state
-    limits = ActuatorLimits(-99.0, 99.0, safe_state)
+    limits = ActuatorLimits(low=-99.0, high=99.0, safe_state=safe_state)
     assert _question(Handle("c0", channel, table, 1.0), limits)(Deadline.after(1.0)) == denied
     assert seen == [Deadline]
 

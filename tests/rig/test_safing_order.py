@@ -76,7 +76,7 @@ class World:
             outcome_name="level",
             timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
             meters=(),
-            limits={c.name: ActuatorLimits(0.0, 99.0, states.get(c.name, "off")) for c in channels},
+            limits={c.name: ActuatorLimits(low=0.0, high=99.0, safe_state=states.get(c.name, "off")) for c in channels},
         )
         lines = {line.url: line for line in (self.line, other)}
         rig = Rig(spec, FakeRegistry(lines, devices), self.clock, FakeDoseLog(), lambda _: None, bus_timing=QUICK)

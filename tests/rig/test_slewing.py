@@ -40,7 +40,7 @@ def slewed(bench, make_rig):
     """The rig of the tests, with a valve that moves 15 uM a minute, 4 uM at a time."""
     bench.valve.state = ActuatorState(controlled=False, setpoint=None)
     spec = bench.spec()
-    limits = {**spec.limits, "b_valve": replace(spec.limits["b_valve"], slew=SLEW)}
+    limits = {**spec.limits, "b_valve": replace(spec.limits["b_valve"], max_step=4.0, max_rate_per_s=RATE)}
     return make_rig(replace(spec, limits=limits))
 
 

@@ -12,7 +12,7 @@ from rigctl.rig.spec import ActuatorLimits, VariableWiring, VolumeSpec
 from tests.golden import Golden
 from tests.rig.fakes import FakeLine, FakePump
 
-CAP = ActuatorLimits(5.0, 40.0, "off", per_dose_ml=45.0, per_day_ml=400.0)
+CAP = ActuatorLimits(low=5.0, high=40.0, safe_state="off", per_dose_ml=45.0, per_day_ml=400.0)
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ class Simulation:
         """Return within what a trial is recorded with nothing wrong: caps that come free again may make it wait."""
         rig = self.world.loaded.rig
         capped_s = max(
-            (span_s for cap in rig.capped for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0
+            (span_s for cap in rig.caps for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0
         )
         return REST_S[self.world.pace] + 2 * rig.timing.settle_s + capped_s
 

@@ -406,7 +406,7 @@ def outside(rows: Rows, dose: Row) -> bool:
 def caps(rows: Rows) -> Iterator[Violation]:
     """Find doses beyond what the configuration of their process allowed a pump, or the pumps of a tank together."""
     starts = [(row["at_s"], row["id"]) for row in rows["starts"]]
-    given = {(cap.name, cap.pumps): GivenSum() for rig in rows.caps.values() for cap in rig.capped}
+    given = {(cap.name, cap.pumps): GivenSum() for rig in rows.caps.values() for cap in rig.caps}
     for row in rows["doses"]:
         start = max((number for at_s, number in starts if at_s <= row["at_s"] + _NEAR), default=0)
         rig, volume, pump = rows.caps.get(start), row["volume_ml"], row["actuator"]
@@ -415,7 +415,7 @@ def caps(rows: Rows) -> Iterator[Violation]:
             per_dose = None if limits is None else limits.per_dose_ml
             if per_dose is not None and volume > per_dose + _NEAR:
                 yield violation(row, "doses", f"{pump}: {volume:g} mL, allowed {per_dose:g} mL per dose", LOOK)
-            for cap in (cap for cap in rig.capped if pump in cap.pumps):
+            for cap in (cap for cap in rig.caps if pump in cap.pumps):
                 objection = given[cap.name, cap.pumps].before(row, cap).beyond(volume - _NEAR)
                 if objection is not None:
                     yield violation(row, "doses", f"{pump}: {objection}", LOOK)
