@@ -13,7 +13,7 @@ from rigctl.rig.protocols import Identity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
-from tests.campaign.records import make_decision
+from tests.campaign.records import make_decision, rows
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
 from tests.golden import Golden
 from tests.page.conftest import page_beside
@@ -180,8 +180,13 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
     journal.close()
     seen = {}
 
+    def is_kept():
+        """Tell whether what the page shows is written: nobody waits for that."""
+        with stage.journal() as reader:
+            return "nothing playable" in {alarm["kind"] for alarm in rows(reader, "alarms")}
+
     async def person_acts():
-        await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
+        await soon(lambda: phases(stage)[-1:] == ["HOLDING"] and is_kept())
         seen.update(await ask(stage, "status"), aside=stage.rig.hands.aside, page=await page_beside(stage))
         await ask(stage, **then)
 
