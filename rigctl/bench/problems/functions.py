@@ -123,7 +123,7 @@ def kernel_sum(name: str, directory: Path | None) -> Objective:
         w, t = (np.ones(1), np.ones(1)) if kernel == "rbf" else matern52_as_gaussians()
         return (gaussian_terms((w[:, None] * weights).ravel(), centres, 1.0 / (t[:, None] * np.square(lengthscales))),)
 
-    f = _in_parts(some)
+    f = in_parts(some)
     highest = centres[np.argsort(-f(centres), kind="stable")[:64]]
     return Objective(centres.shape[1], f, terms, constant, highest)
 
@@ -139,11 +139,11 @@ def gp_sample(dimension: int, lengthscale: float, seed: int) -> Objective:
     phases = rng.uniform(0.0, 2 * pi, FEATURES)
     weights = rng.standard_normal(FEATURES) * sqrt(2.0 / FEATURES)
 
-    f = _in_parts(lambda x: np.asarray(np.cos(x @ frequencies.T + phases) @ weights))
+    f = in_parts(lambda x: np.asarray(np.cos(x @ frequencies.T + phases) @ weights))
     return Objective(dimension, f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
 
 
-def _in_parts(f: Callable[[FloatArray], FloatArray], rows: int = 512) -> Callable[[FloatArray], FloatArray]:
+def in_parts(f: Callable[[FloatArray], FloatArray], rows: int = 512) -> Callable[[FloatArray], FloatArray]:
     """Return the function evaluated at so many points at a time, which bounds its memory."""
     return lambda x: np.concatenate([f(x[begin : begin + rows]) for begin in range(0, max(len(x), 1), rows)])
 

@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gamma
+from typing import Protocol
 
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray, blocks
-from rigctl.core.experiment.kernels import SquaredExponential
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.experiment.kernels import Kernel1D, SquaredExponential
 
-Natural = TruncatedNormal | Uniform
-"""How an uncontrolled variable of a bench problem varies; both have a quadrature rule."""
+
+class Natural(Protocol):
+    """How an uncontrolled variable of a bench problem varies: a marginal with a quadrature rule."""
+
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
+        """Return E[k(X, b)], (n,), for b (n,)."""
+        ...
+
+    def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +40,8 @@ class Terms:
     """(variable l, x (n,), unit cube) -> phi_jl(x) of every term, (n, J)."""
     expected: Callable[[int, Natural], FloatArray]
     """(variable l, its marginal) -> E[phi_jl(X)] of every term, (J,)."""
+    summed: Callable[[FloatArray, Sequence[int], FloatArray], FloatArray] | None = None
+    """(weights w (J,), variables, x (n, k)) -> sum_j w_j prod_l phi_jl(x_l), (n,), where that is quicker at once."""
 
 
 def gaussian_terms(weights: FloatArray, centres: FloatArray, precisions: FloatArray) -> Terms:
@@ -79,7 +90,10 @@ def wave_terms(weights: FloatArray, frequencies: FloatArray) -> Terms:
         nodes, rule = marginal.rule(1.0 / max(fastest, 1.0))
         return np.asarray(rule @ factor(variable, nodes))
 
-    return Terms(weights, factor, expected)
+    def summed(w: FloatArray, variables: Sequence[int], x: FloatArray) -> FloatArray:
+        return np.asarray(np.cos(x @ frequencies[:, list(variables)].T + np.angle(w)) @ np.abs(w))
+
+    return Terms(weights, factor, expected, summed)
 
 
 def curve_terms(weights: FloatArray, curves: Callable[[int, FloatArray], FloatArray], width: float) -> Terms:
@@ -121,6 +135,9 @@ class Partial:
         out = np.full(len(settings), self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
             for part in blocks(len(settings), len(weights), 1 << 20):
+                if kind.summed is not None:
+                    out[part] += kind.summed(weights, self.variables, settings[part])
+                    continue
                 product = np.broadcast_to(weights, (len(settings[part]), len(weights)))
                 for column, variable in enumerate(self.variables):
                     product = product * kind.factor(variable, settings[part, column])

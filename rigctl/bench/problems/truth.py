@@ -18,6 +18,8 @@ Value = Callable[[FloatArray], FloatArray]
 GRID = {1: 1001, 2: 101, 3: 41}
 """Points per axis of the grid that is searched first, by number of controlled variables that matter."""
 CLIMBERS = 8
+SCAN, SWEEPS = 401, 2
+"""Points of a scan along an axis, and how often all axes are scanned."""
 APART = 0.05
 FINEST = 1e-7
 """The search ends at this step, unit cube."""
@@ -65,6 +67,7 @@ class ProblemTruth:
             values.append(_of_columns(value, columns))
             hints = np.empty((0, d)) if objective.hints is None else objective.hints
             starts = _starts(partial, hints[:, effective])
+            starts = axis_scan(value, starts)
             points, reached = compass_search(value, starts, step=0.5 / GRID.get(len(effective), 11))
             winner = int(reached.argmax())
             setting = np.full(len(controlled), 0.5)
@@ -107,6 +110,21 @@ def _apart(points: FloatArray, values: FloatArray) -> list[int]:
         picks.append(best)
         left[np.abs(points - points[best]).max(axis=1) < APART] = -np.inf
     return picks
+
+
+def axis_scan(function: Value, starts: FloatArray) -> FloatArray:
+    """Move all starts (b, k) to the best of a line along each axis in turn: across ripples that a climber cannot pass.
+
+    Returns:
+        Points (b, k), none worse than its start.
+    """
+    points, line = starts.copy(), np.linspace(0.0, 1.0, SCAN)
+    for column in list(range(points.shape[1])) * SWEEPS:
+        for row, point in enumerate(points):
+            along = np.tile(point, (SCAN + 1, 1))
+            along[1:, column] = line
+            points[row] = along[int(function(along).argmax())]
+    return points
 
 
 def compass_search(function: Value, starts: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
