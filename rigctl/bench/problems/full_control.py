@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
+from rigctl.bench.problems.problem import BenchProblem, Noise, TrialCosts, one_set
 from rigctl.bench.problems.truth import BestOfSet, ProblemTruth
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
@@ -82,9 +82,9 @@ def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform
     return BenchProblem(
         space=one_set(dimension),
         objective=f,
-        costs=TrialCosts(field=LinearCost(1.0, slope)),
+        costs=TrialCosts(field=LinearCost(1.0, slope), told=True),
         truth=ProblemTruth((f,), (BestOfSet(0.0, (at,) * dimension),), floor),
-        noise_sd=0.0,
+        noise=Noise(0.0),
         initial=lambda rng: sobol(dimension, 2 * (dimension + 1), rng),
         model=ModelOptions(kernel="matern-5/2"),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import e, sqrt
+from math import e, exp, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def _problem(f: Callable[[FloatArray], FloatArray], dimension: int, reference: S
         objective=f,
         costs=TrialCosts((1.0,), noise_sd=0.0, told=True),
         truth=None,
-        noise_sd=0.0,
+        noise=Noise(0.0),
         options={"ca-mobo": {"order": space.names}},
         further=(FurtherOutcome("y2"),),
         progress=progress,
@@ -103,6 +103,7 @@ NOISY_FROM = 0.1
 SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
+OUTLYING = 15.0
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
 PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2, 3, 4))
@@ -111,7 +112,7 @@ AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
 
 @dataclass(frozen=True, slots=True)
 class TrialCosts:
-    """What trials cost, currency units: a mean per control set, or a field that policies know and that never varies.
+    """What trials cost, currency units: a mean per control set, or a field of its settings.
 
     Where a set's mean is at least 0.1, a trial costs N(mean, 0.02) (U, Experiments), but never less than 0.001.
     """
@@ -119,8 +120,10 @@ class TrialCosts:
     means: tuple[float, ...] = ()
     noise_sd: float = COST_NOISE_SD
     told: bool = False
-    """Whether policies know the means."""
+    """Whether policies know the means, or the field."""
     field: CostField | None = None
+    spread: float = 0.0
+    """Of trials around the mean, relative: the sd of log cost, in place of `noise_sd`."""
 
     @classmethod
     def named(cls, name: str) -> TrialCosts:
@@ -134,7 +137,7 @@ class TrialCosts:
     @property
     def known(self) -> tuple[float, ...] | None:
         """Return the mean of every set, (m,), where policies are told them."""
-        return self.means if self.told else None
+        return self.means if self.told and self.field is None else None
 
     def mean(self, control_set: int, setting: Sequence[float]) -> float:
         if self.field is None:
@@ -144,8 +147,35 @@ class TrialCosts:
     def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:
         """Return the cost of one trial, given a standard normal deviate."""
         mean = self.mean(control_set, setting)
+        if self.spread:
+            return mean * exp(self.spread * deviate - 0.5 * self.spread**2)
         noisy = self.field is None and mean >= NOISY_FROM and self.noise_sd > 0
         return max(mean + self.noise_sd * deviate, SMALLEST_COST) if noisy else mean
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Draw the noise of outcomes: mean 0, symmetric. Every trial takes as much of the stream, whatever is played."""
+
+    sd: float = NOISE_SD
+    """Outcome units, in the middle of the cube and without outliers."""
+    slopes: tuple[float, ...] = ()
+    """(d,): what log sd rises over the range of each variable."""
+    heavy: bool = False
+    """Whether deviates are Student's t with 3 degrees of freedom, scaled to `sd`."""
+    outliers: float = 0.0
+    """Share of outcomes with `OUTLYING` times the deviate."""
+
+    def draw(self, x: FloatArray, outcomes: int, rng: np.random.Generator) -> FloatArray:
+        """Return the noise at points x (n, d), unit cube, of so many outcomes: (n, outcomes)."""
+        z = rng.standard_normal((len(x), outcomes))
+        if self.heavy:
+            z = z / np.sqrt(rng.chisquare(3.0, z.shape))
+        if self.outliers:
+            z = np.where(rng.random(z.shape) < self.outliers, OUTLYING * z, z)
+        if self.slopes:
+            z = z * np.exp((x - 0.5) @ np.array(self.slopes))[:, None]
+        return np.asarray(self.sd * z)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +190,7 @@ class BenchProblem:
     """None where no single outcome is optimised."""
     floor: float | None = None
     """What policies are told of the worst outcome."""
-    noise_sd: float = NOISE_SD
+    noise: Noise = field(default_factory=Noise)
     initial: Callable[[np.random.Generator], FloatArray] | None = None
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
     lengthscale: float = 0.2
@@ -206,7 +236,7 @@ class BenchProblem:
             model=replace(base, **given),
             known_costs=self.costs.known,
             cost_model="per-set" if self.costs.field is None else "per-setting",
-            known_cost_field=self.costs.field,
+            known_cost_field=self.costs.field if self.costs.told else None,
             further=self.further,
         )
 

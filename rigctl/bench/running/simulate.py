@@ -330,7 +330,7 @@ def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: Simulated
 def _observe(bench: BenchProblem, x: FloatArray, noise: np.random.Generator) -> FloatArray:
     """Return the noisy outcomes, (n, 1 + further)."""
     exact = np.asarray(bench.objective(x), dtype=float).reshape(len(x), -1)
-    return np.asarray(exact + bench.noise_sd * noise.standard_normal((len(x), 1 + len(bench.further))))
+    return exact + bench.noise.draw(x, 1 + len(bench.further), noise)
 
 
 def _observation(trial: int, control_set: int, x: FloatArray, y: FloatArray, cost: int) -> Observation:
