@@ -182,7 +182,7 @@ def test_the_command_line_refuses_with_exit_2_and_writes_nothing(arguments, tmp_
         ),
         ("{problem: hartmann3, policy: default, budget: 1e-9}", "budget: got 1e-09, must be more than nothing"),
         ("{problem: hartmann3, policy: default, budget: [20, 30]}", r"budget: got \[20, 30\], must be one number"),
-        ("{problem: hartmann3, policy: default, budget: null}", "budget: got None, must be one number"),
+        ("{problem: hartmann3, policy: default, budget: null}", "budget is missing, and hartmann3 has none of its own"),
         ("{problem: 3, policy: default, budget: 3}", "problem: got 3, must be a name or a list of names"),
         (
             "{problem: hartmann3, policy: [5], budget: 3}",

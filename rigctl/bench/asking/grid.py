@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 
 from rigctl.bench.asking.options import build_policy, check_policy, merged_model, model_overrides, policy_spec
 from rigctl.bench.cell import Cell, PolicySpec, must_be_one_of
-from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, catalogue, check, entry_of
+from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check, entry_of
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.core.experiment.money import MICROS_PER_UNIT
@@ -100,6 +100,7 @@ PLURALS = {
 KEYS = ("problem", "costs", "variance", "policy", "seeds", "budget", "model", "rho", "reading_sd")
 
 NUMBERS = "a number or a list of numbers"
+ONE_BUDGET = "one number; for more budgets give more grids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,8 @@ class Block:
 
     problems: tuple[str, ...]
     policies: tuple[PolicySpec, ...]
-    budget: float
-    """Currency units."""
+    budget: float | None = None
+    """Currency units; None: each problem's own."""
     costs: tuple[str, ...] | None = None
     """None: each problem's usual ones."""
     variances: tuple[float, ...] = VARIANCES
@@ -131,7 +132,7 @@ class Block:
         for name in ("problems", "policies", "costs", "variances", "seeds"):
             if getattr(self, name) == ():
                 raise UsageError(f"{self.where}: no {name}; give at least one")
-        if not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
+        if self.budget is not None and not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
             raise UsageError(f"{self.where}: budget: got {self.budget}, must be more than nothing, and finite")
         wrong = [rho for rho in self.rhos if rho is not None and not 0 <= rho <= 1]
         if wrong:
@@ -150,7 +151,7 @@ class Block:
                 variance if entry_of(problem).varies else 0.0,
                 replace(policy, model=merged_model(self.model, policy.model)),
                 seed,
-                self.budget,
+                self._budget_of(problem),
                 None if data is None else str(data),
                 rho if entry_of(problem).varies else None,
                 self.reading_sd if rho is not None and entry_of(problem).varies else 0.0,
@@ -162,6 +163,12 @@ class Block:
             for seed in self.seeds
             for policy in self.policies
         )
+
+    def _budget_of(self, problem: str) -> float:
+        budget = entry_of(problem).budget if self.budget is None else self.budget
+        if budget is None:
+            raise UsageError(f"{self.where}: budget is missing, and {problem} has none of its own")
+        return budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +186,7 @@ class Grid:
         """
         for block in self.blocks:
             for problem in block.problems:
-                must_be_one_of(problem, catalogue(), f"{block.where}: problem")
+                entry_of(problem, f"{block.where}: problem")
             check_cells(block.cells(data), block.where)
         cells = {cell.id: cell for block in self.blocks for cell in block.cells(data)}
         _labels_differ(cells.values())
@@ -228,7 +235,7 @@ def read_grid(path: Path) -> Grid:
 def from_options(
     problems: Sequence[str],
     policies: Sequence[str],
-    budget: float,
+    budget: float | None,
     *,
     costs: Sequence[str] | None = None,
     variances: Sequence[float] | None = None,
@@ -257,17 +264,17 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
         raise UsageError(f"{where}: got {', '.join(map(str, given))}, must name each key once, singular or plural")
     for key in content:
         must_be_one_of(key, KEYS, f"{where}: key")
-    for key in ("problem", "policy", "budget"):
+    for key in ("problem", "policy"):
         if key not in content:
             raise UsageError(f"{where}: {key} is missing")
-    costs, variance = content.get("costs"), content.get("variance", list(VARIANCES))
+    costs, variance, budget = content.get("costs"), content.get("variance", list(VARIANCES)), content.get("budget")
     model = {} if content.get("model") is None else content["model"]
     if not isinstance(model, Mapping):
         raise UsageError(f"{where}: model: got {model!r}, must be a mapping of model options")
     return Block(
         problems=_texts(content["problem"], f"{where}: problem"),
         policies=tuple(policy_spec(v, f"{where}: policy") for v in _listed(content["policy"])),
-        budget=_number(content["budget"], f"{where}: budget", "one number; for more budgets give more grids"),
+        budget=None if budget is None else _number(budget, f"{where}: budget", ONE_BUDGET),
         costs=None if costs is None else _texts(costs, f"{where}: costs"),
         variances=tuple(_number(v, f"{where}: variance", NUMBERS) for v in _listed(variance)),
         seeds=_seeds(content.get("seeds", SEEDS), f"{where}: seeds"),

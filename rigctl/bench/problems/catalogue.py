@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rigctl.bench.cell import Cell, must_be_one_of
+from rigctl.bench.problems.drawn import PREFIX, drawn, seed_of
 from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_problem, recipes, trays, zdt3
@@ -54,6 +55,8 @@ class Entry:
     """Whether it has uncontrolled variables."""
     seeded: bool = False
     """Whether every seed has a function of its own."""
+    budget: float | None = None
+    """What is spent where no budget is named, currency units; None: one must be named."""
 
 
 def catalogue() -> Mapping[str, Entry]:
@@ -76,14 +79,18 @@ def _ageing(name: str, kind: str, *args: Any, **options: Any) -> BenchProblem:
     return replace(control_set_problem(name, *args, **options), level=LEVELS[kind])
 
 
-def entry_of(problem: str) -> Entry:
-    """Return the problem of that name.
+def entry_of(problem: str, where: str = "problem") -> Entry:
+    """Return the problem of that name; `drawn-17` is the problem drawn from seed 17.
 
     Raises:
         UsageError: there is none; names the nearest that there is.
     """
+    seed = seed_of(problem)
+    if seed is not None:
+        outline = drawn(seed, solved=False)
+        return Entry((outline.costs,), outline.costs, lambda _costs: outline.bench, budget=outline.budget)
     entries = catalogue()
-    must_be_one_of(problem, entries, "problem")
+    must_be_one_of(problem, (*entries, f"{PREFIX}SEED"), where)
     return entries[problem]
 
 
@@ -114,7 +121,9 @@ def bench_problem(cell: Cell, *, solved: bool = True) -> BenchProblem:
 @lru_cache(maxsize=32)
 def _built(problem: str, costs: str, variance: float, seed: int, data: str | None, *, solved: bool) -> BenchProblem:
     """Build a problem; all that a worker remembers between cells, as a truth can take as many seconds as a campaign."""
-    entry = entry_of(problem)
+    entry, of_drawn = entry_of(problem), seed_of(problem)
+    if of_drawn is not None:
+        return drawn(of_drawn, solved=solved).bench
     if not entry.varies:
         return entry.build(costs)
     return entry.build(costs, variance, seed, None if data is None else Path(data), solved=solved)

@@ -1,0 +1,257 @@
+"""Problems drawn from a seed: function, noise, control sets, costs and budget, none of them chosen by anybody.
+
+Seeds 0 to 199 are for development. Seeds from 10,000 on are for one comparison at the end, and are looked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from math import exp, log, pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from rigctl.bench.problems.families import Rng, families
+from rigctl.bench.problems.functions import Objective
+from rigctl.bench.problems.problem import BenchProblem, Noise, TrialCosts
+from rigctl.bench.problems.terms import Natural, Terms, curve_terms
+from rigctl.bench.problems.truth import ProblemTruth
+from rigctl.core.bounds.grid import sobol
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import Kernel1D
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space, Variable
+
+PREFIX = "drawn-"
+FEWEST, MOST = 3, 12
+"""Variables of a problem."""
+CLASSES = {"cheap": (0.03, 2.5), "moderate": (0.1, 1.5), "expensive": (0.6, 1.0)}
+"""Cost of the cheapest subsets by that of everything, and the power of a subset's share by which costs rise between."""
+NOISES = {"equal": 0.4, "unequal": 0.2, "student": 0.2, "outliers": 0.2}
+"""Kinds of noise and how often they are drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """One drawn problem, and in words what was drawn."""
+
+    seed: int
+    family: str
+    noise: str
+    """One of `NOISES`."""
+    costs: str
+    """One of `CLASSES`."""
+    additive: bool
+    """Whether a set costs the sum of what its variables cost."""
+    weak: int
+    """Variables that matter little or not."""
+    budget: float
+    """Currency units."""
+    bench: BenchProblem
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.seed}"
+
+    def by_name(self) -> dict[str, Any]:
+        """Return what was drawn, and the share of the best value that each control set attains, from the worst."""
+        space, truth, told = self.bench.space, self.bench.truth, {}
+        if truth is not None:
+            most = max(b.value for b in truth.best)
+            shares = [(b.value - truth.floor) / (most - truth.floor) for b in truth.best]
+            told = {s.label: f"{v:.3g}" for s, v in zip(space.control_sets, shares, strict=True)}
+        drawn_ = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"seed", "bench"}}
+        return {"problem": self.name, **drawn_, "variables": space.dimension, "control_sets": len(told), "best": told}
+
+
+def seed_of(problem: str) -> int | None:
+    """Return the seed of `drawn-17`; None for the name of another problem."""
+    number = problem.removeprefix(PREFIX)
+    return int(number) if problem.startswith(PREFIX) and number.isdecimal() else None
+
+
+@lru_cache(maxsize=32)
+def drawn(seed: int, *, solved: bool = True) -> Drawn:
+    """Draw the problem of that seed; not `solved`, it has no truth, which can take seconds to find."""
+    # a generator for each part: another option of one leaves the others as they are
+    of_family, of_space, of_noise, of_costs = np.random.default_rng(np.random.SeedSequence([seed, 28])).spawn(4)
+    known = families()
+    family = str(of_family.choice(list(known)))
+    least, most = known[family].least, known[family].most
+    matter = int(of_family.integers(least, most + 1))
+    d = int(np.clip(matter + of_space.integers(0, 9), max(FEWEST, matter), MOST))
+    little = int(of_space.integers(0, d - matter + 1))
+    objective = _placed(known[family].make(matter, of_family), little, of_family)
+    marginals = _marginals(d, of_space)
+    inner = of_space.permutation(d)
+    sets = _control_sets(d, sorted(np.argsort(inner)[:matter].tolist()), of_space)
+    space = Space.of(
+        [Variable(f"x{i + 1}", "", 0.0, 1.0, marginals[v]) for i, v in enumerate(inner)],
+        [[f"x{i + 1}" for i in members] for members in sets],
+    )
+    controlled = [[int(inner[i]) for i in chosen.indices] for chosen in space.control_sets]
+    noise, kind = _noise(objective, d, of_noise)
+    costs, of_class, additive = _costs(space, of_costs)
+    means = np.array([costs.mean(i, (0.5,) * len(s.indices)) for i, s in enumerate(space.control_sets)])
+    trials = exp(of_costs.uniform(log(15), log(100)))
+    budget = float(f"{max(trials * exp(np.log(means).mean()), 3 * means.max()):.3g}")
+    bench = BenchProblem(
+        space=space,
+        objective=lambda x: objective(np.asarray(x)[:, np.argsort(inner)[: objective.dimension]]),
+        costs=costs,
+        truth=ProblemTruth.of(objective, marginals, controlled) if solved else None,
+        noise=noise,
+        model=ModelOptions(kernel="matern-5/2"),
+    )
+    return Drawn(seed, family, kind, of_class, additive, d - matter, budget, bench)
+
+
+def _marginals(d: int, rng: Rng) -> list[TruncatedNormal]:
+    """Return how each variable varies: all with the same variance, .02 to .08, and a mean near the middle."""
+    variance = rng.uniform(0.02, 0.08)
+    # the closer the variance to the uniform's, 1/12, the less may the mean be off the middle
+    room = 2.5 * (1 / 12 - variance)
+    return [TruncatedNormal.from_moments(0.5 + room * float(u), sqrt(variance)) for u in rng.uniform(-1, 1, d)]
+
+
+def _control_sets(d: int, matter: Sequence[int], rng: Rng) -> list[tuple[int, ...]]:
+    """Return 5 to 12 different sets (as many as there are), small ones more often.
+
+    The set of everything is usually among them, and that of all variables that matter every second time.
+    """
+    everything, wanted = tuple(range(d)), int(rng.integers(5, 13))
+    sets = {everything} if rng.random() < 0.85 else set()
+    if rng.random() < 0.5:
+        sets.add(tuple(matter))
+    wanted = min(wanted, 2**d - 2 + (everything in sets))
+    while len(sets) < wanted:
+        size = min(1 + int(rng.geometric(0.35)) - (rng.random() < 0.4), d - 1)
+        sets.add(tuple(sorted(rng.choice(d, size, replace=False).tolist())))
+    return sorted(sets, key=lambda s: (len(s), s))
+
+
+def _noise(objective: Objective, d: int, rng: Rng) -> tuple[Noise, str]:
+    """Return noise of .3 to 6 % of the outcome's range, and its kind."""
+    sd = exp(rng.uniform(log(0.003), log(0.06))) * float(np.ptp(objective(sobol(objective.dimension, 1 << 11))))
+    kind = str(rng.choice(list(NOISES), p=list(NOISES.values())))
+    slopes = tuple((rng.normal(size=d) * 2.0 / sqrt(d)).tolist()) if kind == "unequal" else ()
+    outliers = rng.uniform(0.02, 0.05) if kind == "outliers" else 0.0
+    return Noise(sd, slopes, heavy=kind == "student", outliers=outliers), kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetpointCost:
+    """Costs of control sets that rise or fall along their settings, linearly: `mean` in the middle."""
+
+    means: FloatArray
+    """(m,), currency units."""
+    slopes: tuple[FloatArray, ...]
+    """Per set (k,): relative to the mean, over the range of each variable."""
+
+    def mean(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """Return costs of settings (b, k), unit cube: (b,), currency units."""
+        return np.asarray(self.means[control_set] * (1.0 + (settings - 0.5) @ self.slopes[control_set]))
+
+    def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:
+        return np.broadcast_to(self.means[control_set] * self.slopes[control_set], settings.shape)
+
+    def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
+        return self.mean(control_set, settings)
+
+
+def _costs(space: Space, rng: Rng) -> tuple[TrialCosts, str, bool]:
+    """Return costs, their class, and whether they are additive."""
+    of_class = str(rng.choice(list(CLASSES)))
+    base, power = CLASSES[of_class]
+    additive, unit = bool(rng.random() < 0.5), 10 ** rng.uniform(-1, 1)
+    prices = np.exp(rng.normal(size=space.dimension))
+    shares = np.array([prices[list(s.indices)].sum() for s in space.control_sets]) / prices.sum()
+    means = base + (1 - base) * shares ** (1.0 if additive else power)
+    means = unit * means * (1.0 if additive else np.exp(0.2 * rng.normal(size=len(means))))
+    told = bool(rng.random() < 0.15)
+    spread = 0.0 if told else float(rng.choice([0.0, 0.05, 0.2, 0.6]))
+    rises = rng.uniform(-1.0, 1.0, space.dimension)
+    if rng.random() < 0.7:
+        return TrialCosts(tuple(means.tolist()), told=told, noise_sd=0.0, spread=spread), of_class, additive
+    slopes = tuple(rises[list(s.indices)] * 1.2 / len(s.indices) for s in space.control_sets)
+    return TrialCosts(told=told, noise_sd=0.0, spread=spread, field=SetpointCost(means, slopes)), of_class, additive
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How shift + stretch X is distributed, given the marginal of X."""
+
+    marginal: Natural
+    stretch: float
+    shift: float
+
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
+        """Return E[k(X, b)], (n,), for b (n,)."""
+        return self.marginal.z((b - self.shift) / self.stretch, kernel.narrowed(abs(self.stretch)))
+
+    def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
+        nodes, weights = self.marginal.rule(width / abs(self.stretch))
+        return self.shift + self.stretch * nodes, weights
+
+
+def _placed(base: Objective, little: int, rng: Rng) -> Objective:
+    """Return a function on a random box of its cube, on a random scale, with so many more variables that matter little.
+
+    Each variable is stretched, shifted and perhaps turned round, so that the best may lie anywhere, or outside.
+    """
+    d = base.dimension
+    stretch = np.exp(rng.uniform(log(0.35), 0.0, d))
+    shift = rng.uniform(0.0, 1.0 - stretch)
+    turned = rng.random(d) < 0.5
+    shift, stretch = np.where(turned, shift + stretch, shift), np.where(turned, -stretch, stretch)
+    waves, phases = rng.uniform(2.0, 6.0, little), rng.uniform(0.0, 2 * pi, little)
+    sample = base(shift + stretch * sobol(d, 1 << 11))
+    scale, level = 10 ** rng.uniform(-1, 2) / float(np.ptp(sample)), rng.uniform(-1, 1)
+    small = rng.uniform(0.002, 0.02, little) * float(np.ptp(sample)) * scale
+
+    def f(x: FloatArray) -> FloatArray:
+        return np.asarray(level + scale * base(shift + stretch * x[:, :d]) + np.sin(waves * x[:, d:] + phases) @ small)
+
+    def curves(variable: int, x: FloatArray) -> FloatArray:
+        out = np.ones((len(x), little))
+        if variable >= d:
+            out[:, variable - d] = np.sin(waves[variable - d] * x + phases[variable - d])
+        return out
+
+    def terms() -> tuple[Terms, ...]:
+        placed = tuple(_placed_terms(kind, scale, stretch, shift) for kind in base.terms())
+        return (*placed, curve_terms(small, curves, width=0.1)) if little else placed
+
+    hints = None if base.hints is None else (base.hints - shift) / stretch
+    if hints is not None and little:
+        hints = np.concatenate([hints, np.full((len(hints), little), 0.5)], axis=1)
+    return Objective(d + little, f, terms, level + scale * base.constant, hints)
+
+
+def _placed_terms(base: Terms, scale: float, stretch: FloatArray, shift: FloatArray) -> Terms:
+    d = len(stretch)
+
+    def factor(variable: int, x: FloatArray) -> FloatArray:
+        if variable >= d:
+            return np.ones((len(x), len(base.weights)))
+        return base.factor(variable, shift[variable] + stretch[variable] * x)
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        if variable >= d:
+            return np.ones(len(base.weights))
+        return base.expected(variable, Moved(marginal, float(stretch[variable]), float(shift[variable])))
+
+    placed, sum_of = Terms(scale * base.weights, factor, expected), base.summed
+    if sum_of is None:
+        return placed
+
+    def summed(w: FloatArray, variables: Sequence[int], x: FloatArray) -> FloatArray:
+        columns = [c for c, v in enumerate(variables) if v < d]
+        there = [variables[c] for c in columns]
+        return sum_of(w, there, shift[there] + stretch[there] * x[:, columns])
+
+    return replace(placed, summed=summed)
