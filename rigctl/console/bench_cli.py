@@ -78,7 +78,7 @@ def run(
     variance: Annotated[list[float] | None, typer.Option(help="Of uncontrolled variables; repeatable.")] = None,
     policy: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: 10.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Currency units.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Currency units; default: the problem's own.")] = None,
     model: Annotated[
         Hyperparameters | None,
         typer.Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones."),
@@ -92,22 +92,50 @@ def run(
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
     from rigctl.bench.asking.grid import SEEDS, from_options, read_grid
 
-    needed = {"--problem": problem, "--policy": policy, "--budget": budget}
-    given = {**needed, "--costs": costs, "--variance": variance, "--seeds": seeds, "--model": model}
+    needed = {"--problem": problem, "--policy": policy}
+    given = {**needed, "--budget": budget, "--costs": costs, "--variance": variance, "--seeds": seeds, "--model": model}
     if grid is not None:
         extra = [name for name, value in given.items() if value]
         if extra:
             raise UsageError(f"bench run: --grid names everything; leave out {', '.join(extra)}")
         asked = read_grid(grid)
-    elif problem and policy and budget is not None:
+    elif problem and policy:
         kind = (model or Hyperparameters.LEARNED).value
         asked = from_options(
             problem, policy, budget, costs=costs, variances=variance, seeds=seeds or SEEDS, hyperparameters=kind
         )
     else:
         missing = ", ".join(name for name, value in needed.items() if not value)
-        raise UsageError(f"bench run: {missing} missing; give --problem, --policy and --budget, or a --grid FILE")
+        raise UsageError(f"bench run: {missing} missing; give --problem and --policy, or a --grid FILE")
     ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
+    if json:
+        print_json(ran_json(ran))
+    raise typer.Exit(1 if ran.failed else 0)
+
+
+@bench.command()
+def draw(
+    *,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first problem; 0 to 199 are for development.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Problems, from consecutive seeds.")] = 20,
+    play: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results go; finished cells are kept.")] = None,
+    jobs: Jobs = 1,
+    json: AsJson = False,
+) -> None:
+    """Draw problems nobody chose: show them, or play policies on them until each problem's own budget is spent."""
+    from rigctl.bench.asking.grid import from_options
+    from rigctl.bench.problems.drawn import PREFIX, drawn
+
+    numbers = range(seed, seed + count)
+    if not play:
+        (print_json if json else print_rows)([drawn(number).by_name() for number in numbers])
+        return
+    if out is None:
+        raise UsageError("bench draw: --out missing; give a directory for the results of --play")
+    asked = from_options([f"{PREFIX}{number}" for number in numbers], play, None, seeds=seeds)
+    ran = run_cells(asked, out, "parquet", jobs=jobs, json=json)
     if json:
         print_json(ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)
@@ -144,7 +172,7 @@ def figures(
     """Draw results as interactive HTML, PNG and SVG."""
     from rigctl.bench.running.store import load
 
-    files = draw(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
+    files = draw_figures(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
     tell_files(files, json=json)
 
 
@@ -173,7 +201,7 @@ def paper(
     ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     results = load(out)
     found = findings_of(name, results)
-    files = draw(results, out / "figures", name, [i.value for i in image or ()])
+    files = draw_figures(results, out / "figures", name, [i.value for i in image or ()])
     if not json:
         typer.echo(f"\n{findings_text(found)}\n")
     tell_files(files, json=json, findings=[f.by_name() for f in found], **ran_json(ran))
@@ -302,7 +330,7 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
         console().print(f"\n{summary.reached_text(money)}")
 
 
-def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:
+def draw_figures(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:
     """Write the figures of a style; returns the files.
 
     Raises:
