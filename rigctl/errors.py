@@ -39,6 +39,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rigctl.flaws import Flaw, flaw_of
 from rigctl.printable import LONGEST, printable
 
 
@@ -51,15 +52,25 @@ class RigctlError(Exception):
         # an error repeats what instruments and files said
         super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
         self._devices = frozenset(devices)
+        self.added: tuple[str, ...] = ()
+        """What was appended later."""
 
     @property
     def devices(self) -> frozenset[str]:
         """Return the names of the instruments that let us down, as far as whoever raised it knew them."""
         return self._devices
 
+    @property
+    def flaw(self) -> Flaw:
+        """Return what is wrong, in fields as far as whoever raised it gave them."""
+        return flaw_of(self)
+
     def extend(self, more: str) -> None:
         """Append to what it says."""
-        self.args = (printable(f"{self.args[0] if self.args else ''}{more}"), *self.args[1:])
+        self.added = (*self.added, printable(more))
+
+    def __str__(self) -> str:
+        return "".join((super().__str__(), *self.added))
 
 
 def in_words(error: BaseException) -> str:
@@ -109,8 +120,7 @@ class Mistake:
 
     where: str
     """`file:line: dotted.key`."""
-    what: str
-    """Got, allowed and remedy, in a sentence."""
+    flaw: Flaw
     path: KeyPath = ()
     line: int = 0
     """Of the file; 0 where it stands in none."""
@@ -118,6 +128,11 @@ class Mistake:
     """Of the line, from 1; 0 where it is not known."""
     file: str = ""
     """Empty where it stands in none."""
+
+    @property
+    def what(self) -> str:
+        """Return got, allowed and remedy, in a sentence."""
+        return str(self.flaw)
 
     def __str__(self) -> str:
         return printable(f"{self.where}: {self.what}")
@@ -173,8 +188,10 @@ class DeviceError(RigctlError):
     repeated = False
     """Whether a line has asked several times in vain; then nobody else asks again."""
 
-    def __init__(self, what: str = "", *, device: str = "", bus: str = "", devices: Iterable[str] = ()) -> None:
-        super().__init__(what if len(what) <= LONGEST else f"{what[: LONGEST - 3]}...", devices=devices)
+    def __init__(self, what: str | Flaw = "", *, device: str = "", bus: str = "", devices: Iterable[str] = ()) -> None:
+        if isinstance(what, str) and len(what) > LONGEST:
+            what = f"{what[: LONGEST - 3]}..."
+        super().__init__(what, devices=devices)
         self.device = device
         """The name people gave it; empty where only the line is concerned."""
         self.bus = bus
@@ -188,7 +205,7 @@ class DeviceError(RigctlError):
     @property
     def what(self) -> str:
         """Say what is wrong, without device and bus."""
-        return str(self.args[0]) if self.args else ""
+        return RigctlError.__str__(self)
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.device, self.bus, self.what)))

@@ -152,10 +152,13 @@ class Clash(NamedTuple):
     """Says what is wrong with one key beside others of its section."""
 
     key: str
-    what: str
-    """After what was got; `{key}` stands for what the file says of another key."""
+    allowed: str
+    """What it must be; `{key}` stands for what the file says of another key."""
     beside: tuple[str, ...] = ()
     """Keys that this depends on: where one of them does not hold, nothing is said."""
+    lead: str = ""
+    """What is wrong, where that is more than that it is not allowed."""
+    remedy: str = ""
 
 
 def key_of(field: str) -> str:

@@ -15,6 +15,7 @@ from os.path import abspath
 from typing import Any
 
 from rigctl.errors import BrokenPlugin, UnknownPlugin, UsageError
+from rigctl.flaws import Flaw
 
 Load = Callable[[], Any]
 
@@ -33,14 +34,15 @@ def loaded(plugins: Mapping[str, Load], name: str, kind: str) -> Any:
     """
     if name not in plugins:
         there = ", ".join(sorted(plugins)) or "none"
-        raise UnknownPlugin(f'no {kind} "{name}" is installed; installed: {there}{did_you_mean(name, plugins)}')
+        remedy = "; ".join(filter(None, (f"installed: {there}", did_you_mean(name, plugins))))
+        raise UnknownPlugin(Flaw(f'no {kind} "{name}" is installed', remedy=remedy))
     return plugins[name]()
 
 
 def did_you_mean(got: str, known: Iterable[str]) -> str:
-    """Return a hint at the most similar name, upper or lower case aside; nothing where none is similar."""
+    """Return the remedy for a name that nothing has: the most similar, upper and lower case aside."""
     near = nearest(got, known, 0.5)
-    return "" if near is None else f'; did you mean "{near}"?'
+    return "" if near is None else f'did you mean "{near}"?'
 
 
 def nearest(got: str, known: Iterable[str], alike: float = 0.65) -> str | None:

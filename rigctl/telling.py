@@ -118,9 +118,9 @@ class NotifySpec(Section):
     def clashes(self) -> Iterator[Clash]:
         """Somebody is told."""
         if self.urls is None and self.alive is None:
-            yield Clash("", "tells nobody, must have urls, alive or both", ("urls", "alive"))
+            yield Clash("", "must have urls, alive or both", ("urls", "alive"), "tells nobody")
         elif self.urls is None and self.daily is not None:
-            yield Clash("daily", "but nobody is told, must have urls beside it", ("urls",))
+            yield Clash("daily", "must have urls beside it", ("urls",), "but nobody is told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class MetricsSpec(Section):
     def clashes(self) -> Iterator[Clash]:
         """Somebody finds them, and where the collector looks."""
         if self.textfile is None and self.port is None:
-            yield Clash("", "are given to nobody, must have textfile, port or both", ("textfile", "port"))
+            yield Clash("", "must have textfile, port or both", ("textfile", "port"), "are given to nobody")
         path = Path(self.textfile or "/any.prom")
         if not path.is_absolute() or path.suffix != ".prom" or ".." in path.parts:
             must = "must be an absolute path that ends in .prom, such as /var/lib/node_exporter/rigctl.prom"

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 from rigctl.plugins import did_you_mean
 
 
@@ -25,8 +26,8 @@ def must_be_one_of(name: object, allowed: Iterable[str], what: str) -> None:
     known = list(allowed)
     if name in known:
         return
-    hint = did_you_mean(str(name), known)
-    raise UsageError(f"{what}: got {str(name)!r}, must be one of {', '.join(known) or '(there are none)'}{hint}")
+    must = f"must be one of {', '.join(known) or '(there are none)'}"
+    raise UsageError(got(str(name), must, did_you_mean(str(name), known), where=what))
 
 
 @dataclass(frozen=True, slots=True)

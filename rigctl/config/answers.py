@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import SCALES, Units
-from rigctl.config.wording import name_meant
+from rigctl.config.wording import no_name
+from rigctl.flaws import Flaw, got
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
@@ -36,7 +37,7 @@ def name_of(text: str) -> str:
     """Return a name for a rig, variable, outcome or device."""
     text = text.strip()
     if not re.fullmatch(NAME, text):
-        raise ValueError(f'got "{text}", {name_meant(text)}')
+        raise ValueError(no_name(text))
     return text
 
 
@@ -52,10 +53,10 @@ def column_of(text: str, taken: Collection[str] = ()) -> str:
 def unit_of(text: str) -> str:
     text = text.strip()
     if not text:
-        raise ValueError('got nothing, must be a unit such as mM, L/min, pH or degC; "1" for none')
+        raise ValueError(got(None, "must be a unit such as mM, L/min, pH or degC", '"1" for none'))
     for scale in SCALES:
         if text.casefold() == scale.casefold() and text != scale:  # some are other units then: ph is the phot
-            raise ValueError(f'got "{text}", must be written {scale}')
+            raise ValueError(got(text, f"must be written {scale}"))
     Units(None).unit(text)
     return text
 
@@ -67,7 +68,7 @@ def number_of(text: str) -> float:
         value = math.nan
     if not math.isfinite(value):
         point = ", with a point and no comma" if "," in text else ""
-        raise ValueError(f'got "{text.strip()}", must be a number such as 5 or 0.25, without its unit{point}')
+        raise ValueError(got(text.strip(), f"must be a number such as 5 or 0.25, without its unit{point}"))
     return value
 
 
@@ -81,7 +82,7 @@ def range_of(low: float, high: float) -> tuple[float, float]:
 def currency_of(text: str) -> str:
     code = text.strip().upper()
     if not re.fullmatch(r"[A-Z]{3}", code):
-        raise ValueError(f'got "{text.strip()}", must be a three-letter code such as EUR')
+        raise ValueError(got(text.strip(), "must be a three-letter code such as EUR"))
     return code
 
 
@@ -92,7 +93,7 @@ def amount_of(text: str, currency: str | None, *, per: str = "", or_nothing: boo
     kind = {"/L": PER_ML, "/kWh": PER_KWH, "/h": PER_HOUR}.get(per, PER_TRIAL)
     price = Units(currency).price(told, kind)
     if not or_nothing and price == 0:
-        raise ValueError(f'got "{text}", must be more than nothing')
+        raise ValueError(got(text, "must be more than nothing"))
     if per == "/L":
         price *= 1000
     return f"{price.normalize():f}" if price else "0"
@@ -100,13 +101,13 @@ def amount_of(text: str, currency: str | None, *, per: str = "", or_nothing: boo
 
 def duration_of(text: str) -> str:
     if Units(None).quantity(text.strip(), DURATION) <= 0:
-        raise ValueError(f'got "{text.strip()}", must be more than nothing')
+        raise ValueError(got(text.strip(), "must be more than nothing"))
     return text.strip()
 
 
 def volume_of(text: str) -> str:
     if Units(None).quantity(text.strip(), VOLUME) <= 0:
-        raise ValueError(f'got "{text.strip()}", must be more than nothing')
+        raise ValueError(got(text.strip(), "must be more than nothing"))
     return re.sub(r"^([-+.\d]+(?:[eE][-+]?\d+)?)(?=[A-Za-zµμ])", r"\1 ", text.strip())
 
 
@@ -116,7 +117,7 @@ def direction_of(text: str) -> Literal["maximise", "minimise"]:
         return "maximise"
     if word and "minimise".startswith(word) and word != "m":
         return "minimise"
-    raise ValueError(f'got "{text.strip()}", must be maximise or minimise')
+    raise ValueError(got(text.strip(), "must be maximise or minimise"))
 
 
 def natural_of(text: str, low: float, high: float) -> Natural:
@@ -129,19 +130,19 @@ def natural_of(text: str, low: float, high: float) -> Natural:
     if spread is not None:
         mean, sd = number_of(spread[1]), number_of(spread[2])
         if sd <= 0:
-            raise ValueError(f"got a spread of {sd:g}, must be more than nothing")
+            raise ValueError(Flaw("", "must be more than nothing", got=f"a spread of {sd:g}"))
         return Natural("normal", mean, sd)
     if span is not None:
         return Natural("uniform", *range_of(number_of(span[1]), number_of(span[2])))
     example = f"{(low + high) / 2:g} +- {(high - low) / 10:g}"
-    raise ValueError(f'got "{text.strip()}", must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown')
+    raise ValueError(got(text.strip(), f'must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown'))
 
 
 def step_of(text: str, low: float, high: float) -> float:
     """Return the distance between two setpoints, of which the range must hold a whole number."""
     step = number_of(text)
     if step <= 0 or step > high - low or abs((high - low) / step - round((high - low) / step)) > SLACK:
-        raise ValueError(f"got {step:g}, must go a whole number of times into {low:g} to {high:g}")
+        raise ValueError(got(step, f"must go a whole number of times into {low:g} to {high:g}"))
     return step
 
 
@@ -150,14 +151,14 @@ def safe_of(text: str, low: float, high: float) -> str:
         return "off"
     value = number_of(text)
     if not low <= value <= high:
-        raise ValueError(f"got {value:g}, must be off, or lie within {low:g} to {high:g}")
+        raise ValueError(got(value, f"must be off, or lie within {low:g} to {high:g}"))
     return f"{value:g}"
 
 
 def effect_of(text: str) -> float:
     value = number_of(text)
     if value == 0:
-        raise ValueError("got 0, must say how much one mL changes the reading; negative if it lowers it")
+        raise ValueError(Flaw("", "must say how much one mL changes the reading", "negative if it lowers it", got="0"))
     return value
 
 
@@ -167,17 +168,17 @@ def point_of(text: str, devices: Collection[FoundDevice], use: Literal["sensor",
     device = next((d for d in devices if d.name == name), None)
     if device is None:
         found = ", ".join(d.name for d in devices) or "none"
-        raise ValueError(f'got "{name}", must be one of the devices that were found: {found}')
+        raise ValueError(got(name, f"must be one of the devices that were found: {found}"))
     if device.can == "modbus":
         return DraftPoint(name, _register(text.strip(), tuple(place), use))
     if device.can == "scpi" and use == "sensor":
         if not place or not place[0].endswith("?"):
-            raise ValueError(f'got "{text.strip()}", must name the question it answers, such as {name}/MEAS:VOLT?')
+            raise ValueError(got(text.strip(), f"must name the question it answers, such as {name}/MEAS:VOLT?"))
         return DraftPoint(name, ("/".join(place),))
     if place:
-        raise ValueError(f'got "{text.strip()}", must be {name} alone: it has nothing to choose from')
+        raise ValueError(got(text.strip(), f"must be {name} alone: it has nothing to choose from"))
     if use == "actuator" and device.can != "pump":
-        raise ValueError(f'got "{name}", which imposes nothing; must be a pump, or a place in a Modbus unit')
+        raise ValueError(got(name, "must be a pump, or a place in a Modbus unit", lead=", which imposes nothing"))
     if use == "sensor" and device.can == "pump":
         raise ValueError(f'got "{name}", a pump, which measures nothing')
     return DraftPoint(name)
@@ -187,20 +188,22 @@ def _register(text: str, place: tuple[str, ...], use: str) -> tuple[str, ...]:
     table, at, *more = (*place, "", "")[: max(2, len(place))]
     example = POINT_EXAMPLE if use == "sensor" else "plc/holding/2/float32/CDAB/coil=2"
     if table not in TABLES or not at.isdigit() or int(at) > 0xFFFF:
-        raise ValueError(f'got "{text}", must be device, table, address, and what stands there, such as {example}')
+        raise ValueError(got(text, f"must be device, table, address, and what stands there, such as {example}"))
     if use == "actuator" and table not in ("holding", "coil"):
-        raise ValueError(f'got "{text}", but nothing can be written to {table}; must be holding or coil')
+        raise ValueError(got(text, "must be holding or coil", lead=f", but nothing can be written to {table}"))
     for part in more:
         key, equals, value = part.partition("=")
         if not equals and part not in (*TYPES, *ORDERS):
-            raise ValueError(f'got "{part}" in "{text}", must be one of {", ".join((*TYPES, *ORDERS))}, or scale=0.01')
+            raise ValueError(
+                got(part, f"must be one of {', '.join((*TYPES, *ORDERS))}, or scale=0.01", lead=f' in "{text}"')
+            )
         if equals and key not in ("scale", "coil", "release"):
-            raise ValueError(f'got "{part}" in "{text}", must be scale=..., coil=... or release=...')
+            raise ValueError(got(part, "must be scale=..., coil=... or release=...", lead=f' in "{text}"'))
         if equals:
             number_of(value)
     keys = {part.partition("=")[0] for part in more}
     if use == "actuator" and table == "holding" and not keys & {"coil", "release"}:
-        raise ValueError(f'got "{text}", must say how it is let go: the coil that enables it, coil=2, or release=VALUE')
+        raise ValueError(got(text, "must say how it is let go: the coil that enables it, coil=2, or release=VALUE"))
     return place
 
 
@@ -214,7 +217,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[FoundDevice], *, pl
     """Read `ph pH 5 7 natural=6.3+-0.3 cost=0.4`; `places`: devices are known, so that sensors can be looked up."""
     words, given = _words(text)
     if len(words) != 4:
-        raise ValueError(f'got "{text}", must be "{VARIABLE_FORM}", such as "ph pH 5 7 natural=6.3+-0.3"')
+        raise ValueError(got(text, f'must be "{VARIABLE_FORM}", such as "ph pH 5 7 natural=6.3+-0.3"'))
     taken = [v.name for v in draft.variables] + ([draft.outcome.name] if draft.outcome else [])
     low, high = range_of(number_of(words[2]), number_of(words[3]))
     currency = draft.currency
@@ -239,7 +242,7 @@ def outcome_of(text: str, devices: Collection[FoundDevice], *, places: bool = Tr
     """Read `growth cm2/day maximise target=300`."""
     words, given = _words(text)
     if len(words) not in (2, 3):
-        raise ValueError(f'got "{text}", must be "{OUTCOME_FORM}", such as "growth cm2/day maximise"')
+        raise ValueError(got(text, f'must be "{OUTCOME_FORM}", such as "growth cm2/day maximise"'))
     readers: dict[str, Any] = {
         "target": number_of,
         "sensor": lambda t: point_of(t, devices, "sensor") if places else None,
@@ -261,7 +264,7 @@ def _read(given: Mapping[str, str], readers: Mapping[str, Any]) -> dict[str, Any
     found = {}
     for key, text in given.items():
         if key not in readers:
-            raise ValueError(f'got the key "{key}", must be one of {", ".join(readers)}')
+            raise ValueError(Flaw("", f"must be one of {', '.join(readers)}", got=f'the key "{key}"'))
         try:
             found[key] = readers[key](text)
         except ValueError as error:

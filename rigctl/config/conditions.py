@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Final, Literal
 
 from rigctl.config.units import Units
+from rigctl.flaws import Flaw, flaw_of, shown
 from rigctl.rig.conditions import Compare, Comparison, Condition, Joined, Not
 
 UnitOf = Callable[[str], str]
@@ -70,22 +71,22 @@ def parse(text: str, unit_of: UnitOf, units: Units) -> Condition:
 def _tokens(text: str) -> Iterator[_Token]:
     at = 0
     while text[at:].strip():
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             column = at + len(text[at:]) - len(text[at:].lstrip()) + 1
-            got, allowed = text[column - 1 :].split(maxsplit=1)[0], "a name, a quantity, <, <=, >, >= or brackets"
-            if got.startswith(("=", "!=")):
-                allowed = "<, <=, > or >=; no reading is ever exactly a value"
-            raise _error(text, column, got, allowed)
-        kind = str(found.lastgroup)
-        yield _Token(kind, found[kind], found.start(kind) + 1)
-        at = found.end()
+            found = text[column - 1 :].split(maxsplit=1)[0]
+            if found.startswith(("=", "!=")):
+                raise _error(text, column, found, "<, <=, > or >=", "no reading is ever exactly a value")
+            raise _error(text, column, found, "a name, a quantity, <, <=, >, >= or brackets")
+        kind = str(token.lastgroup)
+        yield _Token(kind, token[kind], token.start(kind) + 1)
+        at = token.end()
     yield _Token("end", "", len(text) + 1)
 
 
-def _error(text: str, column: int, got: str, allowed: str) -> ValueError:
-    shown = f'"{got}"' if got else "the end"
-    return ValueError(f'got {shown} at column {column} of "{text}", must be {allowed}')
+def _error(text: str, column: int, found: str, allowed: str, remedy: str = "") -> ValueError:
+    lead = f' at column {column} of "{text}"'
+    return ValueError(Flaw(lead, f"must be {allowed}", remedy, got=shown(found) if found else "the end"))
 
 
 class _Parser:
@@ -171,7 +172,7 @@ class _Parser:
         try:
             unit = self.unit_of(name.text)
         except ValueError as error:
-            raise ValueError(f"{error} (column {name.column})") from error
+            raise ValueError(replace(flaw_of(error), where=f"column {name.column}")) from error
         what = f"in {unit or 1}, like {name.text} (column {limit.column})"
         value = self.units.to(limit.text, unit or "1", what)
         if not math.isfinite(value):

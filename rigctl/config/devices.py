@@ -15,6 +15,7 @@ from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, KeyPath, PluginError
+from rigctl.flaws import got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Actuator, Device, DeviceOptions, Doser, Driver, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
@@ -33,20 +34,20 @@ def _device(context: CheckContext, name: str, section: DeviceSection) -> DeviceS
     path: KeyPath = ("devices", name)
     findings, registry = context.findings, context.registry
     if section.driver not in registry.drivers:
-        findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
+        findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver"))
         return None
     try:
         driver = registry.driver(section.driver)
     except BrokenPlugin as error:
-        findings.add((*path, "driver"), str(error))
+        findings.add((*path, "driver"), error.flaw)
         return None
     url = _url(context, (*path, "bus"), section.bus, driver, registry.lines)
     try:
         options = _options(driver.options, section.model_extra or {}, strict=context.to_run)
     except ValidationError as error:
         beside = list(DeviceSection.model_fields)
-        for below, what in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
-            findings.add((*path, *below), what)
+        for below, flaw in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
+            findings.add((*path, *below), flaw)
         return None
     return DeviceSpec(name, section.driver, url, options, section.timeout)
 
@@ -64,31 +65,31 @@ def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bo
 def _port_meant(url: str) -> str:
     """Return the remedy for a port or host that was written without a scheme."""
     if url.startswith("/dev/"):
-        return f"; write serial://{url}"
-    return f"; write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
+        return f"write serial://{url}"
+    return f"write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
 
 
 def _url(context: CheckContext, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
     findings, buses = context.findings, context.config.buses
     url, where = bus, path
     if "://" not in bus:
-        if not context.known(path, bus, ["buses"], "URL or a bus from buses, ") or bus not in buses:
+        if not context.known(path, bus, ["buses"], "URL or a bus from buses") or bus not in buses:
             return bus
         url, where = buses[bus], ("buses", bus)
     found = _URL.fullmatch(url)
     if found is None:
         must = "must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0"
         if not findings.told(where):
-            findings.add(where, f'got "{url}", {must}{_port_meant(url)}')
+            findings.add(where, got(url, must, _port_meant(url)))
     elif found[1] not in lines:
         if not findings.told(where):
             must = f"must begin with one of {', '.join(sorted(lines))}, then ://"
-            findings.add(where, f'got "{url}", {must}{did_you_mean(found[1], lines)}')
+            findings.add(where, got(url, must, did_you_mean(found[1], lines)))
     elif found[1] not in driver.schemes:
-        named = f'got "{bus}", a {found[1]} bus' if where != path else f'got "{bus}"'
         fit = sorted(n for n, u in buses.items() if u.partition("://")[0] in driver.schemes)
-        remedy = f"; such are {', '.join(fit)}" if fit else ""
-        findings.add(path, f"{named}, must be one of {', '.join(driver.schemes)} for driver {driver.name}{remedy}")
+        remedy = f"such are {', '.join(fit)}" if fit else ""
+        allowed = f"must be one of {', '.join(driver.schemes)} for driver {driver.name}"
+        findings.add(path, got(bus, allowed, remedy, lead=f", a {found[1]} bus" if where != path else ""))
     return url
 
 
@@ -112,7 +113,7 @@ def unit_of(context: CheckContext, name: str) -> str:
     """
     units = {name: section.unit for _, name, section in context.measured}
     if name in (section.name for _, section in context.outcomes if section.by == "hand"):
-        raise ValueError(f'got "{name}", which a person says; must be something that a sensor reads')
+        raise ValueError(got(name, "must be something that a sensor reads", lead=", which a person says"))
     if any(measure.name == name and measure.unit is None for measure in context.measures.values()):
         raise ToldElsewhere
     if name in units:
@@ -122,13 +123,13 @@ def unit_of(context: CheckContext, name: str) -> str:
     devices = context.made
     if name not in context.devices:
         known = sorted({*units, *(n for n, device in devices.items() if isinstance(device, Sensor))})
-        raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
+        raise ValueError(unknown(name, known, "a variable, an outcome or a sensor"))
     device = devices.get(name)
     if device is None:
         raise ToldElsewhere
     if not isinstance(device, Sensor):
-        got = f'got "{name}", which is no sensor'
-        raise ValueError(f"{got}; must be a variable, an outcome or a sensor")  # noqa: TRY004 - of the file
+        allowed = "must be a variable, an outcome or a sensor"
+        raise ValueError(got(name, allowed, lead=", which is no sensor"))  # noqa: TRY004 - of the file
     return device.unit
 
 
@@ -139,15 +140,16 @@ _ROLES: Final[Mapping[str, type]] = MappingProxyType(
 
 def check_device(context: CheckContext, path: KeyPath, name: str, role: str) -> None:
     """Find a name of no device; to be run, also one that cannot do what it is named for."""
-    if not context.known(path, name, ["devices"], "device: ") or not context.to_run or context.findings.told(path):
+    if not context.known(path, name, ["devices"], "device") or not context.to_run or context.findings.told(path):
         return
     made, kind = context.made, _ROLES[role]
     if name not in made or isinstance(made[name], kind):
         return  # of one that does not hold itself nothing is said
     able = sorted(n for n, device in made.items() if isinstance(device, kind))
-    others = f"; must be one of {', '.join(able)}{did_you_mean(name, able)}" if able else ""
+    allowed = f"must be one of {', '.join(able)}" if able else ""
     driver = context.config.devices[name].driver
-    context.findings.add(path, f'got "{name}", which is no {role} (driver {driver}){others}')
+    wrong = got(name, allowed, did_you_mean(name, able), lead=f", which is no {role} (driver {driver})")
+    context.findings.add(path, wrong)
 
 
 def made_of(devices: Mapping[str, DeviceSpec | None], registry: Registry) -> Mapping[str, Device]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,8 +16,8 @@ from unicodedata import decimal
 
 import yaml
 
-from rigctl.config.wording import shown, write
-from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
+from rigctl.errors import ConfigError, KeyPath, Mistake, dotted, reason
+from rigctl.flaws import Flaw, got, shown, write
 from rigctl.plugins import did_you_mean
 
 MAX_DEPTH = 30
@@ -43,7 +43,7 @@ _SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 _FOREIGN: re.Pattern[str] = re.compile(r"(?<![/_]|[^\x00-\x7f])(?![0-9])\d")
 """A digit of another script where a number begins or goes on; in a path, and in a word of that script, it may stand."""
 _OCTAL: re.Pattern[str] = re.compile(r"[-+]?0[0-7]+")
-AFTERWARDS = "; the rest is checked once this is mended"
+AFTERWARDS = "the rest is checked once this is mended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class Document:
     doubts: tuple[Mistake, ...] = ()
     """What is read in one way here, and may be meant, or read by others, in another."""
 
-    def mistake(self, path: KeyPath, what: str) -> Mistake:
+    def mistake(self, path: KeyPath, flaw: Flaw) -> Mistake:
         """Return what is wrong at a path; a missing key is placed where it should have stood."""
         option = next((o for p, o in self.origins.items() if path[: len(p)] == p), None)
         if option is not None:
-            return Mistake(option, what, path)
+            return Mistake(option, flaw, path)
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        return _mistake(self.file, self.lines.get(known, (1, 0)), path, what)
+        return _mistake(self.file, self.lines.get(known, (1, 0)), path, flaw)
 
 
 def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
@@ -83,7 +83,8 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
         root = yaml.compose(text, Loader=_PlainLoader)
     except yaml.YAMLError as error:
         slip = slip_of(text, error)
-        raise ConfigError([_mistake(file, (slip.line, slip.column), (), f"{slip.what}{AFTERWARDS}")]) from error
+        flaw = replace(slip.flaw, remedy="; ".join(filter(None, (slip.flaw.remedy, AFTERWARDS))))
+        raise ConfigError([_mistake(file, (slip.line, slip.column), (), flaw)]) from error
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError([_mistake(file, (1, 0), (), _no_mapping(root))])
     reader = _Reader(file)
@@ -108,35 +109,50 @@ class _PlainLoader(yaml.BaseLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it untyped
-        mark: yaml.Mark = event.start_mark
-        if isinstance(event, yaml.AliasEvent):
-            what = "aliases are not supported; write the value out"
-            raise yaml.composer.ComposerError(None, None, what, mark)
-        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            raise yaml.composer.ComposerError(None, None, f"the anchor &{event.anchor}", mark)
         self.depth += 1
         self.values += 1
-        if self.depth > MAX_DEPTH:
-            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
-        if self.values > MOST_VALUES:
-            raise yaml.composer.ComposerError(None, None, f"more than {MOST_VALUES} keys and values", mark)
-        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_TEXT:
-            raise yaml.composer.ComposerError(None, None, f"text of more than {LONGEST_TEXT} characters", mark)
+        flaw = self.refused(event)
+        if flaw is not None:
+            raise _Refused(event.start_mark, flaw)
         node = super().compose_node(parent, index)
         if node is not None:
             node.tag = getattr(event, "tag", None) or ""  # as it stands there; what it would mean is ours to say
         self.depth -= 1
         return node
 
+    def refused(self, event: yaml.Event) -> Flaw | None:
+        """Return what is wrong with a node that YAML allows, but no configuration has."""
+        if isinstance(event, yaml.AliasEvent):
+            remedy = "a value that begins with * stands in quotes"
+            return Flaw("", "must be written out", remedy, got=f"the alias *{event.anchor}")
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            remedy = "a value that begins with & stands in quotes"
+            return Flaw("", "must be left out", remedy, got=f"the anchor &{event.anchor}")
+        if self.depth > MAX_DEPTH:
+            return Flaw(f"is nested deeper than {MAX_DEPTH} levels", remedy="no configuration needs that")
+        if self.values > MOST_VALUES:
+            return Flaw("", "must be fewer", "is it the right file?", got=f"more than {MOST_VALUES} keys and values")
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_TEXT:
+            remedy = "is a quote or a line end missing?"
+            return Flaw("", "must be shorter", remedy, got=f"text of more than {LONGEST_TEXT} characters")
+        return None
 
-def _no_mapping(root: yaml.Node | None) -> str:
+
+class _Refused(yaml.composer.ComposerError):
+    """Says what is wrong with a node that YAML allows, but no configuration has."""
+
+    def __init__(self, mark: yaml.Mark, flaw: Flaw) -> None:
+        super().__init__(None, None, str(flaw), mark)
+        self.mark, self.flaw = mark, flaw
+
+
+def _no_mapping(root: yaml.Node | None) -> Flaw:
     """Say what stands at the top in place of keys."""
     must = 'must be keys and values that start like "rig: greenhouse"'
     if isinstance(root, yaml.SequenceNode):
-        return f"got a list, {must}; remove the dashes"
-    if root is None or not root.value:
-        return f"got an empty file, {must}; `rigctl init` writes one"
-    return f"got {shown(root.value)}, {must}; `rigctl init` writes one"
+        return Flaw("", must, "remove the dashes", got="a list")
+    found = "an empty file" if root is None or not root.value else shown(root.value)
+    return Flaw("", must, "`rigctl init` writes one", got=found)
 
 
 class _Reader:
@@ -158,18 +174,20 @@ class _Reader:
                 continue
             before = (key_node, value_node)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._add(key_node, path, "got a list or mapping as a key, must be a word")
+                self._add(key_node, path, Flaw(got="a list or mapping as a key", allowed="must be a word"))
                 continue
             here = (*path, key_node.value)
             self.tagged(key_node, here)
             if here in self.lines:
                 first = self.lines[here][0]
-                self._add(key_node, here, f"duplicate key; it stands already on line {first}; remove one of them")
+                remedy = f"it stands already on line {first}; remove one of them"
+                self._add(key_node, here, Flaw("duplicate key", remedy=remedy))
                 continue
             self.lines[here] = _place(key_node)
             if key_node.value == "<<" and key_node.style is None:
                 self.unreadable.add(here)
-                self._add(key_node, here, "got YAML's merge key, must be written out; repeat the keys you mean")
+                flaw = Flaw("", "must be written out", "repeat the keys you mean", got="YAML's merge key")
+                self._add(key_node, here, flaw)
                 continue
             data[key_node.value] = self.value(value_node, here)
         return data
@@ -185,15 +203,16 @@ class _Reader:
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if _FOREIGN.search(node.value):
             ours = "".join(str(decimal(c)) if c.isdecimal() else c for c in node.value)
-            self._add(node, path, f"got {shown(node.value)}, must have the digits 0 to 9{write(ours)}")
+            self._add(node, path, got(node.value, "must have the digits 0 to 9", write(ours)))
             node.value = ours
         return self.scalar(node, path) if getattr(node, "style", None) is None else node.value
 
     def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         value = _scalar(node.value)
         if _OCTAL.fullmatch(node.value):
-            what = f"got {node.value}, which is read as {value}; write {value}, for other programs read it as octal"
-            self.doubts.append(_mistake(self.file, _place(node), path, what))
+            remedy = f"write {value}, for other programs read it as octal"
+            flaw = Flaw(f", which is read as {value}", remedy=remedy, got=node.value)
+            self.doubts.append(_mistake(self.file, _place(node), path, flaw))
         return value
 
     def tagged(self, node: yaml.Node, path: KeyPath) -> bool:
@@ -201,17 +220,17 @@ class _Reader:
         if node.tag:
             self.unreadable.add(path)
             short = node.tag.replace("tag:yaml.org,2002:", "!!")
-            self._add(node, path, f"got the tag {short}, must be written without one; remove it")
+            self._add(node, path, Flaw("", "must be written without one", "remove it", got=f"the tag {short}"))
         return bool(node.tag)
 
     def _cut(self, path: KeyPath, node: yaml.Node, whole: str) -> None:
         self.unreadable.add(path)
         meant = whole.replace(",", ".", 1)
-        remedy = f"; write {meant}" if isinstance(_scalar(meant), float) else write(meant)
-        self._add(node, path, f'got "{whole}", must have a point: between braces a comma ends a value{remedy}')
+        remedy = f"write {meant}" if isinstance(_scalar(meant), float) else write(meant)
+        self._add(node, path, got(whole, "must have a point: between braces a comma ends a value", remedy))
 
-    def _add(self, node: yaml.Node, path: KeyPath, what: str) -> None:
-        self.mistakes.append(_mistake(self.file, _place(node), path, what))
+    def _add(self, node: yaml.Node, path: KeyPath, flaw: Flaw) -> None:
+        self.mistakes.append(_mistake(self.file, _place(node), path, flaw))
 
 
 def _cut_at_a_comma(number: yaml.Node, rest: yaml.Node, nothing: yaml.Node) -> bool:
@@ -228,9 +247,9 @@ def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
-def _mistake(file: str, place: tuple[int, int], path: KeyPath, what: str) -> Mistake:
+def _mistake(file: str, place: tuple[int, int], path: KeyPath, flaw: Flaw) -> Mistake:
     line, column = place
-    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line, column, file)
+    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), flaw, path, line, column, file)
 
 
 def _scalar(text: str) -> Any:
@@ -271,17 +290,16 @@ def read(path: Path) -> str:
 def refuse_too_long(length: int, file: str) -> None:
     """Raise `ConfigError` for more text than a configuration can have, before anything reads it."""
     if length > MOST_BYTES:
-        what = f"is larger than {MOST_BYTES // 1_000_000} MB, must be a configuration; is it the right file?"
-        raise ConfigError([Mistake(file, what, file=file)])
+        lead = f"is larger than {MOST_BYTES // 1_000_000} MB"
+        raise ConfigError([Mistake(file, Flaw(lead, "must be a configuration", "is it the right file?"), file=file)])
 
 
-def _why(path: Path, error: OSError | ValueError) -> str:
+def _why(path: Path, error: OSError | ValueError) -> Flaw:
     if isinstance(error, IsADirectoryError):
-        return f"is a folder, must be a file{_there(path)}"
+        return Flaw("is a folder", "must be a file", _there(path))
     if isinstance(error, FileNotFoundError):
-        return f"cannot be read: there is no such file{_near(path) or _there(path.parent)}"
-    reason = error.strerror if isinstance(error, OSError) else error
-    return f"cannot be read: {reason}"
+        return Flaw("cannot be read: there is no such file", remedy=_near(path) or _there(path.parent))
+    return Flaw(f"cannot be read: {reason(error)}")
 
 
 def _configurations(folder: Path) -> list[str]:
@@ -294,15 +312,14 @@ def _near(path: Path) -> str:
 
 def _there(folder: Path) -> str:
     found = _configurations(folder)
-    return f"; there are {', '.join(found[:5])}" if found else "; `rigctl init` writes one"
+    return f"there are {', '.join(found[:5])}" if found else "`rigctl init` writes one"
 
 
-def _no_text(data: bytes, error: UnicodeDecodeError) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "got UTF-16, must be UTF-8 text; save the file anew as UTF-8"
-    if b"\0" in data:
-        return "got a binary file, must be UTF-8 text; give a configuration"
-    return f"got the byte 0x{data[error.start]:02x}, must be UTF-8 text; save the file anew as UTF-8"
+def _no_text(data: bytes, error: UnicodeDecodeError) -> Flaw:
+    if b"\0" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return Flaw("", "must be UTF-8 text", "give a configuration", got="a binary file")
+    found = f"the byte 0x{data[error.start]:02x}" if b"\0" not in data else "UTF-16"
+    return Flaw("", "must be UTF-8 text", "save the file anew as UTF-8", got=found)
 
 
 # what a YAML parser stumbles over ---------------------------------------------------------------------------------
@@ -316,43 +333,45 @@ _GLUED: Final = re.compile(r"(?P<key>[\w-]+):(?P<value>[^\s/:].*)")
 """A key with its value right behind the colon; a URL is none."""
 _CLOSERS: Final = {"{": "}", "[": "]"}
 _WORDS: Final = {"{": "brace", "[": "bracket", "}": "brace", "]": "bracket"}
+_NO_BLANK: Final = Flaw(remedy="write one", got="no blank after the dash")
 
-_IN_QUOTES: Final = "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it"
-_TELLING: Final[tuple[tuple[str, bool, str], ...]] = (
-    ("'\\t'", False, "got a tab {where}, must be blanks; write two blanks for each tab"),
-    ("cannot start any token", False, 'got a value that begins with {sign}, must stand in quotes; write "{value}"'),
+_IN_QUOTES: Final = Flaw("", "must stand in quotes", "write '...' around it", got='a value that begins with "{sign}"')
+_TELLING: Final[tuple[tuple[str, bool, Flaw | None], ...]] = (
+    ("'\\t'", False, Flaw("", "must be blanks", "write two blanks for each tab", got="a tab {where}")),
     (
-        "aliases are not supported",
+        "cannot start any token",
         False,
-        "got the alias {value}, must be written out; a value that begins with * stands in quotes",
+        Flaw("", "must stand in quotes", 'write "{value}"', got="a value that begins with {sign}"),
     ),
-    ("the anchor &", False, "got {problem}, must be left out; a value that begins with & stands in quotes"),
-    ("single document", False, "got a second document (---), must be one; remove this line"),
+    ("single document", False, Flaw("", "must be one", "remove this line", got="a second document (---)")),
     (
         "quoted scalar found unexpected end of stream",
         True,
-        "got a quote that is not closed, must end with {sign}; write it behind the value",
+        Flaw("", "must end with {sign}", "write it behind the value", got="a quote that is not closed"),
     ),
     ("alphabetic or numeric", True, _IN_QUOTES),
     ("chomping", True, _IN_QUOTES),
     (
         "sequence entries",
         False,
-        "got a dash behind a key, must begin a line; write the list on lines of its own, or as [a, b]",
+        Flaw("", "must begin a line", "write the list on lines of its own, or as [a, b]", got="a dash behind a key"),
     ),
-    ("found '<stream end>'", False, ""),  # told by what is not closed
-    ("node content", False, 'got "{sign}" where a value must stand; remove it, or write the value'),
+    ("found '<stream end>'", False, None),  # told by what is not closed
+    ("node content", False, Flaw(" where a value must stand", remedy="remove it, or write the value", got='"{sign}"')),
     (
         "'<document start>'",
         False,
-        "got a key where the file had ended, must be keys and values throughout; mend the lines before it",
+        Flaw(
+            " where the file had ended", "must be keys and values throughout", "mend the lines before it", got="a key"
+        ),
     ),
-    ("escape", False, "got a backslash in double quotes, must stand in single ones; write '...' around the value"),
-    ("nested deeper", False, "is {problem}; no configuration needs that"),
-    ("keys and values", False, "got {problem}, must be fewer; is it the right file?"),
-    ("text of more than", False, "got {problem}, must be shorter; is a quote or a line end missing?"),
+    (
+        "escape",
+        False,
+        Flaw("", "must stand in single ones", "write '...' around the value", got="a backslash in double quotes"),
+    ),
 )
-"""What the parser says, whether the fault is where it began to read, and what that means (empty: look elsewhere)."""
+"""What the parser says, whether the fault is where it began to read, and what that means (None: look elsewhere)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +381,7 @@ class Slip:
     line: int
     """From 1, as `column`."""
     column: int
-    what: str
+    flaw: Flaw
 
 
 def slip_of(text: str, error: yaml.YAMLError) -> Slip:
@@ -370,12 +389,12 @@ def slip_of(text: str, error: yaml.YAMLError) -> Slip:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
-        got = (
-            f"got the control character U+{error.character:04X}" if isinstance(error.character, int) else "got no text"
-        )
-        return Slip(line, column, f"{got}, must be text that can be printed; delete it")
+        found = f"the control character U+{error.character:04X}" if isinstance(error.character, int) else "no text"
+        return Slip(line, column, Flaw("", "must be text that can be printed", "delete it", got=found))
+    if isinstance(error, _Refused):
+        return Slip(error.mark.line + 1, error.mark.column + 1, error.flaw)
     if not isinstance(error, yaml.MarkedYAMLError):
-        return Slip(1, 1, f"got no YAML: {error}".replace("\n", " "))
+        return Slip(1, 1, Flaw(f"got no YAML: {error}".replace("\n", " ")))
     return _Reading(text, error).slip()
 
 
@@ -395,8 +414,8 @@ class _Reading:
             found = look()
             if found is not None:
                 return found
-        what = f"got what YAML cannot read ({self.problem}); compare indentation, colons, brackets and quotes"
-        return Slip(self.line, self.column, f"{what} with the lines around")
+        remedy = "compare indentation, colons, brackets and quotes with the lines around"
+        return Slip(self.line, self.column, Flaw("", remedy=remedy, got=f"what YAML cannot read ({self.problem})"))
 
     def text(self, line: int) -> str:
         return self.lines[line - 1]
@@ -412,17 +431,17 @@ class _Reading:
         for line in filter(None, (self.before(), self.line)):
             found = _BLANKS.match(self.text(line))
             if found is not None:
-                sign = f"U+{ord(found[0][-1]):04X}"
-                what = f"got the blank {sign} in front of the line, must be ordinary blanks; type them anew"
-                return Slip(line, found.end(), what)
+                sign = f"the blank U+{ord(found[0][-1]):04X}"
+                flaw = Flaw("", "must be ordinary blanks", "type them anew", got=f"{sign} in front of the line")
+                return Slip(line, found.end(), flaw)
         return None
 
     def _curly(self) -> Slip | None:
         for line in (self.first, self.line):
             found = _CURLY.search(self.text(line))
             if found is not None:
-                what = f'got the curly quote {found[0]}, must be a straight one; type " instead'
-                return Slip(line, found.start() + 1, what)
+                flaw = Flaw("", "must be a straight one", 'type " instead', got=f"the curly quote {found[0]}")
+                return Slip(line, found.start() + 1, flaw)
         return None
 
     def _by_token(self) -> Slip | None:
@@ -431,14 +450,18 @@ class _Reading:
         if "quoted scalar" in said and "end of stream" in said and not self._is_quote():
             return None
         found = next((telling for telling in _TELLING if telling[0] in said), None)
-        if found is None or not found[2]:
+        _, at_start, flaw = found or ("", False, None)
+        if flaw is None:
             return None
-        _, at_start, what = found
         line, column = (self.first, self.first_column) if at_start else (self.line, self.column)
         rest = self.text(line)[column - 1 :]
         leading = not self.text(line)[: column - 1].strip()
-        where = "in front of the line" if leading else "between two words"
-        return Slip(line, column, what.format(sign=rest[:1], value=_value(rest), where=where, problem=self.problem))
+        known = {
+            "sign": rest[:1],
+            "value": _value(rest),
+            "where": "in front of the line" if leading else "between two words",
+        }
+        return Slip(line, column, Flaw(*(part.format(**known) for part in astuple(flaw))))
 
     def _is_quote(self) -> bool:
         return self.text(self.first)[self.first_column - 1 : self.first_column] in ("'", '"')
@@ -457,9 +480,9 @@ class _Reading:
         key = re.search(r"(\w[\w-]*)\s*$", said)
         after = f" before {key[1]}" if key is not None and "got ':'" in self.problem else ""
         column = key.start() + 1 if key is not None and after else self.column
-        other = ", or put the value in quotes" if after else ""
-        what = f"got no comma{after}, must be keys or values with commas between; write a comma{other}"
-        return Slip(self.line, column, what)
+        remedy = f"write a comma{', or put the value in quotes' if after else ''}"
+        flaw = Flaw("", "must be keys or values with commas between", remedy, got=f"no comma{after}")
+        return Slip(self.line, column, flaw)
 
     def _never_closed(self) -> Slip | None:
         """Return the innermost bracket that is open at the end; those in quotes and comments are passed over."""
@@ -484,34 +507,34 @@ class _Reading:
             return None
         if self.problem.endswith("'<block mapping start>'"):
             return self._indented()
-        text, what = self.text(self.line), ""
-        found = text.strip()[:1]
+        text = self.text(self.line)
+        sign = text[self.column - 1 : self.column]
+        flaw = None
         if self.problem.endswith(("','", "':'")):
-            sign = text[self.column - 1 : self.column]
-            what = f'got "{sign}" behind the value; remove it, or put the value in quotes'
+            flaw = Flaw(" behind the value", remedy="remove it, or put the value in quotes", got=f'"{sign}"')
         elif self.problem.endswith(("'}'", "']'")):
-            sign = text[self.column - 1 : self.column]
-            what = f'got the {_WORDS.get(sign, "bracket")} "{sign}", which closes nothing; remove it'
-        elif found == "-":
-            glued = re.match(r"\s*-\S", text) is not None
-            among = "got a dash among keys, must be a key like its neighbours; remove the dash"
-            what = "got no blank after the dash; write one" if glued else among
+            closer = f'the {_WORDS.get(sign, "bracket")} "{sign}"'
+            flaw = Flaw(", which closes nothing", remedy="remove it", got=closer)
+        elif re.match(r"\s*-\S", text):
+            flaw = _NO_BLANK
+        elif text.strip()[:1] == "-":
+            flaw = Flaw("", "must be a key like its neighbours", "remove the dash", got="a dash among keys")
         elif self.problem.endswith("'<scalar>'") and _KEY.match(text):
-            what = "got more behind the closing quote; put all of the value in the quotes"
-        return Slip(self.line, self.column, what) if what else None
+            flaw = Flaw(remedy="put all of the value in the quotes", got="more behind the closing quote")
+        return Slip(self.line, self.column, flaw) if flaw is not None else None
 
     def _no_colon(self, line: int) -> Slip:
         said = self.text(line).strip()
         column = len(self.text(line)) - len(self.text(line).lstrip()) + 1
         glued = _GLUED.fullmatch(said)
         if glued is not None:
-            what = f'got no blank after the colon; write "{glued["key"]}: {glued["value"]}"'
-            return Slip(line, column, what)
+            remedy = write(f"{glued['key']}: {glued['value']}")
+            return Slip(line, column, Flaw(remedy=remedy, got="no blank after the colon"))
         if said.startswith("-") and not said.startswith("- "):
-            return Slip(line, column, "got no blank after the dash; write one")
+            return Slip(line, column, _NO_BLANK)
         key, blank, value = said.partition(" ")
         meant = f"{key}:{blank}{value}".strip()
-        return Slip(line, column, f'got "{_short(said)}", must be a key, a colon and a value; write "{_short(meant)}"')
+        return Slip(line, column, got(_short(said), "must be a key, a colon and a value", write(_short(meant))))
 
     def _second_value(self) -> Slip:
         """Judge a colon where the parser expected none."""
@@ -519,8 +542,8 @@ class _Reading:
         first = _KEY.match(text)
         if first is not None and first.end() < self.column:
             value = text[first.end() :].strip()
-            what = f'got a second colon in one line; put the value in quotes: {first["key"]}: "{_short(value)}"'
-            return Slip(self.line, self.column, what)
+            remedy = f'put the value in quotes: {first["key"]}: "{_short(value)}"'
+            return Slip(self.line, self.column, Flaw(remedy=remedy, got="a second colon in one line"))
         if (
             before
             and _KEY.match(self.text(before)) is None
@@ -537,14 +560,18 @@ class _Reading:
         )
         near = [depth for depth in around if depth != deep]
         allowed = " or ".join(map(str, sorted(sorted(near, key=lambda depth: abs(depth - deep))[:2]))) or "0"
-        what = f"got {deep} blanks in front of the key, must be {allowed} as in the lines before; line the keys up"
-        return Slip(self.line, deep + 1, what)
+        must, found = f"must be {allowed} as in the lines before", f"{deep} blanks in front of the key"
+        return Slip(self.line, deep + 1, Flaw("", must, "line the keys up", got=found))
 
 
 def _not_closed(line: int, column: int, opened: str) -> Slip:
     closer = _CLOSERS.get(opened, "")
-    what = f'got the {_WORDS.get(opened, "bracket")} "{opened}", which is not closed; write "{closer}" at its end'
-    return Slip(line, column, what)
+    flaw = Flaw(
+        ", which is not closed",
+        remedy=f'write "{closer}" at its end',
+        got=f'the {_WORDS.get(opened, "bracket")} "{opened}"',
+    )
+    return Slip(line, column, flaw)
 
 
 def _depth(text: str) -> int:

@@ -11,8 +11,8 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final, Literal
 
+from rigctl import flaws
 from rigctl.codec import fields_of
-from rigctl.config import wording
 from rigctl.text import set_label
 
 
@@ -246,7 +246,7 @@ def _aligned(text: str, comment: str = "") -> str:
 
 def flow(value: Any) -> str:
     """Write a value as YAML on one line, text in quotes where it would be read as something else."""
-    return wording.flow(value, _quoted)
+    return flaws.flow(value, _quoted)
 
 
 def _quoted(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import PlainValidator, WithJsonSchema
 
 from rigctl.core.experiment.money import Micros
+from rigctl.flaws import got
 from rigctl.kinds import PER_TRIAL, PRICE, QUANTITY, Late, amount_like
 
 _NUMBER: Final = {"type": "number"}
@@ -20,28 +21,26 @@ _NUMBER: Final = {"type": "number"}
 def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
     if value == "all":
         return "all"
-    problem = 'must be "all" or a list of lists of variables such as [[ph], [ph, calcium]]'
-    if isinstance(value, list) and value and all(isinstance(m, str) for m in value):
-        problem += f"; write [{', '.join(f'[{m}]' for m in value)}]"
-    if not isinstance(value, list) or not value:
-        raise ValueError(problem)
-    for members in value:
-        if not isinstance(members, list) or not members or not all(isinstance(m, str) for m in members):
-            raise ValueError(problem)
-    return value
+    sets = value if isinstance(value, list) else []
+    if sets and all(isinstance(s, list) and s and all(isinstance(m, str) for m in s) for s in sets):
+        return sets
+    flat = sets and all(isinstance(m, str) for m in sets)
+    remedy = f"write [{', '.join(f'[{m}]' for m in sets)}]" if flat else ""
+    must = 'must be "all" or a list of lists of variables such as [[ph], [ph, calcium]]'
+    raise ValueError(got(value, must, remedy))
 
 
 def _lengthscales(value: Any) -> float | dict[str, float]:
     values = list(value.values()) if isinstance(value, dict) else [value]
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if not numbers or len(numbers) != len(values) or not all(math.isfinite(v) and v > 0 for v in numbers):
-        raise ValueError("must be a positive number, or one per variable such as {ph: 0.2}")
+        raise ValueError(got(value, "must be a positive number, or one per variable such as {ph: 0.2}"))
     return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else float(value)
 
 
 def _currency(value: Any) -> str:
     if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha() and value.isupper()):
-        raise ValueError("must be a three-letter code such as EUR")
+        raise ValueError(got(value, "must be a three-letter code such as EUR"))
     return value
 
 
@@ -52,7 +51,7 @@ def one_of(kinds: str) -> Callable[[Any], Any]:
         if isinstance(value, str):
             return {value: None}
         if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(f"must be exactly one of {kinds}")
+            raise ValueError(got(value, f"must be exactly one of {kinds}"))
         return value
 
     return one_key
@@ -73,7 +72,9 @@ def _actuators(value: Any) -> str | list[str]:
     two = isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
     if isinstance(value, str) or two:
         return value  # type: ignore[no-any-return]
-    raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
+    raise ValueError(
+        got(value, "must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
+    )
 
 
 Money = Annotated[Micros, Late("money", amount_like(PER_TRIAL.example), 0, in_unit=False)]

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from rigctl.config.document import Document
 from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
 from rigctl.config.units import Units
-from rigctl.config.wording import shown
 from rigctl.errors import ConfigError, KeyPath, Mistake
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Device
@@ -36,9 +36,10 @@ class Findings:
         self.strays: set[KeyPath] = set()
         """Keys that belong elsewhere: what they name is not declared by them."""
 
-    def add(self, path: KeyPath, what: str) -> None:
+    def add(self, path: KeyPath, what: Flaw | str) -> None:
         if not self.muted(path):
-            self._mistakes.append(self._document.mistake(path, what))
+            flaw = what if isinstance(what, Flaw) else Flaw(what)
+            self._mistakes.append(self._document.mistake(path, flaw))
 
     def told(self, path: KeyPath) -> bool:
         """Tell whether something has been found at `path` already, or it is muted."""
@@ -48,10 +49,10 @@ class Findings:
         """Tell whether something has been found at `path` or below it."""
         return self.told(path) or any(m.path[: len(path)] == path for m in self._mistakes)
 
-    def warn(self, path: KeyPath, what: str) -> None:
+    def warn(self, path: KeyPath, what: Flaw | str) -> None:
         """Note what a person should know but may want, unless it stands in a muted part."""
         if not self.muted(path):
-            self._warnings.append(self._document.mistake(path, what))
+            self._warnings.append(self._document.mistake(path, what if isinstance(what, Flaw) else Flaw(what)))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -76,11 +77,13 @@ class Findings:
             value = value.get(step) if isinstance(value, Mapping) else value[step]
         return value
 
-    def worded(self, section: KeyPath, clash: Clash) -> str:
+    def worded(self, section: KeyPath, clash: Clash) -> Flaw:
         """Put what is wrong with a key beside others in words, with what the file says of them."""
         beside = {key: self.given((*section, key)) for key in clash.beside}
-        what, given = clash.what.format(**beside), self.given((*section, clash.key)) if clash.key else None
-        return what if given is None else f"got {shown(given)}, {what}"
+        allowed, given = clash.allowed.format(**beside), self.given((*section, clash.key)) if clash.key else None
+        if given is None:
+            return Flaw(clash.lead, allowed, clash.remedy)
+        return got(given, allowed, clash.remedy, lead=clash.lead and f", {clash.lead}")
 
     @property
     def count(self) -> int:
@@ -98,7 +101,7 @@ class Findings:
         try:
             return make(*args)
         except ValueError as error:
-            self.add(path, str(error))
+            self.add(path, flaw_of(error))
             return instead
 
     def raise_any(self) -> None:
@@ -106,12 +109,11 @@ class Findings:
             raise ConfigError(sorted(self._mistakes, key=attrgetter("line", "column")))
 
 
-def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
-    """Return `got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
+def unknown(name: str, allowed: Sequence[str], what: str, where: str = "") -> Flaw:
+    """Return `got "setle", must be WHAT: one of ...; did you mean "settle"?`."""
     if not allowed:
-        kind = what.rstrip(": ") or "one that is declared"
-        return f'got "{got}", must be {kind}, but there is none; declare it, or take this out'
-    return f'got "{got}", must be {what}one of {", ".join(allowed)}{did_you_mean(got, allowed)}'
+        return got(name, f"must be {what}, but there is none", "declare it, or take this out", where=where)
+    return got(name, f"must be {what}: one of {', '.join(allowed)}", did_you_mean(name, allowed), where=where)
 
 
 @dataclass(frozen=True, slots=True)

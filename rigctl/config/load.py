@@ -24,6 +24,7 @@ from rigctl.core.experiment.policy import Particular, Policy
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import ConfigError, KeyPath, Mistake
+from rigctl.flaws import Flaw
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.telling import Telling
@@ -129,7 +130,7 @@ def load_text(
             findings.add(tuple(key.split(".")), what)
     findings.raise_any()
     if problem is None or policy is None:  # cannot be: whatever is None left a finding
-        raise ConfigError([Mistake(str(path), "does not hold")])
+        raise ConfigError([Mistake(str(path), Flaw("does not hold"))])
     return LoadedConfig(
         path=path,
         text=text,
@@ -203,14 +204,14 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
             data["devices"] = {**devices, name: {**devices[name], "bus": url}}
             origins[("devices", name, "bus")] = option
         else:
-            refused.append(Mistake(option, unknown(name, sorted(buses or ()), "a bus or device: ")))
+            refused.append(Mistake(option, unknown(name, sorted(buses or ()), "a bus or device")))
     return dataclasses.replace(document, data=data, origins=origins), refused
 
 
 def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     names = policy_names()
     if section.name not in names:
-        findings.add(("policy", "name"), unknown(section.name, names, "an installed policy: "))
+        findings.add(("policy", "name"), unknown(section.name, names, "an installed policy"))
         return None
     cls, options = policy_class(section.name), section.model_extra or {}
     policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)

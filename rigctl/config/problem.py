@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.config.shape import missing
-from rigctl.config.wording import shown
 from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Empirical, Marginal
@@ -19,6 +18,7 @@ from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, ReferenceTrials, usual_kernel
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.errors import KeyPath
+from rigctl.flaws import shown
 from rigctl.text import set_label, set_members
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def build_today(context: CheckContext) -> Mapping[str, float] | None:
     if section is None:
         return None
     for i, name in enumerate(section.control):
-        if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
+        if context.known(("today", "control", i), name, ["variables"], "variable") and name not in section.at:
             findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
     _check_controlled(context, "today", section)
     return section.at
@@ -146,7 +146,7 @@ def _control_sets(context: CheckContext) -> list[list[str]]:
         return []
     for i, members in enumerate(config.control_sets):
         path: KeyPath = ("control_sets", i)
-        strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
+        strangers = [m for m in members if not context.known(path, m, ["variables"], "variable")]
         if strangers:
             continue
         if len(set(members)) < len(members):
@@ -224,7 +224,7 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
         path: KeyPath = ("known_costs", label)
         members = frozenset(set_members(label))
         if members not in labels and context.findings.whole("variables"):
-            context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
+            context.findings.add(path, unknown(label, sorted(labels.values()), "a control set"))
         costs[members] = to_units(amount)
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
@@ -252,7 +252,7 @@ def _lengthscales(context: CheckContext) -> tuple[float, ...] | None:
     if not isinstance(given, dict):
         return (given,) * len(names)
     for name in given:
-        context.known(("model", "lengthscales", name), name, ["variables"], "variable: ")
+        context.known(("model", "lengthscales", name), name, ["variables"], "variable")
     missing = [n for n in names if n not in given]
     if missing:
         context.findings.add(("model", "lengthscales"), f"has none for {', '.join(missing)}; give one per variable")
@@ -304,7 +304,7 @@ def build_reference(
     second = section.second_sensor or ""
     units = {f.name: f.unit for f in context.config.further_outcomes}
     if second and second not in units:
-        findings.add(("reference", "second_sensor"), unknown(second, sorted(units), "one of further_outcomes: "))
+        findings.add(("reference", "second_sensor"), unknown(second, sorted(units), "one of further_outcomes"))
     elif second and units[second] != context.config.outcome.unit:
         what = f'got "{second}" in {units[second]}, must have the outcome\'s unit, {context.config.outcome.unit}'
         findings.add(("reference", "second_sensor"), what)
@@ -328,7 +328,7 @@ def _setting(
     labels = [set_label(s) for s in sets]
     if sets and frozenset(section.control) not in map(frozenset, sets):
         got = set_label(section.control)
-        findings.add(("reference", "control"), unknown(got, labels, "a control set: "))
+        findings.add(("reference", "control"), unknown(got, labels, "a control set"))
         return None
     by_name = {v.name: v for v in variables}
     if not sets or not all(name in by_name for name in section.control):

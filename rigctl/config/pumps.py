@@ -9,6 +9,7 @@ from rigctl.config.findings import CheckContext
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
+from rigctl.flaws import got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.spec import SPANS, CalibrationSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
 
@@ -147,7 +148,7 @@ def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
     for i, name in enumerate(section.pumps):
         at: KeyPath = (*path, "pumps", i)
         if not context.findings.told(at) and name not in pumps and context.findings.whole("dosing"):
-            context.findings.add(at, f'got "{name}", must be a pump{did_you_mean(name, sorted(pumps))}')
+            context.findings.add(at, got(name, "must be a pump", did_you_mean(name, sorted(pumps))))
         if name in section.pumps[:i]:
             context.findings.add(at, f'got "{name}" a second time, must differ')
 

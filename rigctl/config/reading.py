@@ -24,9 +24,9 @@ from pydantic import BaseModel
 from rigctl.config.conditions import ToldElsewhere, parse
 from rigctl.config.devices import check_device, unit_of
 from rigctl.config.findings import CheckContext, Measure, unknown
-from rigctl.config.wording import shown, write
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import KeyPath, UsageError
+from rigctl.flaws import Flaw, got, shown, write
 from rigctl.kinds import (
     DURATION,
     ENERGY,
@@ -174,17 +174,17 @@ class Quantities:
     def positive_span(self, value: Any) -> float:
         span = self.span(value)
         if span <= 0:
-            raise ValueError(f"got {span:g}, must be > 0")
+            raise ValueError(got(span, "must be > 0"))
         return span
 
     def rising(self, value: Any) -> tuple[float, float]:
         """Read [low, high]."""
         if not isinstance(value, list) or len(value) != 2:
-            raise ValueError(f"got {shown(value)}, must be two values, [low, high]{_pair_meant(value)}")
+            raise ValueError(got(value, "must be two values, [low, high]", _pair_meant(value)))
         low, high = self._all(self.amount, value)
         if not low < high:
-            remedy = f"; write [{shown(value[1])}, {shown(value[0])}]".replace('"', "") if low > high else ""
-            raise ValueError(f"got [{low:g}, {high:g}], must rise from low to high{remedy}")
+            remedy = f"write [{shown(value[1])}, {shown(value[0])}]".replace('"', "") if low > high else ""
+            raise ValueError(got([low, high], "must rise from low to high", remedy))
         return low, high
 
     def rate_per_s(self, value: Any) -> float:
@@ -192,32 +192,32 @@ class Quantities:
         text = _text(value, what)
         found = _RATE.fullmatch(text)
         if found is None:
-            raise ValueError(f'got "{text}", must be {what}')
+            raise ValueError(got(text, f"must be {what}"))
         try:
             rate = self._units.span(found[1], self._unit, what) / self._units.factor(found[2], "s")
         except ValueError as error:
-            raise ValueError(f'got "{text}", must be {what}') from error
+            raise ValueError(got(text, f"must be {what}")) from error
         if not rate > 0:
-            raise ValueError(f'got "{text}", must be more than nothing')
+            raise ValueError(got(text, "must be more than nothing"))
         return rate
 
     def effect_per_ml(self, value: Any) -> float:
         what = f"a change of {self._name} per volume such as 0.05 {self._unit}/mL"
         effect = self._units.to(_text(value, what), f"{self._unit}/mL", what)
         if effect == 0:
-            raise ValueError(f'got "{value}", must be more or less than nothing')
+            raise ValueError(got(value, "must be more or less than nothing"))
         return effect
 
     def safe_state(self, value: Any) -> float | Literal["off"]:
         """Read `off`, or what is held; a pump is off."""
         word = str(value).casefold()
         if isinstance(value, bool) or (word in ("off", "no") and value != "off"):
-            remedy = "" if value is True else "; write off"
-            raise ValueError(f"got {shown(value)}, must be off, or a value to hold{remedy}")
+            remedy = "" if value is True else "write off"
+            raise ValueError(got(value, "must be off, or a value to hold", remedy))
         if value == "off":
             return "off"
         if self._path[-1] in self._context.pumps:
-            raise ValueError(f"got {shown(value)}, must be off: a pump has no other safe state")
+            raise ValueError(got(value, "must be off: a pump has no other safe state"))
         return self._units.to(_number_or_text(value), self._unit, f"off, or a value in {self._unit}")
 
     def sample(self, value: Any) -> tuple[float, ...]:
@@ -226,9 +226,7 @@ class Quantities:
             return tuple(self._all(self.amount, value))
         column = isinstance(value, dict) and set(value) == {"file", "column"}
         if not column or not all(isinstance(v, str) for v in value.values()):
-            raise ValueError(
-                f"got {shown(value)}, must be a list of measured values, or {{file: water.csv, column: ph}}"
-            )
+            raise ValueError(got(value, "must be a list of measured values, or {file: water.csv, column: ph}"))
         return tuple(self._column(value["file"], value["column"]))
 
     def _column(self, name: str, column: str) -> Iterator[float]:
@@ -238,18 +236,18 @@ class Quantities:
             rows = list(csv.DictReader(io.StringIO(_sample(file), newline="")))
         except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
             why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-            what = f'got "{name}", must be a CSV file that can be read: {why}'
-            findings.add((*self._path, "file"), f"{what}; its path is from the configuration's folder")
+            remedy = "its path is from the configuration's folder"
+            findings.add((*self._path, "file"), got(name, f"must be a CSV file that can be read: {why}", remedy))
             raise ToldElsewhere from error
         headers = list(rows[0]) if rows else []
         if column not in headers:
-            findings.add((*self._path, "column"), unknown(column, [h for h in headers if h], "a column: "))
+            findings.add((*self._path, "column"), unknown(column, [h for h in headers if h], "a column"))
             raise ToldElsewhere
         for i, row in enumerate(rows, start=2):
             try:
                 yield float(row[column] or "")
             except ValueError:
-                findings.add(self._path, f"{file}:{i}: got {row[column]!r}, must be a number")
+                findings.add(self._path, got(row[column], "must be a number", where=f"{file}:{i}"))
 
     def _all(self, read: Callable[[Any], Any], values: Sequence[Any]) -> Sequence[Any]:
         """Return all parts of a list, each told of by itself."""
@@ -271,8 +269,7 @@ class Readers(Quantities):
         """Read an amount, or {total, max_per_trial}."""
         parts = value if isinstance(value, dict) else {"total": value}
         if "total" not in parts or not parts.keys() <= {"total", "max_per_trial"}:
-            must = "must be an amount such as 40 EUR, or {total: 40 EUR, max_per_trial: 2 EUR}"
-            raise ValueError(f"got {shown(value)}, {must}")
+            raise ValueError(got(value, "must be an amount such as 40 EUR, or {total: 40 EUR, max_per_trial: 2 EUR}"))
         most, where = parts.get("max_per_trial"), (*self._path, "max_per_trial")
         ceiling = None if most is None else self._context.findings.attempt(where, None, self._spent, most)
         return self._spent(parts["total"]), ceiling
@@ -280,7 +277,7 @@ class Readers(Quantities):
     def _spent(self, value: Any) -> Micros:
         amount = self.money(value)
         if amount == 0:
-            raise ValueError(f'got "{value}", must be more than nothing')
+            raise ValueError(got(value, "must be more than nothing"))
         return amount
 
     def price(self, value: Any) -> Decimal | Tariff:
@@ -289,19 +286,20 @@ class Readers(Quantities):
             return self._priced(value)
         known = {"price", "during", "name"}
         if not value or not all(isinstance(v, dict) and "price" in v and v.keys() <= known for v in value):
-            must = 'must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}'
-            raise ValueError(f"got {shown(value)}, {must}")
+            raise ValueError(
+                got(value, 'must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}')
+            )
         before = self._context.findings.count
         rates = tuple(self._rate((*self._path, i), given) for i, given in enumerate(value))
         zone = zone_of(self._context, needed=True)
         if zone is None or self._context.findings.count > before:
             raise ToldElsewhere
         if [rate for rate in rates if not rate.during][1:]:
-            raise ValueError("must have one price without `during` at most: it holds at all other hours")
+            raise ValueError(Flaw("", "must have one price without `during` at most: it holds at all other hours"))
         none, two = gaps(rates)
         if none or two:
-            what = f"has no price on {none}; add one without `during`" if none else f"has two prices on {two}"
-            raise ValueError(f"{what}; every hour must have one")
+            remedy = f"{'add one without `during`; ' if none else ''}every hour must have one"
+            raise ValueError(Flaw(f"has no price on {none}" if none else f"has two prices on {two}", remedy=remedy))
         return Tariff(zone, rates)
 
     def _priced(self, value: Any) -> Decimal:
@@ -322,7 +320,7 @@ class Readers(Quantities):
 
     def _counted(self, value: Any, kinds: Mapping[str, Kind]) -> float:
         if self._meter not in kinds:
-            raise ValueError(f"is only for energy and volume, not for {self._meter}; remove it")
+            raise ValueError(Flaw(f"is only for energy and volume, not for {self._meter}", remedy="remove it"))
         kind = replace(kinds[self._meter], positive=True)
         return kind.of(_text(value, str(kind)), self._units)
 
@@ -337,10 +335,10 @@ class Readers(Quantities):
         kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(self._unit))
         text = _text(value, str(kind))
         if self._path[0] != "outcome":
-            raise ValueError(f'got "{text}", but only what the first outcome is worth is counted; remove it')
+            raise ValueError(got(text, "", "remove it", lead=", but only what the first outcome is worth is counted"))
         price = self._units.price(text, kind)
         if price == 0:
-            raise ValueError(f'got "{text}", must be more than nothing; leave it out where nobody knows')
+            raise ValueError(got(text, "must be more than nothing", "leave it out where nobody knows"))
         return float(price)
 
     # who is told
@@ -348,12 +346,12 @@ class Readers(Quantities):
     def secret(self, value: Any) -> Secret:
         """Read where a secret is kept; nothing of it is shown, for it may be the secret itself."""
         if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {"file", "env"}:
-            raise ValueError("got something else, must be exactly one of {file: PATH}, {env: NAME}")
+            raise ValueError(Flaw("", "must be exactly one of {file: PATH}, {env: NAME}", got="something else"))
         name, file = value.get("env", "NAME"), value.get("file", "")
         if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
-            raise ValueError("got no name, must be that of an environment variable such as RIGCTL_NOTIFY")
+            raise ValueError(Flaw("", "must be that of an environment variable such as RIGCTL_NOTIFY", got="no name"))
         if not isinstance(file, str):
-            raise ValueError("got no path, must be that of a file")  # noqa: TRY004  # of the file
+            raise ValueError(Flaw("", "must be that of a file", got="no path"))  # noqa: TRY004  # of the file
         found = (
             Secret(str((self._context.folder / file).expanduser().absolute())) if "file" in value else Secret(env=name)
         )
@@ -366,7 +364,7 @@ class Readers(Quantities):
 
     def time_of_day(self, value: Any) -> str:
         if not isinstance(value, str) or re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value) is None:
-            raise ValueError(f'got {shown(value)}, must be a time of day such as "08:00"')
+            raise ValueError(got(value, 'must be a time of day such as "08:00"'))
         return value.zfill(5)
 
     def zone(self, value: Any) -> str:
@@ -379,7 +377,7 @@ class Readers(Quantities):
         if found is not None:
             return int(found[1])
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f'got {shown(value)}, must be a number of doses such as "20 doses"')
+            raise ValueError(got(value, 'must be a number of doses such as "20 doses"'))
         return value
 
     def frozen_after(self, value: Any) -> tuple[float | None, int | None]:
@@ -391,20 +389,20 @@ class Readers(Quantities):
         trials = _TRIALS.fullmatch(text)
         if trials is not None:
             if int(trials[1]) < 2:
-                raise ValueError(f'got "{text}", must be at least "2 trials": one reading is like no other')
+                raise ValueError(got(text, 'must be at least "2 trials": one reading is like no other'))
             return None, int(trials[1])
         try:
             seconds = self._units.quantity(text, DURATION)
         except ValueError as error:
-            raise ValueError(f'got "{text}", must be {what}') from error
+            raise ValueError(got(text, f"must be {what}")) from error
         if seconds == 0:
-            raise ValueError(f'got "{text}", must be more than nothing, or off')
+            raise ValueError(got(text, "must be more than nothing, or off"))
         return seconds, None
 
     def hours(self, value: Any) -> Hours:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
-            raise ValueError(f'got {shown(value)}, must be hours of the day such as "08:00-18:00", or a list of them')
+            raise ValueError(got(value, 'must be hours of the day such as "08:00-18:00", or a list of them'))
         zone = zone_of(self._context, needed=True)
         daily = self._all(hours_of_week, texts) if len(texts) > 1 else [hours_of_week(texts[0])]
         if zone is None:
@@ -413,21 +411,21 @@ class Readers(Quantities):
 
     def condition(self, value: Any) -> Condition:
         if not isinstance(value, str):
-            raise ValueError(f"got {shown(value)}, must be text{write(shown(value))}")  # noqa: TRY004 - of the file
+            raise ValueError(got(value, "must be text", write(shown(value))))  # noqa: TRY004 - of the file
         return parse(value, partial(unit_of, self._context), self._units)
 
     def trials(self, value: Any) -> int:
         """Read how many trials lie between two that are repeated."""
         found = re.fullmatch(r"\s*(\d{1,6})\s*trials?\s*", value) if isinstance(value, str) else None
         if found is None or int(found[1]) < FEWEST:
-            raise ValueError(f'got {shown(value)}, must be a whole number of trials, at least "{FEWEST} trials"')
+            raise ValueError(got(value, f'must be a whole number of trials, at least "{FEWEST} trials"'))
         return int(found[1])
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        remedy = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-        raise ValueError(f"got {shown(value)}, must be {what}{remedy}")  # noqa: TRY004  # of the file
+        remedy = "add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise ValueError(got(value, f"must be {what}", remedy))  # noqa: TRY004  # of the file
     return value
 
 
@@ -435,9 +433,9 @@ def _number_or_text(value: Any) -> float | str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f'got {shown(value)}, must be a number, or a quantity such as "2.6 mM"')  # noqa: TRY004
+        raise ValueError(got(value, 'must be a number, or a quantity such as "2.6 mM"'))  # noqa: TRY004
     if not math.isfinite(value):
-        raise ValueError(f"got {shown(value)}, must be finite")
+        raise ValueError(got(value, "must be finite"))
     return float(value)
 
 
@@ -445,9 +443,9 @@ def _pair_meant(value: Any) -> str:
     """Return the remedy for `5.2 - 6.8` and for [5,2, 6,8]."""
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(-?[\d.]+)\s*(?:-|to|\.\.\.?)\s*(-?[\d.]+)\s*", value)
-        return f"; write [{found[1]}, {found[2]}]" if found is not None else ""
+        return f"write [{found[1]}, {found[2]}]" if found is not None else ""
     if isinstance(value, list) and len(value) == 4 and all(isinstance(v, int) for v in value):
-        return f"; with points for commas: [{value[0]}.{value[1]}, {value[2]}.{value[3]}]"
+        return f"with points for commas: [{value[0]}.{value[1]}, {value[2]}.{value[3]}]"
     return ""
 
 
@@ -469,7 +467,7 @@ def zone_of(context: CheckContext, *, needed: bool = False) -> str | None:
     if given is None:
         if needed:
             must = "must say where the rig stands, such as Europe/Berlin: hours of the day are those of its clocks"
-            findings.add(("zone",), f"is missing, {must}")
+            findings.add(("zone",), Flaw("is missing", must))
         return None
     return findings.attempt(("zone",), None, _zone, given)
 
@@ -482,5 +480,5 @@ def _zone(given: Any) -> str:
         from zoneinfo import available_timezones  # noqa: PLC0415  # reads hundreds of files
 
         near = did_you_mean(str(given), sorted(available_timezones()))
-        raise ValueError(f"got {shown(given)}, must be a time zone such as Europe/Berlin{near}") from error
+        raise ValueError(got(given, "must be a time zone such as Europe/Berlin", near)) from error
     return str(given)

@@ -16,6 +16,7 @@ from rigctl.config.reading import zone_of
 from rigctl.config.schema import OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
+from rigctl.flaws import Flaw
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
@@ -67,7 +68,8 @@ def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLim
             if name not in ranges and all_known and not findings.told(path):
                 what = "must be an actuator of a variable, of dosing or of trial.prepare"
                 near = did_you_mean(name, sorted(ranges)) if key == "limits" else ""
-                findings.add(path, f"{what}; remove it{near or f', or name {name} there'}")
+                remedy = f"remove it; {near}" if near else f"remove it, or name {name} there"
+                findings.add(path, Flaw("", what, remedy))
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, wired)
@@ -142,7 +144,7 @@ def _no_pump(context: CheckContext, path: KeyPath, section: LimitSpec) -> None:
     for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
         if getattr(section, f"{key}_ml") is not None:
             near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
-            context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")
+            context.findings.add((*path, key), Flaw("", "must be left out, for caps are for pumps", near))
 
 
 def build_watch(context: CheckContext) -> WatchSpec:

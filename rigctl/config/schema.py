@@ -27,6 +27,7 @@ from rigctl.config.fields import (
     or_words,
 )
 from rigctl.core.policies.registry import USUAL_POLICY
+from rigctl.flaws import Flaw
 from rigctl.kinds import (
     Amount,
     DeviceName,
@@ -152,11 +153,12 @@ class NaturalSection(DeclaredNatural):
 def _hides_urls(value: Any) -> Any:
     """Refuse a URL in the open, and what may be one: it would be shown, and copied into the journal."""
     if _holds_url(value):
-        must = "must not stand in a configuration, which is copied into the journal; write it into a file"
-        raise ValueError(f"got a URL in the open, {must}, `chmod 600` it, and name it here: {{file: PATH}}")
+        must = "must not stand in a configuration, which is copied into the journal"
+        remedy = "write it into a file, `chmod 600` it, and name it here: {file: PATH}"
+        raise ValueError(Flaw("", must, remedy, got="a URL in the open"))
     if not isinstance(value, dict) or not isinstance(value.get("alive", {}), dict):
         must = "must be a mapping such as {urls: {file: PATH}, alive: {url: {env: NAME}}}"
-        raise ValueError(f"got something else, {must}")  # noqa: TRY004  # pydantic collects ValueErrors only
+        raise ValueError(Flaw("", must, got="something else"))  # noqa: TRY004  # pydantic collects ValueErrors only
     return value
 
 

@@ -23,8 +23,9 @@ from pydantic_core import ErrorDetails
 from rigctl.config.document import Document
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
-from rigctl.config.wording import flag_meant, name_meant, number_meant, shown, write
+from rigctl.config.wording import flag_meant, no_name, number_meant
 from rigctl.errors import KeyPath
+from rigctl.flaws import Flaw, flaw_of, got, shown, write
 from rigctl.kinds import NAME, Section, key_of
 from rigctl.plugins import nearest
 
@@ -81,8 +82,8 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
             return RigConfig.model_validate(raw)
         except ValidationError as error:
             told, meant = problems_of(error, RigConfig)
-            for path, what in told:
-                findings.add(path, what)
+            for path, flaw in told:
+                findings.add(path, flaw)
             for details in error.errors(include_url=False):
                 part = _path(details)[: depth_of(details)]
                 findings.mute(part)
@@ -106,8 +107,8 @@ def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) ->
         below = set(keys_at(RigConfig, path)).difference(known)
         strays = list(itertools.takewhile(below.__contains__, keys[keys.index(name) + 1 :]))
         if strays:
-            must = f"must be a mapping: {', '.join(strays)} stand as far left; write two blanks before each"
-            findings.add(path, f"got nothing, {must}")
+            must = f"must be a mapping: {', '.join(strays)} stand as far left"
+            findings.add(path, got(None, must, "write two blanks before each"))
             findings.mute(path)
             raw.pop(name)
             for key in strays:
@@ -117,8 +118,8 @@ def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) ->
 
 def problems_of(
     error: ValidationError, model: type, whose: str = "", beside: Sequence[str] = ()
-) -> tuple[list[tuple[KeyPath, str]], set[KeyPath]]:
-    """Put a validation error in the house's words.
+) -> tuple[list[tuple[KeyPath, Flaw]], set[KeyPath]]:
+    """Say what is wrong by a validation error.
 
     Args:
         error: what pydantic found.
@@ -127,19 +128,20 @@ def problems_of(
         beside: keys that may stand beside the model's own.
 
     Returns:
-        (path, sentence) of each mistake, and the paths of keys that were meant by misspelt ones.
+        (path, what is wrong) of each mistake, and the paths of keys that were meant by misspelt ones.
     """
     errors = error.errors(include_url=False)
     unknown = {_path(e): _meant(str(e["loc"][-1]), _known(model, _path(e), beside)) for e in errors if _unknown(e)}
     meant = {(*path[:-1], near) for path, near in unknown.items() if near is not None}
     told = [e for e in errors if not (e["type"] == "missing" and _path(e) in meant)]
-    return [(_path(e), _sentence(e, model, whose, beside)) for e in told], meant
+    return [(_path(e), _flaw(e, model, whose, beside)) for e in told], meant
 
 
-def missing(path: KeyPath) -> str:
-    """Return what is said of a key of the configuration that has to be given but is not."""
-    meaning = _meaning(RigConfig, path)
-    return f"is missing, must be given; its meaning: {meaning}" if meaning else "is missing, must be given"
+def missing(path: KeyPath, model: type = RigConfig, whose: str = "") -> Flaw:
+    """Return what is wrong with a key that has to be given but is not."""
+    meaning = _meaning(model, path)
+    allowed = f"must be given for {whose}" if whose else "must be given"
+    return Flaw("is missing", allowed, f"its meaning: {meaning}" if meaning else "")
 
 
 def _unknown(details: ErrorDetails) -> bool:
@@ -160,53 +162,58 @@ def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
-def _sentence(details: ErrorDetails, model: type, whose: str, beside: Sequence[str]) -> str:
+def _flaw(details: ErrorDetails, model: type, whose: str, beside: Sequence[str]) -> Flaw:
     path, kind, value = _path(details), details["type"], details.get("input")
     if _unknown(details):
         return _unknown_key(path, _known(model, path, beside), whose, model, value)
     if kind == "missing":
-        meaning = _meaning(model, path)
-        what = f"is missing, must be given for {whose}" if whose else "is missing, must be given"
-        return f"{what}; its meaning: {meaning}" if meaning else what
-    what = _said(details)
+        return missing(path, model, whose)
+    if kind == "value_error":
+        flaw = flaw_of(details["ctx"]["error"])
+        return flaw if flaw.got or flaw.allowed or flaw.remedy else got(value, str(flaw))
     if kind == "literal_error":
-        what = _literal(_words_at(model, path), value) or what
-    elif kind in _MAPPINGS:
-        what = _mapping(model, path, value)
-    elif kind == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME:
-        what = name_meant(str(value))
-    elif kind == "bool_type":
-        what += flag_meant(str(value))
-    elif kind in ("int_type", "float_type", "int_from_float"):
-        what += number_meant(value)
-    elif kind == "string_type" and path[-1:] in (("rig",), ("name",)):
-        what = name_meant("")
-    elif kind == "string_type" and isinstance(value, int | float):
-        what += write(shown(value))
-    return what if what.startswith("got ") else f"got {shown(value)}, {what}"
+        words = _words_at(model, path)
+        near = nearest(value, words) if isinstance(value, str) else None
+        return got(value, _one_of(words) or _said(details), "" if near is None else f'did you mean "{near}"?')
+    if (kind == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME) or (
+        kind == "string_type" and path[-1:] in (("rig",), ("name",))
+    ):
+        return no_name(value)
+    return got(value, _mapping(model, path) if kind in _MAPPINGS else _said(details), _remedy(kind, value))
+
+
+def _remedy(kind: str, value: Any) -> str:
+    """Return what is to be done about a value of the wrong type, as far as it is known."""
+    if kind == "bool_type":
+        return flag_meant(str(value))
+    if kind in ("int_type", "float_type", "int_from_float"):
+        return number_meant(value)
+    if kind in _MAPPINGS and isinstance(value, list) and value and isinstance(value[0], dict):
+        return "remove the dashes"
+    return write(shown(value)) if kind == "string_type" and isinstance(value, int | float) else ""
 
 
 def _said(details: ErrorDetails) -> str:
-    """Return what a validator says, in the house's words where the parser has its own."""
+    """Return what the parser allows, in the house's words where it has its own."""
     kind, about = details["type"], details.get("ctx", {})
-    if kind == "value_error":
-        return str(about["error"])
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**about)
     return _PARSER.sub(r"must \1", details["msg"].partition(" after validation")[0])
 
 
-def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type, value: Any) -> str:
-    got, near = str(path[-1]), nearest(str(path[-1]), known)
-    of = f"unknown key of {whose}" if whose else "unknown key"
-    what = f"{of}, must be one of {', '.join(sorted(known)) or '(none)'}"
-    key, colon, glued = got.partition(":")
+def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type, value: Any) -> Flaw:
+    found, near = str(path[-1]), nearest(str(path[-1]), known)
+    key, colon, glued = found.partition(":")
+    homes = [] if whose else homes_of(model, found)
+    remedy = ""
     if colon and value is None and key in known:
-        return f'{what}; write "{key}: {glued}", with a blank after the colon'
-    if near is not None:
-        return f'{what}; did you mean "{near}"?'
-    homes = [] if whose else homes_of(model, got)
-    return f"{what}; {got} stands {' or '.join(homes)}" if 0 < len(homes) <= 2 else what
+        remedy = f'write "{key}: {glued}", with a blank after the colon'
+    elif near is not None:
+        remedy = f'did you mean "{near}"?'
+    elif 0 < len(homes) <= 2:
+        remedy = f"{found} stands {' or '.join(homes)}"
+    lead = f"unknown key of {whose}" if whose else "unknown key"
+    return Flaw(lead, f"must be one of {', '.join(sorted(known)) or '(none)'}", remedy)
 
 
 def homes_of(model: type, key: str) -> list[str]:
@@ -227,13 +234,10 @@ def _meaning(model: type, path: KeyPath) -> str:
     return " ".join("" if key is None else key.meaning.split()).partition(". ")[0].rstrip(".")
 
 
-def _literal(words: Sequence[str], value: Any) -> str:
-    """Name the words that are allowed, and the nearest; nothing where none is known."""
-    if not words:
-        return ""
-    near = nearest(value, words) if isinstance(value, str) else None
+def _one_of(words: Sequence[str]) -> str:
+    """Name the words that are allowed; nothing where none is known."""
     listed = f"must be {' or '.join(words)}" if len(words) <= 2 else f"must be one of {', '.join(words)}"
-    return listed + (f'; did you mean "{near}"?' if near is not None else "")
+    return listed if words else ""
 
 
 def _words_at(model: type, path: KeyPath) -> list[str]:
@@ -251,7 +255,7 @@ def _words_of(annotation: Any) -> list[str]:
     return [word for part in get_args(annotation) for word in _words_of(part)]
 
 
-def _mapping(model: type, path: KeyPath, value: Any) -> str:
+def _mapping(model: type, path: KeyPath) -> str:
     """Say which keys a mapping must have, as far as it is known."""
     there, each = _model_at(model, path), ""
     if there is None:
@@ -261,8 +265,7 @@ def _mapping(model: type, path: KeyPath, value: Any) -> str:
     listed = f"{each} with {', '.join(needed)}" if needed else ""
     if fields and not needed:
         listed = f" such as {{{next(iter(fields))}: ...}}"
-    dashes = "; remove the dashes" if isinstance(value, list) and value and isinstance(value[0], dict) else ""
-    return f"must be a mapping{listed}{dashes}"
+    return f"must be a mapping{listed}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -391,15 +394,15 @@ def make_policy(name: str, cls: type, options: Mapping[str, Any], path: KeyPath,
     try:
         checked = model.model_validate(dict(options))
     except ValidationError as error:
-        for below, what in problems_of(error, model, f"policy {name}", ("name",))[0]:
-            findings.add((*path, *below), what)
+        for below, flaw in problems_of(error, model, f"policy {name}", ("name",))[0]:
+            findings.add((*path, *below), flaw)
         return None
     try:
         return _instance(cls, checked)
     except ValueError as error:
-        key, colon, what = str(error).partition(": ")
-        named = bool(colon) and key in model.model_fields
-        findings.add((*path, key) if named else path, what if named else str(error))
+        flaw = flaw_of(error)
+        known = flaw.where in model.model_fields
+        findings.add((*path, flaw.where) if known else path, dataclasses.replace(flaw, where="") if known else flaw)
         return None
 
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.wording import bracketed, quantity_meant, shown, write
+from rigctl.config.wording import bracketed, quantity_meant
 from rigctl.core.experiment.money import Micros, to_micros
+from rigctl.flaws import got, write
 from rigctl.kinds import PER_TRIAL, Kind
 from rigctl.plugins import nearest
 
@@ -72,14 +73,14 @@ class Units:
     def unit(self, text: str) -> Any:
         text = text.translate(_RAISED)
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
-            raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH" ("1" for none)')
+            raise ValueError(got(text, 'must be a unit such as "mM", "L/min" or "pH" ("1" for none)'))
         if _MEGALITRE.search(text):
-            raise ValueError(f'got "{text}", must be a unit such as "mL"{write(_MEGALITRE.sub("mL", text))}')
+            raise ValueError(got(text, 'must be a unit such as "mL"', write(_MEGALITRE.sub("mL", text))))
         try:
             return self._registry.parse_units(_POWER.sub(r"**\1", text))
         except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
             raise ValueError(
-                f'got "{text}", must be a known unit such as "mM", "L/min" or "pH" ("1" for none){_unit_meant(text)}'
+                got(text, 'must be a known unit such as "mM", "L/min" or "pH" ("1" for none)', _unit_meant(text))
             ) from error
 
     def factor(self, unit: str, other: str) -> float:
@@ -112,10 +113,10 @@ class Units:
         """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
-            raise ValueError(f'got "{value}" without a unit, must be {kind}; add the unit')
+            raise ValueError(got(value, f"must be {kind}", "add the unit", lead=" without a unit"))
         converted = _finite(self._part(value, amount, given, kind.unit, str(kind)), value)
         if converted < 0:
-            raise ValueError(f'got "{value}", must not be negative')
+            raise ValueError(got(value, "must not be negative"))
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
@@ -126,25 +127,25 @@ class Units:
         amount, given = _split(value, str(kind))
         code, _, per = (part.strip() for part in given.partition("/"))
         if not _CURRENCY.fullmatch(code) or bool(per) != bool(kind.unit):
-            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}{quantity_meant(value)}')
+            raise ValueError(got(value, f"must be {self._in_currency(kind)}", quantity_meant(value)))
         if self.currency is not None and code != self.currency:
             must = f"must be in the rig's currency {self.currency}"
-            raise ValueError(f'got "{value}", {must}{write(bracketed(value.replace(code, self.currency)))}')
+            raise ValueError(got(value, must, write(bracketed(value.replace(code, self.currency)))))
         if amount < 0:
-            raise ValueError(f'got "{value}", must not be negative')
+            raise ValueError(got(value, "must not be negative"))
         if amount.adjusted() >= LARGEST_SUM:
-            raise ValueError(f'got "{value}", must be less than 1e{LARGEST_SUM} {code}')
+            raise ValueError(got(value, f"must be less than 1e{LARGEST_SUM} {code}"))
         if per:
             try:
                 none, one = (self._convert(Decimal(n), kind.unit, per) for n in (0, 1))
             except ValueError as error:
                 why = self._why(per, kind.unit, value)
-                raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
+                raise ValueError(got(value, f"must be {self._in_currency(kind)}", why)) from error
             if none:  # as degrees Celsius and Fahrenheit: one is no fixed number of the other
-                raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {per} has another zero')
+                raise ValueError(got(value, f"must be {self._in_currency(kind)}", f"{per} has another zero"))
             if bracketed(value) != value:
                 must = "must have brackets around what it is per"
-                raise ValueError(f'got "{value}", {must}{write(bracketed(value))}')
+                raise ValueError(got(value, must, write(bracketed(value))))
             amount *= one
         return _short(amount)
 
@@ -156,8 +157,8 @@ class Units:
         try:
             return self._convert(amount, unit, other)
         except ValueError as error:
-            why = quantity_meant(value) or f"; {self._why(unit, other, value)}"
-            raise ValueError(f'got "{value}", must be {what}{why}') from error
+            why = quantity_meant(value) or self._why(unit, other, value)
+            raise ValueError(got(value, f"must be {what}", why)) from error
 
     def _why(self, unit: str, other: str, value: str) -> str:
         """Say why one unit of `value` is not another: it is none, or of something else."""
@@ -165,8 +166,8 @@ class Units:
             self.unit(unit)
         except ValueError:
             if _MEGALITRE.search(unit):
-                return f"no rig doses megalitres{write(_MEGALITRE.sub('mL', value))}"
-            return f'"{unit}" is no known unit{_unit_meant(unit)}'
+                return f"no rig doses megalitres; {write(_MEGALITRE.sub('mL', value))}"
+            return "; ".join(filter(None, (f'"{unit}" is no known unit', _unit_meant(unit))))
         return f"{unit} cannot be converted to {other}"
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
@@ -184,25 +185,25 @@ class Units:
 
 def _unit_meant(text: str) -> str:
     near = nearest(text, COMMON)
-    return f'; did you mean "{near}"?' if near is not None and near != text else ""
+    return f'did you mean "{near}"?' if near is not None and near != text else ""
 
 
 def _split(value: str, what: str) -> tuple[Decimal, str]:
     found = _QUANTITY.fullmatch(value)
     if found is None:
-        raise ValueError(f"got {shown(value)}, must be {what}{quantity_meant(value)}")
+        raise ValueError(got(value, f"must be {what}", quantity_meant(value)))
     amount = Decimal(found[1])
     if len(amount.as_tuple().digits) > MOST_DIGITS:
-        raise ValueError(f"got {shown(value)}, must have at most {MOST_DIGITS} digits")
+        raise ValueError(got(value, f"must have at most {MOST_DIGITS} digits"))
     if amount.adjusted() >= LARGEST:
-        raise ValueError(f"got {shown(value)}, must be finite, less than 1e{LARGEST}")
+        raise ValueError(got(value, f"must be finite, less than 1e{LARGEST}"))
     return amount, found[2]
 
 
 def _finite(amount: Decimal, value: str) -> float:
     converted = float(amount)
     if math.isinf(converted):
-        raise ValueError(f"got {shown(value)}, must be finite")
+        raise ValueError(got(value, "must be finite"))
     return converted
 
 

@@ -6,12 +6,11 @@ A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-MOST_SHOWN: Final = 60
-"""Characters of a value that are repeated."""
+from rigctl.flaws import Flaw, got, write
+
 _OPENING, _CLOSING = "([{", ")]}"
 _AFTER_GOT: Final = re.compile(r", |; |: | at column | a second time|$")
 
@@ -52,40 +51,17 @@ def _masked(text: str) -> str:
     return "".join(out) if not quoted and depth == 0 else text
 
 
-def shown(value: Any) -> str:
-    """Show a value as the user wrote it, cut short."""
-    if value is None:
-        return "nothing"
-    text = f'"{value}"' if isinstance(value, str) else flow(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
-
-
-def flow(value: Any, text: Callable[[str], str] = str) -> str:
-    """Write a value in one line, as YAML; `text` writes the text in it."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {flow(v, text)}" for key, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow(v, text) for v in value) + "]"
-    if isinstance(value, str | bool):
-        return text(value) if isinstance(value, str) else str(value).lower()
-    return f"{value:.12g}" if isinstance(value, float) else "" if value is None else str(value)
-
-
-def write(text: str) -> str:
-    return f'; write "{text}"'
-
-
 def number_meant(value: object) -> str:
     """Return the remedy for what looks like a number but is text, or is whole but has a point or an exponent."""
     if isinstance(value, float) and value.is_integer():
-        return f"; write {value:.0f}, without a point or an exponent"
+        return f"write {value:.0f}, without a point or an exponent"
     plain = str(value).strip() if isinstance(value, str) else ""
     if re.fullmatch(r"0o[0-7]+", plain):
-        return f"; write {int(plain, 8)}"
+        return f"write {int(plain, 8)}"
     for old, new in (("_", ""), (" ", ""), (",", "."), ("", "")):
         tried = plain.replace(old, new)
         if (old in plain) and re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", tried):
-            return "; remove the quotes" if tried == plain else f"; write {tried}"
+            return "remove the quotes" if tried == plain else f"write {tried}"
     return ""
 
 
@@ -93,14 +69,14 @@ def flag_meant(text: str) -> str:
     """Return the remedy for a word that YAML 1.1 took for true or false."""
     flags = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
     word = text.casefold()
-    return f"; write {flags[word]}" if word in flags else "; remove the quotes" if word in ("true", "false") else ""
+    return f"write {flags[word]}" if word in flags else "remove the quotes" if word in ("true", "false") else ""
 
 
-def name_meant(text: str) -> str:
-    """Return what a name must be, and the nearest that is one."""
-    near = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
-    remedy = write(near) if near[:1].isalpha() else ""
-    return f"must begin with a letter from a to z and go on with such letters, digits, _ or -{remedy}"
+def no_name(value: object) -> Flaw:
+    """Return what is wrong with what is no name, with the nearest that is one."""
+    near = re.sub(r"[^A-Za-z0-9_-]+", "-", value).strip("-") if isinstance(value, str) else ""
+    allowed = "must begin with a letter from a to z and go on with such letters, digits, _ or -"
+    return got(value, allowed, write(near) if near[:1].isalpha() else "")
 
 
 def quantity_meant(text: str) -> str:

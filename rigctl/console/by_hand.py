@@ -33,6 +33,7 @@ from rigctl.core.experiment.policy import Finished
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.errors import ConfigError, Mistake, UsageError
+from rigctl.flaws import Flaw, got
 from rigctl.text import in_full, set_label, set_members, shown_unit
 
 VOID, IMPORTED = "void", "imported"
@@ -157,9 +158,11 @@ def by_name(option: str, given: str) -> Mapping[str, str]:
     for part in filter(None, (p.strip() for p in given.split(","))):
         last, (name, equals, text) = part if "=" in part else last, (p.strip() for p in part.partition("="))
         if not equals and last[-1:].isdigit() and part[:1].isdigit():
-            raise UsageError(f'{option}: got "{last},{part}", must have a decimal point; write "{last}.{part}"')
+            raise UsageError(
+                Flaw("", "must have a decimal point", f'write "{last}.{part}"', got=f'"{last},{part}"', where=option)
+            )
         if not equals:
-            raise UsageError(f'{option}: got "{part}", must be name=value, separated by commas')
+            raise UsageError(got(part, "must be name=value, separated by commas", where=option))
         if name in found:
             raise UsageError(f"{option}: {name} stands more than once; give one value")
         found[name] = text
@@ -175,7 +178,7 @@ def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[
     variables, units = {v.name: v for v in loaded.problem.space.variables}, Units(loaded.currency)
     for name, text in by_name(option, given).items():
         if name not in variables:
-            raise UsageError(f"{option}: {unknown(name, list(variables), 'a variable: ')}")
+            raise UsageError(unknown(name, list(variables), "a variable", where=option))
         v = variables[name]
         try:
             yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if shown_unit(v.unit) else "a number")
@@ -209,12 +212,12 @@ class RowReader:
                 self.space.index_of(members)
         except ValueError:
             labels = [c.label for c in self.space.control_sets]
-            self._add(where, "control_set", unknown(set_label(members), labels, "a control set: "))
+            self._add(where, "control_set", unknown(set_label(members), labels, "a control set"))
         found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
         if any(found[name] is not None for name in self.outcomes):
             for name in (name for name, value in found.items() if value is None):
                 failed = f"leave {', '.join(self.outcomes)} out if it failed"
-                self._add(where, name, f"is missing, but the trial has an outcome; {failed}")
+                self._add(where, name, Flaw("is missing, but the trial has an outcome", remedy=failed))
         first, *further = (found[name] for name in self.outcomes)
         values = {name: value for name, value in found.items() if name in self.space.names and value is not None}
         return ManualRow(
@@ -245,7 +248,8 @@ class RowReader:
         said = {name: value for name, value in found.items() if value is not None}
         for name in said:
             if name not in members:
-                self._add(where, f"setpoint.{name}", f'is given, but {name} is not in "{set_label(members)}"')
+                flaw = Flaw(f'is given, but {name} is not in "{set_label(members)}"')
+                self._add(where, f"setpoint.{name}", flaw)
         return said
 
     def _looks(self, where: str, cells: Mapping[str, object]) -> Mapping[str, Looked]:
@@ -275,7 +279,7 @@ class RowReader:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self._add(where, name, f'got "{given}", must be a finite number, without its unit{number_meant(given)}')
+            self._add(where, name, got(given, "must be a finite number, without its unit", number_meant(given)))
         return value
 
     def _cost(self, where: str, name: str, given: object) -> Micros:
@@ -283,14 +287,14 @@ class RowReader:
             cost = to_micros(Decimal(str(given).strip()))
         except (InvalidOperation, ValueError):
             must = "must be an amount in the rig's currency, without unit"
-            self._add(where, name, f'got "{given}", {must}{number_meant(given)}')
+            self._add(where, name, got(given, must, number_meant(given)))
             return 0
         if cost < 0:
-            self._add(where, name, f'got "{given}", must not be negative')
+            self._add(where, name, got(given, "must not be negative"))
         return cost
 
-    def _add(self, where: str, name: str, what: str) -> None:
-        self.mistakes.append(Mistake(f"{where}: {name}", what))
+    def _add(self, where: str, name: str, flaw: Flaw) -> None:
+        self.mistakes.append(Mistake(f"{where}: {name}", flaw))
 
 
 def memories(

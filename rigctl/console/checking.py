@@ -18,6 +18,7 @@ from rigctl.console.assemble import require_devices
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
+from rigctl.flaws import Flaw
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
@@ -350,10 +351,10 @@ def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
     takes = f"{times.told_s:.2f} s until everything on {slowest} has been told to go safe"
     remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts"
     if most_s is not None and times.told_s > most_s:
-        what = f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time"
-        raise ConfigError([document.mistake(path, what)])
-    what = f"it may take {takes}, should be at most {SLOW_S:g} s: {remedy}"
-    return (str(document.mistake(path, what)),) if times.told_s > SLOW_S else ()
+        flaw = Flaw(f", but it may take {takes}", remedy=f"give {remedy}, or more time", got=f"{most_s:g} s")
+        raise ConfigError([document.mistake(path, flaw)])
+    flaw = Flaw(f"it may take {takes}, should be at most {SLOW_S:g} s: {remedy}")
+    return (str(document.mistake(path, flaw)),) if times.told_s > SLOW_S else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,8 +381,8 @@ def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> tuple[str
     for variable in loaded.problem.space.variables:
         reading = readings.get(variable.name)
         if reading is not None and not reading.valid:
-            found.append(f"now reads {reading.detail}: no trial could use that")
-            found[-1] = str(loaded.document.mistake(("variables", variable.name), found[-1]))
+            flaw = Flaw(f"now reads {reading.detail}: no trial could use that")
+            found.append(str(loaded.document.mistake(("variables", variable.name), flaw)))
     return tuple(found)
 
 
@@ -399,7 +400,7 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
         total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
         why = _too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
         guessed = "" if known else ", as it may have counted by now; --probe asks it"
-        found += [str(loaded.document.mistake(("meters", i), f"{why}{guessed}"))] if why else []
+        found += [str(loaded.document.mistake(("meters", i), Flaw(f"{why}{guessed}")))] if why else []
     return tuple(found)
 
 

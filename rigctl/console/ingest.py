@@ -41,6 +41,7 @@ from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.errors import ConfigError, Mistake, UsageError, counted
+from rigctl.flaws import Flaw, got
 from rigctl.text import set_label, set_members
 
 ROUNDED = 0.01
@@ -134,7 +135,7 @@ def _cells(
     for name in values:
         if name not in names:
             what = "a variable or further outcome: " if further else "a variable: "
-            raise UsageError(f"{where}: {unknown(name, names, what)}")
+            raise UsageError(unknown(name, names, what, where=where))
     return {**values, first: outcome, "cost": cost}
 
 
@@ -144,7 +145,7 @@ def _more(
     """Return what was set, and what is known besides, by the names they have in an export."""
     for name in setpoints:
         if name not in loaded.problem.space.names:
-            raise UsageError(f"{where}: {unknown(name, loaded.problem.space.names, 'a variable: ')}")
+            raise UsageError(unknown(name, loaded.problem.space.names, "a variable", where=where))
     said = {f"setpoint.{name}": value for name, value in setpoints.items()}
     return {**said, **{f"hand.{name}": text for name, text in known.items()}}
 
@@ -285,7 +286,7 @@ def planned(loaded: LoadedConfig, path: Path, reading: ReadingOptions) -> Import
     rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
     if table.mistakes:
         more = len(table.mistakes) - MOST_MISTAKES
-        last = [Mistake(str(path), f"and {more} more")] if more > 0 else []
+        last = [Mistake(str(path), Flaw(f"and {more} more"))] if more > 0 else []
         raise ConfigError([*table.mistakes[:MOST_MISTAKES], *last])
     if not rows:
         why = "; ".join(reader.left_out) or f"line {table.sheet.header_line} is its header, and no row follows"
@@ -343,7 +344,7 @@ class _Rows:
 
     def _add(self, row: Row, target: str, must: str) -> None:
         header = next((c.header for c in self.table.columns if c.target == target), target)
-        self.table.add(row.line, header, f'got "{row.texts[target]}", {must}')
+        self.table.add(row.line, header, got(row.texts[target], must))
 
     def _members(self, row: Row) -> tuple[str, ...]:
         """Return what was controlled, in the configuration's order."""
@@ -372,8 +373,8 @@ class _Rows:
             name = names.get(key(part)) or names.get(key(self._mapped(part)))
             if name is None:
                 known = ", ".join(names.values())
-                what = f'got "{part.strip()}", must be variables joined by +, or nothing; known: {known}'
-                self.table.mistakes.append(Mistake(where, what))
+                flaw = got(part.strip(), "must be variables joined by +, or nothing", f"known: {known}")
+                self.table.mistakes.append(Mistake(where, flaw))
             else:
                 found.append(name)
         return tuple(name for name in self.loaded.problem.space.names if name in found)
@@ -451,7 +452,7 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
     """
     for option, value in (("--noise", sd), ("--noise-factor", factor)):
         if value is not None and not 0 < value < math.inf:
-            raise UsageError(f"{option}: got {value:g}, must be more than 0")
+            raise UsageError(got(value, "must be more than 0", where=option))
     if sd is not None and factor != 1.0:
         raise UsageError("--noise, --noise-factor: give one of them")
     if sd is not None and loaded.problem.further:

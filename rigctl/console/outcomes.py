@@ -27,6 +27,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
+from rigctl.flaws import Flaw, got
 from rigctl.text import set_label, told_utc
 
 FAR: Final = 6.0
@@ -80,12 +81,12 @@ def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> Out
     for row in table.rows():
         number = row.texts.get("trial", "")
         if not number.isdecimal():
-            table.add(row.line, "trial", f'got "{number}", must be a number of a trial')
+            table.add(row.line, "trial", got(number, "must be a number of a trial"))
             continue
         trial = int(number)
         if trial in said or trial in empty:
             before = said[trial].where if trial in said else "a line without an outcome"
-            table.add(row.line, f"trial {trial}", f"stands here twice, first in {before}")
+            table.add(row.line, f"trial {trial}", Flaw(f"stands here twice, first in {before}"))
         elif not any(f"value:{name}" in row.texts for name in (first, *more)):
             empty.append(trial)
         elif row.sound:
@@ -138,7 +139,7 @@ def asked_of(
         return Asked(config)
     if not words[0].isdecimal() or len(words) > 3 or (len(words) == 1) != lost:
         wanted = "TRIAL --lost --why TEXT" if lost else "TRIAL VALUE [UNIT]"
-        raise UsageError(f"outcome: got {got}, must be [CONFIG] {wanted}")
+        raise UsageError(Flaw("", f"must be [CONFIG] {wanted}", got=got, where="outcome"))
     said = SaidOutcome(int(words[0]), " ".join(words[1:]), by_name("--values", values))
     return Asked(config, (said,), lost=lost)
 
@@ -232,7 +233,7 @@ def _all_awaited(
                 awaits(reader, row, outcomes)
             new.append(one)
         except UsageError as error:
-            mistakes.append(Mistake(one.where, str(error), line=one.line))
+            mistakes.append(Mistake(one.where, error.flaw, line=one.line))
     if mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: mistake.line))
     return tuple(new), tuple(so)
@@ -346,7 +347,7 @@ def amendment(change: AmendOptions, variables: tuple[str, ...], outcomes: tuple[
     measured: dict[str, float | None] = {} if said is None else {first: _number("--outcome", said)}
     for name, text in by_name("--values", change.values).items():
         if name not in (*variables, *further):
-            raise UsageError(f"--values: {unknown(name, (*variables, *further), 'a variable or further outcome: ')}")
+            raise UsageError(unknown(name, (*variables, *further), "a variable or further outcome", where="--values"))
         (values if name in variables else measured)[name] = _number(f"--values: {name}", text)
     if change.failed:
         if measured:
@@ -375,7 +376,7 @@ def _number(where: str, given: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UsageError(f'{where}: got "{given}", must be a finite number{number_meant(given)}')
+        raise UsageError(got(given, "must be a finite number", number_meant(given), where=where))
     return value
 
 
@@ -383,4 +384,4 @@ def _amount(given: str, currency: str) -> Micros:
     try:
         return to_micros(Decimal(given.removesuffix(currency).strip()))
     except (InvalidOperation, ValueError):
-        raise UsageError(f'--cost: got "{given}", must be an amount in {currency}{number_meant(given)}') from None
+        raise UsageError(got(given, f"must be an amount in {currency}", number_meant(given), where="--cost")) from None

@@ -20,6 +20,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.errors import Mistake, UsageError, reason
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.plugins import did_you_mean
 
 Decimals = Literal["comma", "point"]
@@ -86,7 +87,9 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
         raise UsageError(f"{path}: {unread(path, error)}") from error
     for magic, what in NOT_CSV:
         if data.startswith(magic):
-            raise UsageError(f"{path}: is {what}, must be text; save it as CSV in your spreadsheet, and give that")
+            raise UsageError(
+                Flaw(f"is {what}", "must be text", "save it as CSV in your spreadsheet, and give that", where=str(path))
+            )
     text, encoding = _decoded(data)
     lines = text.split("\n", 1)
     told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
@@ -112,15 +115,15 @@ def unread(path: Path, error: Exception) -> str:
     if not folder.is_dir():
         return f"cannot be read: there is no folder {folder}"
     tables = sorted(str(path.with_name(file.name)) for file in folder.glob("*.csv"))
-    near = did_you_mean(str(path), tables) or (f"; there are {', '.join(tables[:5])}" if tables else "")
-    return f"cannot be read: there is no such file in {folder}{near or '; save the table there as CSV'}"
+    near = did_you_mean(str(path), tables) or (f"there are {', '.join(tables[:5])}" if tables else "")
+    return f"cannot be read: there is no such file in {folder}; {near or 'save the table there as CSV'}"
 
 
 def _sheet(
     path: Path, table: list[tuple[int, list[str]]], known: Callable[[str], bool], encoding: str, separator: str
 ) -> Sheet:
     if not table:
-        raise UsageError(f"{path}: is empty; must have a header and one row per trial")
+        raise UsageError(Flaw("is empty", "must have a header and one row per trial", where=str(path)))
     counts = [sum(map(known, cells)) for _, cells in table[:HEADER_WITHIN]]
     at = counts.index(max(counts))
     line, cells = table[at]
@@ -228,10 +231,10 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
     if other in number:
         whole, _, fraction = number.partition(mark)
         if not re.fullmatch(rf"[+-]?\d{{1,3}}(\{other}\d{{3}})+", whole) or other in fraction:
-            raise ValueError(f'got "{cell}", must be a number with a decimal {decimals or "point"}')
+            raise ValueError(got(cell, f"must be a number with a decimal {decimals or 'point'}"))
         number = number.replace(other, "")
     if not _PLAIN.fullmatch(number):
-        raise ValueError(f'got "{cell}", must be a number')
+        raise ValueError(got(cell, "must be a number"))
     return float(number.replace(mark, "."))
 
 
@@ -308,7 +311,9 @@ class Names:
         target = known.get(key(meant))
         if target is None:
             names = [*self._measured(), "cost", "control_set", *SAID, *(f"setpoint.{n}" for n in self._variables())]
-            raise UsageError(f"--map: {unknown(meant, [*names, f'{IGNORED} (to ignore it)'], 'something to import: ')}")
+            raise UsageError(
+                unknown(meant, [*names, f"{IGNORED} (to ignore it)"], "something to import", where="--map")
+            )
         return target
 
     def _variables(self) -> Sequence[str]:
@@ -374,7 +379,9 @@ def _column(names: Names, header: str, where: str) -> SheetColumn:
         return column
     if target == "cost":
         if CURRENCIES.get(unit, unit).upper() != into:
-            raise UsageError(f'{where}: column "{header}": is in {unit}, must be in the rig\'s currency {into}')
+            raise UsageError(
+                Flaw(f"is in {unit}", f"must be in the rig's currency {into}", where=f'{where}: column "{header}"')
+            )
         return column
     units, sort = Units(names.loaded.currency), f"a quantity in {into or 'no unit'}"
     try:
@@ -445,12 +452,12 @@ class PeopleTable:
                     first = column.target == f"value:{self.loaded.rig.outcome_name}"
                     numbers[column.target] = self.number(column, cell, texts.get("unit", "") if first else "")
                 except ValueError as error:
-                    self.add(line, column.header, str(error))
+                    self.add(line, column.header, flaw_of(error))
             yield Row(line, where, numbers, texts, sound=len(self.mistakes) == before)
 
-    def add(self, line: int, what: str, wrong: str) -> None:
+    def add(self, line: int, what: str, flaw: Flaw) -> None:
         """Note what is wrong with a column, or something else, in a line."""
-        self.mistakes.append(Mistake(f"{self.path}:{line}: {what}", wrong, line=line, file=str(self.path)))
+        self.mistakes.append(Mistake(f"{self.path}:{line}: {what}", flaw, line=line, file=str(self.path)))
 
     def number(self, column: SheetColumn, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.
@@ -462,18 +469,18 @@ class PeopleTable:
         said = own or unit
         if said and _unit(said) == _unit(column.unit or column.into):
             said = ""
-        must = f'got "{cell}", must be a number in {column.unit or column.into or "no unit"}'
+        must = f"must be a number in {column.unit or column.into or 'no unit'}"
         if said and column.target == "cost":
-            raise ValueError(must)
+            raise ValueError(got(cell, must))
         value = parsed(number, self.decimals) if number else math.nan
         if math.isnan(value):
-            raise ValueError(f'got "{cell}", must be a number')
+            raise ValueError(got(cell, "must be a number"))
         if not said:
             return column.scaled(value)
         try:
             return float(f"{Units(self.loaded.currency).to(f'{value!r} {said}', column.into or '1', must):.{DIGITS}g}")
         except ValueError as error:
-            raise ValueError(must) from error
+            raise ValueError(got(cell, must)) from error
 
 
 def read_table(

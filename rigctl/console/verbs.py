@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageError, dotted
+from rigctl.flaws import Flaw
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
@@ -224,8 +225,8 @@ def error_fields(error: RigctlError) -> Mapping[str, Any]:
         return {**fields, "mistakes": [_mistake_fields(mistake) for mistake in error.mistakes]}
     if isinstance(error, DeviceError):
         where = {name: value for name, value in (("device", error.device), ("bus", error.bus)) if value}
-        return {**_parts(error.what), **({"where": ": ".join(where.values())} if where else {}), **where, **fields}
-    return {**_parts(str(error)), **fields}
+        return {**_parts(error.flaw), **({"where": ": ".join(where.values())} if where else {}), **where, **fields}
+    return {**_parts(error.flaw), **fields}
 
 
 def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:
@@ -233,12 +234,16 @@ def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:
 
     place = {"file": mistake.file, "line": mistake.line, "column": mistake.column, "path": dotted(mistake.path)}
     known = {name: value or None for name, value in place.items()}
-    return {"where": mistake.where, "what": mistake.what, **asdict(parts_of(mistake.what)), **known}
+    parts = mistake.flaw.fields or asdict(parts_of(mistake.what))
+    said = {name: parts.get(name) for name in ("got", "allowed", "remedy")}
+    return {"where": mistake.where, "what": mistake.what, **said, **known}
 
 
-def _parts(message: str) -> Mapping[str, str]:
-    """Take a message that keeps to the usual form apart."""
-    found = _GRAMMAR.fullmatch(message)
+def _parts(flaw: Flaw) -> Mapping[str, str]:
+    """Return a message's parts; one that keeps to the usual form is taken apart."""
+    found = _GRAMMAR.fullmatch(str(flaw))
+    if flaw.fields:
+        return flaw.fields
     return {} if found is None else {name: part for name, part in found.groupdict().items() if part}
 
 

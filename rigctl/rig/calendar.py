@@ -17,6 +17,7 @@ from itertools import chain, pairwise
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
+from rigctl.flaws import got
 from rigctl.kinds import PRICE, Late
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -54,20 +55,20 @@ def hours_of_week(text: str) -> Daily:
     """Return what `Mon-Fri 08:00-18:00`, `22:00-06:00` or `Sat,Sun` means; raise `ValueError` if it means nothing."""
     found = _TEXT.fullmatch(text.strip())
     if found is None or not any(found.groups()):
-        raise ValueError(f'got "{text}", {_MEANT}')
+        raise ValueError(got(text, _MEANT))
     days = frozenset(range(7)) if found[1] is None else _days(found[1], text)
     if found[2] is None:
         return Daily(days, 0, MINUTES)
     begin, end = (_minute(found[i], found[i + 1], text) for i in (2, 4))
     if begin in (end, MINUTES):
-        raise ValueError(f'got "{text}", must begin and end at different times; a whole day is "00:00-24:00"')
+        raise ValueError(got(text, "must begin and end at different times", 'a whole day is "00:00-24:00"'))
     return Daily(days, begin, end if end > begin else end + MINUTES)
 
 
 def _minute(hour: str, minute: str, text: str) -> int:
     total = 60 * int(hour) + int(minute)
     if int(minute) > 59 or total > MINUTES:
-        raise ValueError(f'got "{text}", must be times from 00:00 to 24:00')
+        raise ValueError(got(text, "must be times from 00:00 to 24:00"))
     return total
 
 
@@ -83,7 +84,7 @@ def _days(words: str, text: str) -> frozenset[int]:
 def _day(word: str, text: str) -> int:
     meant = word.strip().casefold()
     if len(meant) < 3 or not any(name.startswith(meant) for name in _NAMES):
-        raise ValueError(f'got "{text}", must name days as {", ".join(DAYS)}; {_MEANT}')
+        raise ValueError(got(text, f"must name days as {', '.join(DAYS)}", _MEANT))
     return next(day for day, name in enumerate(_NAMES) if name.startswith(meant))
 
 
@@ -147,7 +148,7 @@ def instant(text: str) -> float:
     except ValueError:
         when = None
     if when is None or when.tzinfo is None:
-        raise ValueError(f'got "{text}", must be a date and time with an offset such as "2026-10-10T00:00+02:00"')
+        raise ValueError(got(text, 'must be a date and time with an offset such as "2026-10-10T00:00+02:00"'))
     return when.astimezone(UTC).timestamp()
 
 

@@ -85,7 +85,7 @@ class DosingSpec(Section):
     def clashes(self) -> Iterator[Clash]:
         """A time is that of a treatment."""
         if self.treat_s and self.treatment is None:
-            yield Clash("treat", "but no treatment is named that it could be")
+            yield Clash("treat", "", lead="but no treatment is named that it could be")
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,9 +499,9 @@ class MeterSpec(Section):
         """What is counted is counted by a device."""
         counted = self.kind in ("energy", "volume")
         if counted and self.device is None:
-            yield Clash("device", f"is missing, must name the device that counts this {self.kind}")
+            yield Clash("device", f"must name the device that counts this {self.kind}", lead="is missing")
         if not counted and self.device is not None:
-            yield Clash("device", f"but {self.kind} is read from no device")
+            yield Clash("device", "", lead=f"but {self.kind} is read from no device")
 
     @property
     def tariff(self) -> Tariff | None:

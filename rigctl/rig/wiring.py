@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle
@@ -56,8 +57,8 @@ class _Wirer:
         self.mistakes: list[Mistake] = []
         self.handles: dict[str, Handle[Device]] = {}
 
-    def complain(self, path: KeyPath, what: str) -> None:
-        self.mistakes.append(Mistake(f"{self.spec.name}: {dotted(path)}", what, path))
+    def complain(self, path: KeyPath, flaw: Flaw) -> None:
+        self.mistakes.append(Mistake(f"{self.spec.name}: {dotted(path)}", flaw, path))
 
     def connect(
         self, instruments: Registry, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
@@ -71,7 +72,7 @@ class _Wirer:
                     buses[device.url] = Bus(lines[device.url], on_alarm, timing)
                 made = self._made(device, instruments, lines[device.url])
             except (PluginError, ValueError) as error:
-                self.complain(("devices", device.name, "bus"), str(error))
+                self.complain(("devices", device.name, "bus"), flaw_of(error))
                 continue
             self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)
         return buses
@@ -86,14 +87,14 @@ class _Wirer:
     def role(self, path: KeyPath, name: str, kind: type[D]) -> Handle[D] | None:
         """Find the device of this name as a `kind`; None with a complaint."""
         if name not in self.spec.devices:
-            self.complain(path, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
+            self.complain(path, got(name, "", f"known: {', '.join(self.spec.devices)}", lead=", which is no device"))
             return None
         handle = self.handles.get(name)
         if handle is None:
             return None  # complained about already
         if not isinstance(handle.device, kind):
             driver = self.spec.devices[name].driver
-            self.complain(path, f"got {name!r}, which is no {kind.__name__.lower()} (driver {driver})")
+            self.complain(path, got(name, "", lead=f", which is no {kind.__name__.lower()} (driver {driver})"))
             return None
         return cast("Handle[D]", handle)
 
@@ -118,7 +119,7 @@ class _Wirer:
         if other is None:
             return None
         if other.device.unit != "degC":
-            self.complain(path, f"got {name!r}, which reads {other.device.unit or 'no unit'}; must read degC")
+            self.complain(path, got(name, "must read degC", lead=f", which reads {other.device.unit or 'no unit'}"))
         return Thermometer(other, self.spec.plausible.get(name))
 
     def meter(self, index: int, meter: MeterSpec) -> Handle[Meter] | None:
@@ -126,7 +127,8 @@ class _Wirer:
         handle = self.role(path, meter.device or "", Meter)  # type: ignore[type-abstract]
         unit = METER_UNITS[meter.kind]
         if handle is not None and handle.device.meter_unit != unit:
-            self.complain(path, f"{meter.device} counts {handle.device.meter_unit}, a {meter.kind} meter needs {unit}")
+            must = f"must count {unit}, of which {meter.kind} is priced"
+            self.complain(path, got(meter.device, must, lead=f", which counts {handle.device.meter_unit}"))
         return handle
 
     def actuator_names(self) -> dict[str, KeyPath]:
@@ -182,7 +184,9 @@ def wired(
     meters = {m.name: w.meter(i, m) for i, m in enumerate(spec.meters) if m.kind in METER_UNITS}
     for name in [*actuators, *dosers]:
         if name not in spec.limits:
-            w.complain(("safety", "limits", name), "missing: every actuator needs limits and a safe state")
+            w.complain(
+                ("safety", "limits", name), Flaw("is missing", "must be given: limits and a safe state of an actuator")
+            )
     if w.mistakes:
         raise ConfigError(w.mistakes)
     return Wiring(

@@ -69,9 +69,9 @@ def test_what_somebody_elses_driver_asks_for_is_said_as_the_rest():
 
     with pytest.raises(ValidationError) as refused:
         Options.model_validate({"serial": "", "ends": [1], "step": 3})
-    said = [parts_of(what) for _, what in problems_of(refused.value, Options)[0]]
-    assert [parts.got for parts in said] == ['""', "[1]", "3"]
-    assert all(parts.allowed for parts in said)
+    flaws = [flaw for _, flaw in problems_of(refused.value, Options)[0]]
+    assert [flaw.got for flaw in flaws] == ['""', "[1]", "3"]
+    assert all(flaw.allowed for flaw in flaws)
 
 
 def leaves(node, path=()):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.config.wording import Parts, number_meant, parts_of, quantity_meant, shown
+from rigctl.config.wording import Parts, number_meant, parts_of, quantity_meant
+from rigctl.flaws import shown
 
 SENTENCES = {
     'got "5 mM", must be a duration such as "20 min"; mM cannot be converted to s': Parts(
@@ -42,10 +43,10 @@ def test_a_value_is_shown_as_the_file_has_it(value, said):
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
-        ("1_000", "; write 1000"),
-        ("0o17", "; write 15"),
-        ("6", "; remove the quotes"),
-        ("5,2", "; write 5.2"),
+        ("1_000", "write 1000"),
+        ("0o17", "write 15"),
+        ("6", "remove the quotes"),
+        ("5,2", "write 5.2"),
         ("x", ""),
     ],
 )
@@ -58,18 +59,18 @@ def test_what_looks_like_a_number_is_recognised(value, remedy):
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("1:30", '; write "90 min", or "90 s"'),
-        ("7:00", '; write "420 min", or "7 min"'),
-        ("0:20:00", '; write "20 min"'),
-        ("40 EUR,", '; write "40 EUR"'),
-        ("9 EUR per L", '; write "9 EUR/L"'),
-        ("0:00:20", '; write "20 s"'),
-        ("$5", '; write "5 USD"'),
+        ("1:30", 'write "90 min", or "90 s"'),
+        ("7:00", 'write "420 min", or "7 min"'),
+        ("0:20:00", 'write "20 min"'),
+        ("40 EUR,", 'write "40 EUR"'),
+        ("9 EUR per L", 'write "9 EUR/L"'),
+        ("0:00:20", 'write "20 s"'),
+        ("$5", 'write "5 USD"'),
         ("20 min", ""),
-        ("60,5 EUR", '; write "60.5 EUR"'),
-        ("1.000,50 EUR", '; write "1000.50 EUR"'),
-        ("1,234,567.5 EUR", '; write "1234567.5 EUR"'),
-        ("1,000,000 EUR", '; write "1000000 EUR"'),
+        ("60,5 EUR", 'write "60.5 EUR"'),
+        ("1.000,50 EUR", 'write "1000.50 EUR"'),
+        ("1,234,567.5 EUR", 'write "1234567.5 EUR"'),
+        ("1,000,000 EUR", 'write "1000000 EUR"'),
     ],
 )
 def test_foreign_forms_of_quantities_are_recognised(text, remedy):

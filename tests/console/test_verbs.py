@@ -15,6 +15,7 @@ import pytest
 from rigctl.console.options import complete_config
 from rigctl.console.verbs import error_fields
 from rigctl.errors import DeviceTimeout, GuardRefused, UsageError
+from rigctl.flaws import got
 from tests import forked
 from tests.console.conftest import ROOT
 from tests.console.test_cli import commands
@@ -48,9 +49,9 @@ def test_a_refusal_is_told_to_programs(bench, verb):
 
 def test_what_a_message_says_is_told_by_its_parts(bench, golden: Golden):
     """Where, got, allowed and remedy, as far as a message has them."""
-    golden(error_fields(UsageError('--bus: got "x", must be NAME=URL')))
+    golden(error_fields(UsageError(got("x", "must be NAME=URL", where="--bus"))))
     device = error_fields(
-        DeviceTimeout("got nothing, must be a reading; look at its cable", device="ph", bus="tcp://x")
+        DeviceTimeout(got(None, "must be a reading", "look at its cable"), device="ph", bus="tcp://x")
     )
     assert (device["where"], device["device"], device["bus"]) == ("ph: tcp://x", "ph", "tcp://x")
     golden(device["remedy"])

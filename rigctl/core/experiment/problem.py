@@ -16,6 +16,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
+from rigctl.flaws import got
 
 JsonState = Mapping[str, Any]
 """What `json.dumps` takes and gives back unchanged (floats survive exactly)."""
@@ -57,16 +58,16 @@ class ModelOptions:
         for name in ("signal_sd", "beta"):
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value > 0):
-                raise ValueError(f"{name}: got {value}, must be finite and > 0")
+                raise ValueError(got(value, "must be finite and > 0", where=name))
         if self.noise_sd is not None and not (isfinite(self.noise_sd) and self.noise_sd >= 0):
-            raise ValueError(f"noise_sd: got {self.noise_sd}, must be finite and >= 0")
+            raise ValueError(got(self.noise_sd, "must be finite and >= 0", where="noise_sd"))
         if self.mean is not None and not isfinite(self.mean):
-            raise ValueError(f"mean: got {self.mean}, must be finite")
+            raise ValueError(got(self.mean, "must be finite", where="mean"))
         if self.lengthscales is not None and not all(isfinite(v) and v > 0 for v in self.lengthscales):
-            raise ValueError(f"lengthscales: got {list(self.lengthscales)}, must all be finite and > 0")
+            raise ValueError(got(list(self.lengthscales), "must all be finite and > 0", where="lengthscales"))
         for name in ("nodes", "max_points"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}: got {getattr(self, name)}, must be >= 1")
+                raise ValueError(got(getattr(self, name), "must be >= 1", where=name))
 
 
 class CostField(Protocol):
@@ -120,7 +121,7 @@ class ReferenceTrials:
 
     def __post_init__(self) -> None:
         if self.every < 2:
-            raise ValueError(f"reference.every: got {self.every}, must be >= 2")
+            raise ValueError(got(self.every, "must be >= 2", where="reference.every"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.flaws import got
 from rigctl.text import in_full
 
 
@@ -69,9 +70,9 @@ class Exploration:
         if self.plays is None and self.share is None:
             raise ValueError("explore: give plays, share or both; with neither, exploration never ends")
         if self.plays is not None and self.plays < 1:
-            raise ValueError(f"explore.plays: got {self.plays}, must be >= 1")
+            raise ValueError(got(self.plays, "must be >= 1", where="explore.plays"))
         if self.share is not None and not 0 <= self.share <= 1:
-            raise ValueError(f"explore.share: got {self.share}, must be between 0 and 1")
+            raise ValueError(got(self.share, "must be between 0 and 1", where="explore.share"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class ExploreThenCommit(OutlookPolicy):
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
-            raise ValueError(f"tolerance: got {self.tolerance}, must be at least 0 and below 1")
+            raise ValueError(got(self.tolerance, "must be at least 0 and below 1", where="tolerance"))
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {"commit_trials": 0}

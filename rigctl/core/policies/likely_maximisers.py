@@ -25,6 +25,7 @@ from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.flaws import got
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -59,7 +60,7 @@ class ExplorationShare:
         for name in ("first", "until", "then"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
-                raise ValueError(f"explore.{name}: got {value}, must be between 0 and 1")
+                raise ValueError(got(value, "must be between 0 and 1", where=f"explore.{name}"))
 
     def harvest(self, spent: float) -> float:
         """Return what harvest may have had, as a share of the budget, when this share of it is spent."""
@@ -81,9 +82,9 @@ class LikelyMaximisers(OutlookPolicy):
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
-            raise ValueError(f"tolerance: got {self.tolerance}, must be at least 0 and below 1")
+            raise ValueError(got(self.tolerance, "must be at least 0 and below 1", where="tolerance"))
         if self.spread < 0:
-            raise ValueError(f"spread: got {self.spread}, must be >= 0")
+            raise ValueError(got(self.spread, "must be >= 0", where="spread"))
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {"harvested": 0, "explored": 0}

@@ -15,6 +15,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.valuing import Valuing
 from rigctl.core.costs.beliefs import booked
 from rigctl.core.experiment.problem import JsonState
+from rigctl.flaws import got
 
 WIDELY = 8
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -34,9 +35,9 @@ class ValuePerCost(OutlookPolicy):
 
     def __post_init__(self) -> None:
         if not 0 <= self.explore <= 1:
-            raise ValueError(f"explore: got {self.explore}, must be between 0 and 1")
+            raise ValueError(got(self.explore, "must be between 0 and 1", where="explore"))
         if not (np.isfinite(self.attain) and self.attain >= 0):
-            raise ValueError(f"attain: got {self.attain}, must be finite and >= 0")
+            raise ValueError(got(self.attain, "must be finite and >= 0", where="attain"))
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         """Spend evenly at first, then weigh.

@@ -28,6 +28,7 @@ from rigctl.core.gp.model import Fitted
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
 from rigctl.core.multi_objective.trade_off import fit_further, outcome_values, reference_of, signs
 from rigctl.errors import PolicyError
+from rigctl.flaws import got
 from rigctl.text import plus_minus, shown_unit
 
 PER_VARIABLE = 10
@@ -49,9 +50,11 @@ class Width:
 
     def __post_init__(self) -> None:
         if self.beta is not None and not (isfinite(self.beta) and self.beta > 0):
-            raise ValueError(f"width.beta: got {self.beta}, must be finite and > 0")
+            raise ValueError(got(self.beta, "must be finite and > 0", where="width.beta"))
         if self.settings is not None and not (isfinite(self.settings) and self.settings >= 3):
-            raise ValueError(f"width.settings: got {self.settings}, must be finite and >= 3, or beta_1 is negative")
+            raise ValueError(
+                got(self.settings, "must be finite and >= 3, or beta_1 is negative", where="width.settings")
+            )
 
     def at(self, t: int, dimension: int) -> float:
         """Return sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
@@ -129,7 +132,7 @@ class CaMobo(MoUcb):
     def __post_init__(self) -> None:
         names = [_variable(entry) for entry in self.order]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"order: got {list(self.order)}, must name variables, dearest first, each once")
+            raise ValueError(got(list(self.order), "must name variables, dearest first, each once", where="order"))
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
         """Return what of the problem does not fit, by configuration key."""

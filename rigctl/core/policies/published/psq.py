@@ -24,6 +24,7 @@ from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.search import Peak, Screening, Search, Surface
 from rigctl.core.experiment.problem import JsonState, sign
 from rigctl.core.experiment.space import Space
+from rigctl.flaws import got
 
 SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2))
 CLIMBERS = 16
@@ -128,7 +129,7 @@ class TsPsq(Psq):
 
     def __post_init__(self) -> None:
         if self.features < 1:
-            raise ValueError(f"features: got {self.features}, must be >= 1")
+            raise ValueError(got(self.features, "must be >= 1", where="features"))
 
     def _scores(self, outlook: Outlook, among: Sequence[int], rng: np.random.Generator) -> Scores:
         h, space = outlook.fitted.hyperparameters, outlook.problem.space
@@ -155,7 +156,7 @@ class EiPsq(Psq):
 
     def __post_init__(self) -> None:
         if self.fantasies < 1:
-            raise ValueError(f"fantasies: got {self.fantasies}, must be >= 1")
+            raise ValueError(got(self.fantasies, "must be >= 1", where="fantasies"))
 
     def _scores(self, outlook: Outlook, among: Sequence[int], rng: np.random.Generator) -> Scores:
         if not outlook.history.complete:

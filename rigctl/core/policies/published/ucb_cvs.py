@@ -19,6 +19,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.groups import CostGroup, cost_groups, estimates, size_groups
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.flaws import got
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +40,15 @@ class Epsilon:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.start) and self.start >= 0):
-            raise ValueError(f"epsilon.start: got {self.start}, must be finite and >= 0")
+            raise ValueError(got(self.start, "must be finite and >= 0", where="epsilon.start"))
         if self.trials is not None and self.trials < 1:
-            raise ValueError(f"epsilon.trials: got {self.trials}, must be >= 1")
+            raise ValueError(got(self.trials, "must be >= 1", where="epsilon.trials"))
         if self.trials is not None and self.schedule != "linear":
             raise ValueError(f"epsilon.trials: got {self.trials} for the schedule {self.schedule!r}, is for 'linear'")
         if (self.schedule == "list") != bool(self.values):
             raise ValueError(f"epsilon.values: got {len(self.values)} of them for the schedule {self.schedule!r}")
         if not all(np.isfinite(v) and v >= 0 for v in self.values):
-            raise ValueError(f"epsilon.values: got {list(self.values)}, must all be finite and >= 0")
+            raise ValueError(got(list(self.values), "must all be finite and >= 0", where="epsilon.values"))
 
     def now(self, problem: Problem, history: History, spread: float) -> float:
         """Return eps_t of the next trial, outcome units; points known before the campaign are no trials."""
@@ -146,9 +147,9 @@ class CostGroupEtc(OutlookPolicy):
 
     def __post_init__(self) -> None:
         if self.plays != "adaptive" and self.plays < 0:
-            raise ValueError(f"plays: got {self.plays}, must be >= 0 or 'adaptive'")
+            raise ValueError(got(self.plays, "must be >= 0 or 'adaptive'", where="plays"))
         if not (np.isfinite(self.adaptive_spend) and self.adaptive_spend > 0):
-            raise ValueError(f"adaptive_spend: got {self.adaptive_spend}, must be finite and > 0")
+            raise ValueError(got(self.adaptive_spend, "must be finite and > 0", where="adaptive_spend"))
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         """Meter, explore or commit.
