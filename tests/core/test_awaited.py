@@ -16,6 +16,7 @@ from rigctl.core.costs.fields import cost_field
 from rigctl.core.counterfactuals import Situation, outstanding
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
@@ -143,7 +144,9 @@ def test_what_is_awaited_may_change_what_is_recommended(problem, golden: Golden)
     x = np.linspace(0.1, 0.9, 12)
     known = [Observation(t, 0, (float(v), 0.5), 1.0, 10**6) for t, v in enumerate(x, start=1)]
     model = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.05, mean=0.0)
-    problem = replace(problem, model=model, known_costs=(1.0, 1.0, 1.0))
+    problem = replace(
+        problem, model=model, known_costs=(1.0, 1.0), space=Space.of(problem.space.variables, [["a"], ["b"]])
+    )
     tried = Observation(13, 1, (0.1, 0.9), 0.9, 10**6)
     late = Observation(14, 1, (0.1, 0.05), None, 10**6, awaited=True)
     sure = Observation(14, 0, (0.5, 0.5), None, 10**6, awaited=True)

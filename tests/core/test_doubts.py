@@ -80,7 +80,7 @@ def test_what_was_lucky_and_true_is_recommended_once_it_was_played_again(problem
     """A second trial that gives as much makes it the answer, and nothing is doubted."""
     rows = [*good_trials(0), *(played(t, ELSEWHERE, FALSE + 0.3) for t in (37, 38))]
     found = advised(problem, rows)
-    assert found.choice.setpoints["a"] == pytest.approx(ELSEWHERE[0])
+    assert found.choice.setpoints["a"] == pytest.approx(ELSEWHERE[0], abs=0.05)
     assert all(d.trial not in (37, 38) for d in found.doubts)
 
 

@@ -34,6 +34,8 @@ class Supported:
     """Posterior standard deviation of its value."""
     played: bool
     """Whether a trial with an outcome has played that control set."""
+    tried: bool
+    """Whether a trial was at that setting, whatever it controlled."""
 
     @property
     def support(self) -> float:

@@ -1,9 +1,9 @@
 """What to run from now on: the cheapest control set that is good enough, at the setting that the data support best.
 
-A model that takes roughness for noise is surest of itself where nothing was measured. So a setting is only recommended
-if a trial was there: if its variables had these values, all of them, whether they were set or occurred. Settings are
-compared by what is expected of them less one standard deviation; policies end a campaign by playing the best of those
-that they have played.
+Early in a campaign the model knows more than any single trial has shown, so that its own best settings run beside those
+where trials were: whose variables had these values, all of them, whether they were set or occurred. All are compared by
+what is expected of them less one standard deviation, and a setting that no trial was at is named so; policies end a
+campaign by playing what they would recommend.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
+BEYOND = 0.25
+"""Where no trial was, a setting must promise so many of its standard deviations more than where one was."""
 SURPRISE = 1.9
 """Standard deviations by which outcomes that are awaited may come off what is expected: still within their interval."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
@@ -69,6 +71,8 @@ class Option:
     cost_low: float | None = None
     """Lower end of the interval for its mean cost; None: never tried."""
     cost_high: float | None = None
+    tried: bool = True
+    """Whether a trial was at this setting, whatever it controlled; else it is the model's word only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +135,17 @@ class Weighing:
     """Hold what is believed of every set, from which a choice is made whatever trials cost and the tolerance is."""
 
     options: tuple[Supported, ...]
-    tried: tuple[Supported, ...]
-    """Those that have given an outcome; all, where all outcomes were known beforehand."""
+    running: tuple[Supported, ...]
+    """Those that may be recommended."""
     floor: float
 
     def good_enough(self, tolerance: float) -> tuple[list[Supported], float]:
         """Return the options that are good enough, and the mean that takes."""
-        return good_enough(self.tried, self.floor, tolerance)
+        return good_enough(self.running, self.floor, tolerance)
 
     def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
         """Return which control set is recommended at these costs."""
-        return cheapest(self.good_enough(tolerance)[0], _charged(problem, history, self.options)).control_set
+        return cheapest(self.good_enough(tolerance)[0], _priced(problem, history, self.options)).control_set
 
 
 def supported(
@@ -150,7 +154,7 @@ def supported(
     history: History,
     bounds: Sequence[SetBounds],
     *,
-    occurred: bool = False,
+    anywhere: bool = False,
 ) -> tuple[Supported, ...]:
     """Find the best supported setting of every control set, in their order.
 
@@ -159,7 +163,8 @@ def supported(
         space: variables with concrete marginals, and control sets.
         history: whose complete trials say what was played: by the measured values of the controlled variables.
         bounds: of every control set, by `best_bounds`.
-        occurred: whether a set that was tried may also be set as its variables were in other trials.
+        anywhere: whether a set may also be set as its variables were in trials of other sets, and where its mean and
+            its lower bound are largest. If not, a set that was never played has the latter only.
     """
     rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
     expectations = Expectations.of(posterior, space)
@@ -168,17 +173,20 @@ def supported(
     points = snapped(points, space.steps)
     found = []
     for b in bounds:
-        mine = np.flatnonzero(played == b.control_set)
-        if not mine.size:
-            found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
-            continue
-        own = points if occurred else points[mine]
+        mine = played == b.control_set
+        own = points if anywhere else points[mine]
         means = expectations.means(own, np.full(len(own), b.control_set))
         own = own[np.argsort(-means, kind="stable")[:JUDGED]]
+        trials = len(own)
+        if anywhere or not trials:
+            own = np.concatenate([own, space.rows(b.control_set, np.array([b.best_mean_at, b.lower_at]))])
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
-        best = int((mean - DOUBT * sd).argmax())
+        score = mean - DOUBT * sd
+        score[trials:] -= BEYOND * sd[trials:] if trials else 0.0
+        best = int(score.argmax())
         setting = space.setting(b.control_set, own[best])
-        found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
+        support = Supported(b.control_set, setting, float(mean[best]), float(sd[best]), bool(mine.any()), best < trials)
+        found.append(support)
     return tuple(found)
 
 
@@ -203,10 +211,15 @@ def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.rand
 
 
 def _weighed(problem: Problem, history: History, posterior: Posterior, bounds: Sequence[SetBounds]) -> Weighing:
-    options = supported(posterior, problem.space, history, bounds, occurred=True)
-    seen = {o.control_set for o in history.complete}
-    tried = tuple(s for s in options if s.control_set in seen) or options
-    return Weighing(options, tried, value_floor(problem, history, posterior.left_out))
+    """Weigh every set; those run that gave an outcome, or were never tried and have a price by their variables."""
+    options = supported(posterior, problem.space, history, bounds, anywhere=True)
+    running = [s for s, price in zip(options, _priced(problem, history, options), strict=True) if s.played or price]
+    if problem.looks or len(history.complete) <= problem.space.dimension:
+        running = [s for s in running if s.played]  # a rule chooses among those; and few outcomes tell of no others
+    # trials that all failed speak against a set, whatever the model says of it
+    failed = {o.control_set for o in history.observations}
+    running = [s for s in running if s.played or s.control_set not in failed]
+    return Weighing(options, tuple(running) or options, value_floor(problem, history, posterior.left_out))
 
 
 def recommend(
@@ -225,9 +238,9 @@ def recommend(
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
-    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. Only
-    sets that have given an outcome are recommended; the others are listed. Where all outcomes were known beforehand,
-    any set may be. With several outcomes it is the first that counts here; the Pareto front stands beside.
+    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. A
+    set that was never tried may be, too (`_weighed`). With several outcomes it is the first that counts here; the
+    Pareto front stands beside.
 
     Args:
         problem: what is to be recommended for.
@@ -251,7 +264,7 @@ def recommend(
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
     charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
-    chosen = cheapest(good, charged)
+    chosen = cheapest(good, _priced(problem, history, weighing.options))
     choice = _option(problem, history, chosen, Prices.of(problem, history))
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     at = [s.setting for s in weighing.options]
@@ -260,7 +273,7 @@ def recommend(
         alternatives=tuple(_alternatives(problem, history, weighing, choice, tolerance)),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
-        reason=_reason(len(good), len(weighing.tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        reason=_reason(len(good), len(weighing.running), tolerance, choice, several=bool(problem.further)),
         worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
         technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
@@ -300,7 +313,7 @@ def _alternatives(
     for option in sorted(weighing.options, key=lambda s: -s.mean):
         beside = _compared(problem, _option(problem, history, option, prices), choice)
         if beside.control_set != choice.control_set:
-            yield replace(beside, why_not=_why_not(option, weighing.tried, good, threshold, tolerance))
+            yield replace(beside, why_not=_why_not(option, weighing.running, good, threshold, tolerance))
 
 
 def planner_of(
@@ -311,7 +324,7 @@ def planner_of(
 
 
 def _planner(problem: Problem, history: History, posterior: Posterior, weighing: Weighing, tolerance: float) -> Planner:
-    settings = {s.control_set: s.setting for s in weighing.tried}
+    settings = {s.control_set: s.setting for s in weighing.running}
     return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
 
 
@@ -323,7 +336,7 @@ def _rule(
     index = space.index_of(choice.control_set)
     beside = tuple(
         (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, charged[s.control_set])
-        for s in weighing.tried
+        for s in weighing.running
         if s.control_set != index
     )
     fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside, price)
@@ -339,9 +352,9 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
 
 
 def _why_not(
-    option: Supported, tried: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
+    option: Supported, running: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
 ) -> str:
-    if option not in tried:
+    if option not in running:
         return "no trial of it has given an outcome"
     if option in good:
         return "costs more" if tolerance else "costs no less"
@@ -353,6 +366,13 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
     prices = Prices.of(problem, history)
     priced = (prices.at(i, np.array([s.setting])) for i, s in enumerate(options))
     return [None if cost is None else float(cost[0]) for cost in priced]
+
+
+def _priced(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
+    """(m,): the same; of a set that was never tried what it is assumed to cost, None where nothing says."""
+    beliefs = Prices.of(problem, history).beliefs
+    charged = _charged(problem, history, options)
+    return [b.assumed if cost is None else cost for cost, b in zip(charged, beliefs, strict=True)]
 
 
 def _option(problem: Problem, history: History, found: Supported | Chosen, prices: Prices) -> Option:
@@ -369,6 +389,7 @@ def _option(problem: Problem, history: History, found: Supported | Chosen, price
         trials=history.trials_of(index),
         cost_low=ends[0],
         cost_high=ends[1],
+        tried=isinstance(found, Supported) and found.tried,
     )
 
 
@@ -378,10 +399,13 @@ def _compared(problem: Problem, option: Option, choice: Option) -> Option:
     return replace(option, loss=sign(problem) * (choice.expected - option.expected), saving=saving)
 
 
-def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
-    label, among = set_label(choice.control_set), f"of {counted(count, 'control set')} that gave outcomes"
+def _reason(good: int, count: int, tolerance: float, choice: Option, *, several: bool) -> str:
+    label, among = set_label(choice.control_set), f"of {counted(count, 'control set')}"
     if tolerance == 0:
         equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
-        return f"{among}, {label} is the best that the data support{equals}"
-    near = f"within {100 * tolerance:.3g} % of the best"
-    return f"{among}, only {label} is {near}" if good == 1 else f"{good} {among} are {near}; {label} costs least"
+        said = f"{among}, {label} is the best that the data support{equals}"
+    else:
+        near = f"within {100 * tolerance:.3g} % of the best"
+        said = f"{among}, only {label} is {near}" if good == 1 else f"{good} {among} are {near}; {label} costs least"
+    alone = "" if choice.tried else ". No trial was at this setting yet"
+    return f"{said}{ONE_OF_SEVERAL if several else ''}{alone}"
