@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from rigctl.core.experiment import kernels
 from rigctl.core.experiment.kernels import ProductKernel, kernel_1d
 
 NAMES = ("squared-exponential", "matern-5/2")
@@ -52,6 +53,33 @@ def test_a_correlation_never_exceeds_one():
     """Rounding in the expanded square does not push the correlation of a point with itself above 1."""
     x = np.random.default_rng(1).random((200, 4))
     assert ProductKernel("squared-exponential", np.full(4, 1e-3)).matrix(x, x).max() <= 1.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_many_control_sets_come_out_as_one_by_one(name, monkeypatch):
+    """However rows are sorted and cut into blocks, each has its own factors, and slopes in those only."""
+    monkeypatch.setattr(kernels, "BLOCK", 150)
+    rng = np.random.default_rng(2)
+    a, c, mask = rng.random((40, 4)), rng.random((30, 4)), (rng.random((40, 4)) < 0.5).astype(float)
+    lengthscales, weights = np.array([0.1, 0.3, 1.0, 3.0]), rng.standard_normal((40, 30))
+    kernel = ProductKernel(name, lengthscales).to(c)
+    got, slopes = kernel.matrix(a, mask), kernel.contract_slopes(a, weights, mask)
+    for row in range(40):
+        ours = [kernel_1d(name, float(lengthscales[v])) for v in range(4)]
+        each = [one.value(a[row, v] - c[:, v]) for v, one in enumerate(ours) if mask[row, v]]
+        np.testing.assert_allclose(got[row], np.prod([np.ones(30), *each], axis=0), rtol=1e-12)
+        for v, one in enumerate(ours):
+            wanted = mask[row, v] * weights[row] @ one.log_slope(a[row, v] - c[:, v])
+            assert slopes[row, v] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("lengthscale", [1e-300, 1e-3, 0.3])
+def test_a_point_is_as_its_own_copy(lengthscale):
+    """A covariance of equal points is singular to the bit, and lengthscales of next to nothing overflow nowhere."""
+    x = np.random.default_rng(1).random((20, 12))
+    K = ProductKernel("matern-5/2", np.full(12, lengthscale)).matrix(x, x)
+    np.testing.assert_array_equal(K.diagonal(), 1.0)
+    assert np.isfinite(K).all()
 
 
 def test_an_unknown_kernel_is_refused():

@@ -6,14 +6,22 @@ of one-dimensional kernels too, not the usual function of the Euclidean distance
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 
+BLOCK = 1 << 15
+"""Largest array of distances, in numbers: several of 256 kB stay in the cache."""
+HALF = float(np.sqrt(0.75))
+REST = 1.0 - HALF * HALF
+"""1/4, and to the bit what makes a point's correlation with itself 1."""
+STEEPEST = 1e6
+"""Lengthscales count as no shorter than about the inverse: the product of polynomials must not overflow."""
 KernelName = Literal["squared-exponential", "matern-5/2"]
 
 
@@ -62,7 +70,9 @@ class Matern52:
 
     def value(self, delta: FloatArray) -> FloatArray:
         r = np.abs(delta) * (np.sqrt(5.0) / self.lengthscale)
-        return np.asarray((1.0 + r * (1.0 + r / 3.0)) * np.exp(-r))
+        out = np.exp(-r)
+        out *= 1.0 + r * (1.0 + r / 3.0)
+        return np.asarray(out)
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
         """Return the slope of ln k by delta, elementwise: smooth through 0, as k is twice differentiable there."""
@@ -136,12 +146,63 @@ class Correlations:
         """Return correlations (b, n) with rows a (b, d), unit cube; mask (b, d) of 0 and 1 says which factors count."""
         if self.kernel.name == "squared-exponential":
             return self._squared_exponential(a, mask)
-        out = np.ones((len(a), len(self.c)))
-        for variable in range(len(self.kernel.lengthscales)):
-            rows = slice(None) if mask is None else np.flatnonzero(mask[:, variable])
-            delta = a[rows, variable, None] - self.c[None, :, variable]
-            out[rows] *= self.kernel.one(variable).value(delta)
+        return self._matern(a, mask)
+
+    def _matern(self, a: FloatArray, mask: FloatArray | None) -> FloatArray:
+        """Take one exponential instead of d of them, in place: a factor is ((t + h)^2 + 1/4) exp(-2 h t), h^2 = 3/4."""
+        out = np.empty((len(a), len(self.c)))
+        for rows, distances in self._scaled(a, mask):
+            total, product = np.zeros((len(rows), len(self.c))), np.ones((len(rows), len(self.c)))
+            for _, t in distances:
+                np.abs(t, out=t)
+                total[: len(t)] += t
+                _polynomial(t, out=t)
+                product[: len(t)] *= t
+            total *= -2.0 * HALF
+            np.exp(total, out=total)
+            product *= total
+            out[rows] = product
         return out
+
+    @cached_property
+    def _scales(self) -> FloatArray:
+        """Return what makes t of a distance, (d,)."""
+        return np.asarray(np.minimum(np.sqrt(5.0 / 3.0) / self.kernel.lengthscales, STEEPEST))
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """Return c in these units, (d, n)."""
+        return np.ascontiguousarray((self.c * self._scales).T)
+
+    def _scaled(
+        self, a: FloatArray, mask: FloatArray | None
+    ) -> Iterator[tuple[IntArray, Iterator[tuple[IntArray, FloatArray]]]]:
+        """Cut the rows into blocks for the cache; yield the rows of each, and a distance for each factor that counts.
+
+        Rows are sorted by how many factors count in them, the most first, so that the j-th of them belong to the first
+        rows of a block: their variables (k,), and the signed distances (k, n), in an array that is used again.
+        """
+        mask = np.ones_like(a) if mask is None else mask
+        count = mask.sum(axis=1).astype(np.int64)
+        order = np.argsort(-count, kind="stable")
+        # a set's rows mostly come together; then there is one variable to subtract, not one for each row
+        variables, alike = np.argsort(-mask[order], axis=1, kind="stable"), bool((mask == mask[:1]).all())
+        a, buffer = a * self._scales, np.empty((_rows_of(len(a), len(self.c)), len(self.c)))
+
+        def distances(block: slice) -> Iterator[tuple[IntArray, FloatArray]]:
+            falling = -count[order[block]]
+            for j in range(-falling[0]):
+                k = int(np.searchsorted(falling, -j))
+                theirs, t = variables[block][:k, j], buffer[:k]
+                mine = a[order[block][:k], theirs][:, None]
+                if alike:
+                    np.subtract(mine, self._columns[theirs[0]], out=t)
+                else:
+                    np.subtract(mine, np.take(self._columns, theirs, axis=0, out=t, mode="clip"), out=t)
+                yield theirs, t
+
+        for block in blocks(len(a), len(self.c), BLOCK):
+            yield order[block], distances(block)
 
     def _squared_exponential(self, a: FloatArray, mask: FloatArray | None) -> FloatArray:
         """Take one matrix product and one exponential instead of d of them.
@@ -165,7 +226,7 @@ class Correlations:
         np.minimum(exponent, 0.0, out=exponent)
         return np.asarray(np.exp(exponent, out=exponent))
 
-    def contract_slopes(self, a: FloatArray, g: FloatArray) -> FloatArray:
+    def contract_slopes(self, a: FloatArray, g: FloatArray, mask: FloatArray | None = None) -> FloatArray:
         """Return sum_j g_bj d ln k_l(a_bl, c_jl) / d a_bl for every variable l, (b, d).
 
         With g = (dh/dW) * W this is the gradient of any h(W) by the settings, W the product of kernels.
@@ -173,12 +234,33 @@ class Correlations:
         Args:
             a: (b, d), unit cube.
             g: (b, n).
+            mask: (b, d) of 0 and 1: which factors count; the others' slopes are 0.
         """
         if self.kernel.name == "squared-exponential":
             sums = g @ self._centred
-            return np.asarray((sums[:, :-1] - (a - 0.5) * sums[:, -1:]) / self.kernel.lengthscales**2)
-        out = np.empty_like(a)
-        for variable in range(len(self.kernel.lengthscales)):
-            slope = self.kernel.one(variable).log_slope(a[:, variable, None] - self.c[None, :, variable])
-            out[:, variable] = np.vecdot(g, slope)
+            slopes = (sums[:, :-1] - (a - 0.5) * sums[:, -1:]) / self.kernel.lengthscales**2
+            return np.asarray(slopes if mask is None else slopes * mask)
+        out = np.zeros_like(a)
+        for rows, distances in self._scaled(a, mask):
+            weights = g[rows]
+            for variables, s in distances:
+                t = np.abs(s)
+                below = _polynomial(t)
+                t *= 2.0 * HALF
+                t += 1.0
+                t *= s
+                t /= below
+                out[rows[: len(s)], variables] = -self._scales[variables] * np.vecdot(weights[: len(s)], t)
         return out
+
+
+def _polynomial(t: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Return (t + h)^2 + 1/4, which is 1 + r + r^2 / 3 of the Matern kernel; t = r / sqrt(3)."""
+    out = np.add(t, HALF, out=out)
+    out *= out
+    out += REST
+    return out
+
+
+def _rows_of(rows: int, width: int) -> int:
+    return min(rows, max(1, BLOCK // max(width, 1)))
