@@ -124,7 +124,7 @@ def test_the_best_there_is_was_played_while_its_outcome_is_awaited(problem, gold
     def asked(history):
         found = policy.propose(policy.initial_state(problem), problem, history, trial_rng(2, 10))[0]
         fitted = fit_history(problem, history)
-        return found, Context(problem, history, fitted, cost_field(problem, history)).attained()
+        return found, Context(problem, history, fitted, cost_field(problem, history)).attained
 
     first, reached = asked(history)
     golden(first.technical)

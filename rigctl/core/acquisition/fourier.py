@@ -100,7 +100,7 @@ class FantasyImprovement:
         sd, sd_slope = ValueSpread(e).sd_and_slope(inner, sets)
         value, by_mean, by_sd = self._log_improvement(inner, sets, sd)
         slope = (by_mean @ self.weights) * e.outside[sets] + by_sd[:, None] * sd_slope
-        return value, e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
+        return value, e.posterior.correlations.contract_slopes(points, inner * slope, e.mask[sets])
 
     def _least(self, sets: IntArray) -> FloatArray:
         """Return the spread below which the gradient's is cut off too."""

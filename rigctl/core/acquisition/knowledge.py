@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.expectations import Expectations, factors_outside
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.space import Settings, Space
 
@@ -143,29 +143,38 @@ class Knowledge:
         """
         e, posterior = self.expectations, self.expectations.posterior
         h = posterior.hyperparameters
-        mask = e.mask[control_set]
-        ours = h.product_kernel.matrix(points, posterior.x, np.broadcast_to(mask, points.shape))
-        others = h.product_kernel.matrix(nodes, posterior.x, np.broadcast_to(1.0 - mask, nodes.shape))
-        seen = posterior.whiten((h.signal_variance * ours[:, None, :] * others).reshape(len(points) * len(nodes), -1))
-        left = np.maximum(h.signal_variance - np.einsum("ij,ij->i", seen, seen), 0.0)
+        mask, chosen = e.mask[control_set], np.arange(len(self.alternatives)) if rows is None else rows
+        key = control_set, chosen.tobytes()
+        if key not in self._at_nodes:
+            others = posterior.correlations.matrix(nodes, np.broadcast_to(1.0 - mask, nodes.shape))
+            self._at_nodes[key] = h.signal_variance * others, self._prior(nodes, 1.0 - mask, chosen)
+        others, theirs = self._at_nodes[key]
+        ours = posterior.correlations.matrix(points, np.broadcast_to(mask, points.shape))
+        seen = posterior.whiten((ours[:, None, :] * others).reshape(len(points) * len(nodes), -1))
+        left = np.maximum(h.signal_variance - np.vecdot(seen, seen), 0.0)
         observed = left + posterior.variance - h.signal_variance
-        chosen = np.arange(len(self.alternatives)) if rows is None else rows
-        prior = self._prior(points, mask, chosen)[:, :, None] * self._prior(nodes, 1.0 - mask, chosen)[:, None, :]
-        explained = self._white[chosen] @ seen.T
-        return np.asarray((h.signal_variance * prior.reshape(len(chosen), -1) - explained) / np.sqrt(observed))
+        shift = self._prior(points, mask, chosen)[:, :, None] * (h.signal_variance * theirs)[:, None, :]
+        shift = shift.reshape(len(chosen), -1)
+        shift -= self._white[chosen] @ seen.T
+        shift /= np.sqrt(observed)
+        return np.asarray(shift)
+
+    @cached_property
+    def _at_nodes(self) -> dict[tuple[int, bytes], tuple[FloatArray, FloatArray]]:
+        """Keep, by control set and alternatives, the nodes' part of the covariances with the data and with those."""
+        return {}
 
     def _prior(self, points: FloatArray, mask: FloatArray, rows: IntArray) -> FloatArray:
         """Return, (a, c), the product over `mask` of k_l(a_l, x_l) where a controls l, of z_l(x_l) where not."""
-        e = self.expectations
-        out = np.ones((len(rows), len(points)))
-        controlled = e.mask[self.alternatives.sets[rows]] == 1
-        for variable in np.flatnonzero(mask):
-            kernel, x = e.posterior.hyperparameters.product_kernel.one(int(variable)), points[:, variable]
-            ours = controlled[:, variable]
-            out[ours] *= kernel.value(self.alternatives.points[rows][ours, variable][:, None] - x)
-            for number in np.unique(self._spaces[rows[~ours]]):
-                theirs = ~ours & (self._spaces[rows] == number)
-                out[theirs] *= self.spaces[number].variables[variable].marginal.z(x, kernel)
+        e, settings = self.expectations, self.alternatives.of(rows)
+        kernel, count = e.posterior.hyperparameters.product_kernel, len(e.mask) // len(self.spaces)
+        out = kernel.matrix(settings.points, points, e.mask[settings.sets] * mask)
+        alone = 1.0 - (1.0 - e.mask) * mask
+        outside = [
+            factors_outside(kernel, space, alone[k * count : (k + 1) * count], points)
+            for k, space in enumerate(self.spaces)
+        ]
+        out *= np.concatenate(outside)[settings.sets]
         return out
 
 

@@ -25,7 +25,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class View(Context):
     """Hold what one decision knows besides. Standardised values are those of the posterior inside."""
 
@@ -229,7 +229,7 @@ class _Scored:
         sd, sd_slope = self.spread.sd_and_slope(inner, sets)
         scored = self.score(mean, sd, self.costs(points, sets, self.field.mean))
         slope = scored.by_mean[:, None] * e.alpha[sets] + scored.by_sd[:, None] * sd_slope
-        gradient = e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
+        gradient = e.posterior.correlations.contract_slopes(points, inner * slope, e.mask[sets])
         if np.any(scored.by_cost):
             gradient += scored.by_cost[:, None] * self.cost_slopes(points, sets)
         return scored.value, gradient

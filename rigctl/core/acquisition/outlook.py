@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Choice:
     """Why the others were not in the running, where neither money nor the threshold says so."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Context:
     """Hold what every decision by a model begins with. Values are larger the better; costs in currency."""
 
@@ -101,6 +102,7 @@ class Context:
         """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
         return BudgetSpent(too_dear(self.problem, self.history, to_micros(cheapest), " useful trial"))
 
+    @cached_property
     def attained(self) -> float:
         """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.
 
@@ -123,7 +125,7 @@ class Context:
         return float(Expectations.of(self.fitted.posterior, space).means(rows, of).max())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Outlook(Context):
     """Hold today's beliefs about every control set."""
 

@@ -176,7 +176,7 @@ class Valuing:
         candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, (problem.space, *to_come), alternatives, nodes)
-        return cls(outlook, knowledge, candidates, around, outlook.attained(), guessed_costs(outlook))
+        return cls(outlook, knowledge, candidates, around, outlook.attained, guessed_costs(outlook))
 
     def costs(self, settings: Settings) -> FloatArray:
         """Return the expected cost of a trial of each, (b,), currency units."""

@@ -248,6 +248,16 @@ def factors_outside(kernel: ProductKernel, space: Space, mask: FloatArray, x: Fl
     return outside
 
 
+def _parts(posterior: Posterior, space: Space) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return all of `Expectations` but the posterior, which keeps it."""
+    mask, h = space.masks, posterior.hyperparameters
+    outside = factors_outside(h.product_kernel, space, mask, posterior.x)
+    prior = np.full(len(mask), h.signal_variance)
+    for variable in np.flatnonzero((mask == 0).any(axis=0)):
+        prior[mask[:, variable] == 0] *= space.variables[variable].marginal.zz(h.product_kernel.one(int(variable)))
+    return mask, outside, outside * posterior.alpha, prior
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectations:
     """Hold what does not depend on the setting, computed once per decision for m control sets. Standardised."""
@@ -264,29 +274,25 @@ class Expectations:
 
     @classmethod
     def of(cls, posterior: Posterior, space: Space, control_sets: Sequence[int] | None = None) -> Expectations:
-        """Compute it for these control sets of the space, by index; None: all."""
-        chosen = range(len(space.control_sets)) if control_sets is None else control_sets
-        mask = space.masks[list(chosen)]
-        h = posterior.hyperparameters
-        outside = factors_outside(h.product_kernel, space, mask, posterior.x)
-        prior = np.full(len(chosen), h.signal_variance)
-        for variable in np.flatnonzero((mask == 0).any(axis=0)):
-            prior[mask[:, variable] == 0] *= space.variables[variable].marginal.zz(h.product_kernel.one(int(variable)))
-        return cls(posterior, mask, outside, outside * posterior.alpha, prior)
+        """Compute it for these control sets of the space, by index; None: all.
+
+        The posterior keeps what it is for the space: all that one decision asks for is worked out once.
+        """
+        known, parts = posterior.kept.get("expectations") or (None, ())
+        if known is not space:
+            parts = _parts(posterior, space)
+            posterior.kept.keep("expectations", (space, parts))
+        return cls(posterior, *(parts if control_sets is None else (part[list(control_sets)] for part in parts)))
 
     @classmethod
     def over(cls, posterior: Posterior, spaces: Sequence[Space]) -> Expectations:
         """Compute it for all control sets of every space, space by space; they differ in their marginals only."""
-        each = [cls.of(posterior, space) for space in spaces]
-        if len(each) == 1:
-            return each[0]
-        return cls(
-            posterior,
-            np.concatenate([e.mask for e in each]),
-            np.concatenate([e.outside for e in each]),
-            np.concatenate([e.alpha for e in each]),
-            np.concatenate([e.prior_variance for e in each]),
-        )
+        first = cls.of(posterior, spaces[0])
+        if len(spaces) == 1:
+            return first
+        own = first.mask, first.outside, first.alpha, first.prior_variance
+        each = zip(own, *(_parts(posterior, space) for space in spaces[1:]), strict=True)
+        return cls(posterior, *map(np.concatenate, each))
 
     def inner(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return s2 prod over controlled l of k_l(x_l, x_jl), (b, n), for rows (b, d) of these sets (b,)."""
@@ -300,7 +306,10 @@ class Expectations:
 
     def means(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return E[mu], (b,), for rows (b, d) of these sets (b,)."""
-        return self.mean(self.inner(points, sets), sets)
+        out = np.empty(len(points))
+        for some in blocks(len(points), len(self.posterior.x)):
+            out[some] = self.mean(self.inner(points[some], sets[some]), sets[some])
+        return out
 
     def values(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return E[mu] and sd[F_i | D], (b,) each, in the outcome's own units, for rows (b, d) of these sets (b,)."""
@@ -333,7 +342,7 @@ class Expectations:
             value[wide] += width[wide] * sd
             slope[wide] += width[wide, None] * sd_slope
         slope *= inner
-        return value, self.posterior.correlations.contract_slopes(points, slope) * self.mask[sets]
+        return value, self.posterior.correlations.contract_slopes(points, slope, self.mask[sets])
 
 
 def value_at(posterior: Posterior, space: Space, control_set: int, setting: Sequence[float]) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +48,9 @@ class Posterior:
     """(n,), noise variances of the outcomes at `x`, standardised, where they are not all lam."""
     left_out: tuple[int, ...] = ()
     """Rows of outcomes that it is not given, as all others speak against them (`core.gp.doubting`)."""
+
+    kept: Memo = field(default_factory=Memo, init=False, repr=False)
+    """What was worked out of it, for whoever asks again; `replace` begins with none."""
 
     @cached_property
     def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics

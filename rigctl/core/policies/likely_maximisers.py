@@ -266,7 +266,7 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     Returns the play, the reason in plain words and in technical ones, and the settings that were compared.
     """
     h = outlook.fitted.hyperparameters
-    attained = h.y_shift + h.y_scale * outlook.attained()
+    attained = h.y_shift + h.y_scale * outlook.attained
     best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
     if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
         values, at = tuple(b.best_mean for b in outlook.bounds), _best_means(outlook)

@@ -48,7 +48,7 @@ class Marginal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Uniform:
     """Spread evenly on [low, high] within the unit interval.
 
@@ -72,6 +72,9 @@ class Uniform:
 
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
+        return _kept(self, width)
+
+    def _rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         nodes, weights = panels(self.low, self.high, 3.0 * width)
         return nodes, weights / (self.high - self.low)
 
@@ -90,7 +93,7 @@ class Uniform:
         return float(weights @ self.z(nodes, kernel))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TruncatedNormal:
     """Cut a normal distribution off outside [0, 1]; it is given by its parent's parameters (as in scipy).
 
@@ -164,6 +167,9 @@ class TruncatedNormal:
 
         Only the part of [0, 1] that carries probability is covered, so a narrow distribution is resolved too.
         """
+        return _kept(self, width)
+
+    def _rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         precision = self.scale**-2
         low, high = support(self.loc * precision, precision, 0.0, 1.0)
         nodes, weights = panels(low, high, resolution(self.loc * precision, precision, 0.0, 1.0, width))
@@ -232,6 +238,15 @@ class Empirical:
     def zz(self, kernel: Kernel1D) -> float:
         """Return E[k(X, X')] over all pairs of readings, each with itself included, as X and X' are independent."""
         return float(np.mean(self.z(np.array(self.sample), kernel)))
+
+
+def _kept(marginal: Uniform | TruncatedNormal, width: float) -> tuple[FloatArray, FloatArray]:
+    """Return the marginal's rule; the last one is kept with it, as between fits nearly all ask for the same width."""
+    # a frozen dataclass without slots allows it
+    last: tuple[float, tuple[FloatArray, FloatArray]] | None = vars(marginal).get("_last")
+    if last is None or last[0] != width:
+        last = vars(marginal)["_last"] = width, marginal._rule(width)  # noqa: SLF001 - of this file
+    return last[1]
 
 
 def z_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, kernel: Kernel1D) -> FloatArray:

@@ -178,7 +178,7 @@ class CostAware(ABC):
             history,
             fitted,
             field,
-            best=Context(problem, history, fitted, field).attained(),
+            best=Context(problem, history, fitted, field).attained,
             spread=spread,
             weight=self._weight(state),
             unit=value / cost,
