@@ -313,17 +313,22 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     Raises:
         UsageError: a policy that is to be compared has no results.
     """
-    from rigctl.bench.tables import summary
+    from rigctl.bench.tables import standings, summary
 
     rows = summary.summarise(frame)
     others = published or sorted({row.policy for row in rows} - {ours})
     comparison = None if ours is None else summary.compare(frame, ours, others)
     money = () if ours is None else summary.reached(frame, ours, others)
+    everywhere = standings.by_costs(frame)
     if json:
         compared = None if comparison is None else comparison.by_name()
-        print_json({"summary": [row.by_name() for row in rows], "comparison": compared, "money": money})
+        stood = {name: [row.by_name() for row in placed] for name, placed in everywhere.items()}
+        told = [row.by_name() for row in rows]
+        print_json({"summary": told, "standings": stood, "comparison": compared, "money": money})
         return
     console().print(summary.summary_text(rows))
+    for name, placed in everywhere.items():
+        console().print(f"\n{name}\n{standings.standings_text(placed)}")
     if comparison is not None:
         console().print(f"\n{summary.comparison_text(comparison)}")
     if money:

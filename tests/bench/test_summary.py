@@ -90,11 +90,12 @@ def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
     assert row.at_share["inference", 1.0].mean == pytest.approx(0.2)
     # 0.1 and 0.3: sample sd sqrt(0.02), over sqrt(2)
     assert row.at_share["simple", 1.0].se == pytest.approx(0.1)
-    assert row.at_end["quality"].mean == pytest.approx((1.5 + 1.9) / 2)
-    assert row.at_end["cost_regret"].mean == pytest.approx(4.0)
-    assert row.evaluations.mean == 4
+    assert row.at_share["quality", 0.5].mean == pytest.approx((1.2 + 1.2) / 2)
+    assert row.at_share["quality", 1.0].mean == pytest.approx((1.5 + 1.9) / 2)
+    assert row.at_share["cost_regret", 1.0].mean == pytest.approx(4.0)
+    assert row.at_share["trial", 1.0].mean == 4
     assert row.decision_s.mean == pytest.approx(0.3)
-    assert "dear_input" not in row.at_end
+    assert ("dear_input", 1.0) not in row.at_share
     assert row.by_name()["simple"]["1"].n == 2
     assert "0.7 ± 0.1" in summary_text([row])
 
@@ -104,7 +105,7 @@ def test_a_single_seed_has_no_standard_error_in_json(capsys: pytest.CaptureFixtu
     (row,) = summarise(frame([rows("a", 0, [0.5], setting=TWO)]))
     print_json(row.by_name())
     told = json.loads(capsys.readouterr().out)
-    assert told["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+    assert told["trial"]["1"] == {"mean": 1.0, "se": None, "n": 1}
     assert [told[name] for name in ("problem", "costs", "variance", "budget")] == list(TWO)
 
 

@@ -110,9 +110,8 @@ def reached_text(rows: Sequence[Reached]) -> str:
 
 
 REGRETS = ("inference", "simple")
-CUMULATED = ("quality", "cost_regret", "cost_varying")
-OF_SEVERAL = ("dear_input", "hypervolume")
-"""Only problems of several outcomes have them."""
+MEASURES = ("simple", "inference", "quality", "cost_regret", "cost_varying", "dear_input", "hypervolume", "trial")
+"""What is told at each share of the budget; all but the first two, and the hypervolume, are cumulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +122,16 @@ class PolicySummary:
     policy: str
     seeds: int
     at_share: Mapping[tuple[str, float], Stat]
-    """(`simple` or `inference`, share of the budget) -> that regret then."""
-    at_end: Mapping[str, Stat]
-    """`quality`, `cost_regret`, `cost_varying` cumulated over the budget; `dear_input`, `hypervolume` where known."""
-    evaluations: Stat
-    """Trials the budget bought."""
+    """(one of `MEASURES`, share of the budget) -> its value then; without those that the problem does not have."""
     decision_s: Stat
     """CPU seconds a decision took, mean over each run's trials."""
 
     def by_name(self) -> dict[str, Any]:
-        regrets = {r: {f"{share:g}": self.at_share[r, share] for share in SHARES} for r in REGRETS}
-        more = {"evaluations": self.evaluations, "decision_s": self.decision_s}
-        return {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds, **regrets, **self.at_end, **more}
+        measured: dict[str, dict[str, Stat]] = {}
+        for (name, share), stat in self.at_share.items():
+            measured.setdefault(name, {})[f"{share:g}"] = stat
+        head = {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds}
+        return {**head, **measured, "decision_s": self.decision_s}
 
 
 def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
@@ -144,9 +141,7 @@ def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
         UsageError: the table is not one of this bench.
     """
     trials = trials_of(frame)
-    rising = [(regret, share) for regret in REGRETS for share in SHARES]
-    final = [(name, 1.0) for name in (*CUMULATED, *OF_SEVERAL, "trial")]
-    stats = {key: _stats(at_share(trials, *key)) for key in (*rising, *final)}
+    stats = {(name, share): _stats(at_share(trials, name, share)) for name in MEASURES for share in SHARES}
     decision_s = _stats(trials["decision_s"].groupby(level=RUN).mean())
     seeds = group_index(at_share(trials, "trial")).value_counts()
     return tuple(
@@ -154,13 +149,7 @@ def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
             scenario=PolicyScenario(*group[:-1]),
             policy=group[-1],
             seeds=int(seeds[group]),
-            at_share={key: stats[key][group] for key in rising},
-            at_end={
-                name: stats[name, 1.0][group]
-                for name in (*CUMULATED, *OF_SEVERAL)
-                if name in CUMULATED or stats["dear_input", 1.0][group].n
-            },
-            evaluations=stats["trial", 1.0][group],
+            at_share={key: of[group] for key, of in stats.items() if stats[key[0], 1.0][group].n},
             decision_s=decision_s[group],
         )
         for group in decision_s
@@ -284,27 +273,22 @@ def _ratios(scenario: PolicyScenario, runs: pd.DataFrame, ours: str, published: 
 
 
 def summary_text(rows: Sequence[PolicySummary]) -> str:
-    """Return a table per scenario, a line per policy, mean ± standard error, without columns that nobody knows."""
+    """Return a table per scenario, a line per policy and share of the budget, mean ± standard error."""
     blocks = []
     for scenario, group in groupby(rows, key=lambda row: row.scenario):
-        columns = [_columns(row) for row in group]
-        known = [name for name in columns[0] if any(line.get(name, "nan") != "nan" for line in columns)]
-        lines = [[line.get(name, "") for name in known] for line in columns]
-        blocks.append(f"{scenario}\n{_table([known, *lines])}")
+        of_scenario = list(group)
+        known = [name for name in MEASURES if any((name, 1.0) in row.at_share for row in of_scenario)]
+        head = ["policy", "seeds", "budget", *(name.replace("_", " ") for name in known), "decision ms"]
+        lines = [_line(row, share, known) for row in of_scenario for share in SHARES]
+        blocks.append(f"{scenario}\n{table_text([head, *lines])}")
     return "\n\n".join(blocks)
 
 
-def _columns(row: PolicySummary) -> dict[str, str]:
-    regrets = {f"{r} {share:.0%}": str(row.at_share[r, share]) for r in REGRETS for share in SHARES}
-    end = {name.replace("_", " "): str(stat) for name, stat in row.at_end.items()}
-    return {
-        "policy": row.policy,
-        "seeds": str(row.seeds),
-        **regrets,
-        **end,
-        "trials": f"{row.evaluations.mean:.0f}",
-        "decision ms": f"{1e3 * row.decision_s.mean:.3g}",
-    }
+def _line(row: PolicySummary, share: float, known: Sequence[str]) -> list[str]:
+    stats = [row.at_share.get((name, share)) for name in known]
+    told = ["" if stat is None else str(stat) for stat in stats]
+    end = share == SHARES[-1]
+    return [row.policy, str(row.seeds), f"{share:.0%}", *told, f"{1e3 * row.decision_s.mean:.3g}" if end else ""]
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -320,7 +304,7 @@ def comparison_text(comparison: Comparison) -> str:
     worse = sum(not r.no_worse for r in comparison.ratios)
     means = ", ".join(f"{regret} {comparison.geometric_mean(regret):.3g}" for regret in REGRETS)
     return (
-        f"{_table([head, *lines])}\n"
+        f"{table_text([head, *lines])}\n"
         f"geometric mean of the ratios: {comparison.geometric_mean():.3g} ({means}); "
         f"worse in {worse} of {len(comparison.ratios)}.\n"
         f"Regrets below {FLOOR_SHARE:g} of the outcome's range count as equal to it."
@@ -328,7 +312,8 @@ def comparison_text(comparison: Comparison) -> str:
     )
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as aligned columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:

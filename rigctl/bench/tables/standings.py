@@ -1,0 +1,114 @@
+"""How policies stand on many problems: geometric means of the four regrets, and each policy against its rivals.
+
+Regrets are shares: simple and inference regret of the outcome's range, quality regret of that range in every trial,
+cost regret of the budget. Each is a mean over seeds, and at least a floor before its logarithm is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rigctl.bench.tables.results import SCENARIO, SHARES, PolicyScenario, at_share, outcome_range, trials_of, within
+from rigctl.bench.tables.summary import REGRETS, table_text
+
+FLOORS = {"simple": 1e-3, "inference": 1e-3, "quality": 1e-2, "cost_regret": 1e-2}
+"""What each regret counts as at least: true values are known to 1e-3 of the range, and sums begin at a hundredth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One policy, on the campaigns that all policies have played."""
+
+    policy: str
+    problems: int
+    means: Mapping[tuple[str, float], float]
+    """(regret, share of the budget) -> geometric mean over the problems."""
+    best_single: str
+    """The one rival with the least geometric mean of simple and inference regret over all shares of the budget."""
+    to_best_single: float
+    """This policy's geometric mean of those by that rival's."""
+    between: tuple[float, float]
+    """Two standard errors of its logarithm about it, over the problems."""
+    to_best_per_problem: float
+    """The same by the least that any rival has, for each problem, regret and share apart."""
+
+    def by_name(self) -> dict[str, Any]:
+        means: dict[str, dict[str, float]] = {}
+        for (regret, share), mean in self.means.items():
+            means.setdefault(regret, {})[f"{share:g}"] = mean
+        rest = ("policy", "problems", "best_single", "to_best_single", "between", "to_best_per_problem")
+        return {**{name: getattr(self, name) for name in rest}, **means}
+
+
+def by_costs(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
+    """Return where policies stand on all problems, and by their costs where these differ; nothing of a single problem.
+
+    Raises:
+        UsageError: the table is not one of this bench.
+    """
+    parts = {"All problems": frame, **{f"{costs} costs": part for costs, part in frame.groupby("costs")}}
+    placed = {name: standings(part) for name, part in parts.items() if len(parts) != 2 or part is frame}
+    return {name: rows for name, rows in placed.items() if rows}
+
+
+def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
+    """Return a row per policy, the best first; none unless two policies have two problems in common.
+
+    Raises:
+        UsageError: the table is not one of this bench.
+    """
+    trials = trials_of(frame)
+    logs = {(regret, share): _logs(trials, regret, share) for regret in FLOORS for share in SHARES}
+    judged = [table for (regret, _), table in logs.items() if regret in REGRETS]
+    whole = sum(judged[1:], judged[0]) / len(judged)
+    if min(len(whole.columns), len(whole.dropna())) < 2:
+        return ()
+    rows = []
+    for policy in whole.mean().sort_values().index:
+        others = [name for name in whole.columns if name != policy]
+        rival = str(whole[others].mean().idxmin())
+        apart = (whole[policy] - whole[rival]).dropna()
+        middle, width = float(apart.mean()), 2 * float(apart.sem())
+        least = pd.concat([table[policy] - table[others].min(axis=1) for table in judged])
+        means = {key: exp(table[policy].mean()) for key, table in logs.items()}
+        between = exp(middle - width), exp(middle + width)
+        rows.append(Standing(policy, len(apart), means, rival, exp(middle), between, exp(least.mean())))
+    return tuple(rows)
+
+
+def _logs(trials: pd.DataFrame, regret: str, share: float) -> pd.DataFrame:
+    """Return the logarithm of that regret as a share, by problem and policy, of the seeds that all have played."""
+    means: Any = at_share(trials, regret, share).unstack("policy").dropna().groupby(level=SCENARIO).mean()
+    units = []
+    for key in means.index:
+        scenario = PolicyScenario(*key)
+        runs = within(trials, [scenario])
+        plays = float(at_share(runs, "trial", share).mean()) if regret == "quality" else 1.0
+        units.append(scenario.budget if regret == "cost_regret" else outcome_range(runs) * plays)
+    return pd.DataFrame(np.log(means.div(pd.Series(units, index=means.index), axis=0).clip(lower=FLOORS[regret])))
+
+
+def standings_text(rows: Sequence[Standing]) -> str:
+    """Return a line per policy; regrets in percent, at the three shares of the budget."""
+    regrets = {regret: [key for key in rows[0].means if key[0] == regret] for regret in FLOORS}
+    shares = "/".join(f"{100 * share:.0f}" for share in SHARES)
+    head = ["policy", *(f"{regret.replace('_', ' ')} {shares}" for regret in regrets)]
+    lines = []
+    for row in rows:
+        means = [" ".join(f"{100 * row.means[key]:.3g}" for key in keys) for keys in regrets.values()]
+        low, high = row.between
+        single = f"{row.to_best_single:.2f} ({low:.2f} to {high:.2f}, {row.best_single})"
+        lines.append([row.policy, *means, single, f"{row.to_best_per_problem:.2f}"])
+    table = table_text([[*head, "to the best other", "to the best per problem"], *lines])
+    floors = ", ".join(f"{regret.replace('_', ' ')} {floor:.1%}" for regret, floor in FLOORS.items())
+    units = "of the outcome's range, quality regret of that in every trial, cost regret of the budget"
+    return (
+        f"{table}\n{rows[0].problems} problems. Geometric means in percent {units}; at least: {floors}.\n"
+        f"Ratios are of simple and inference regret; in brackets two standard errors over the problems."
+    )

@@ -1,0 +1,77 @@
+"""How policies stand on many problems, from tables whose figures are known by hand."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+
+import pytest
+
+from rigctl.bench.tables.standings import FLOORS, by_costs, standings, standings_text
+from tests.bench.tables import frame, rows
+from tests.golden import Golden
+
+ENDS = {"a": (0.1, 0.4), "b": (0.2, 0.2), "c": (0.8, 0.1)}
+"""What each policy's regret is on two problems, at every share of the budget."""
+
+
+def table(ends=ENDS, costs=("cheap", "cheap")):
+    """Worst regret 1 in the first trial of each, so the outcome's range is 1; one cost of a quarter of the budget."""
+    return frame(
+        rows(policy, 0, [end] * 4, setting=(f"problem{i}", costs[i], 0.04, 4.0), quality=[0.0, end, end, 4 * end])
+        for policy, regrets in {**ends, "worst": (1.0, 1.0)}.items()
+        for i, end in enumerate(regrets)
+    )
+
+
+def test_the_figures_are_those_computed_by_hand() -> None:
+    """Geometric means sqrt(.1 .4) = sqrt(.2 .2) = .2 and sqrt(.8 .1) = .28; shares of the range, which is 1."""
+    found = {row.policy: row for row in standings(table())}
+    assert list(found) == ["a", "b", "c", "worst"]
+    assert found["a"].means["simple", 1.0] == pytest.approx(0.2)
+    assert found["b"].means["inference", 0.25] == pytest.approx(0.2)
+    # four trials at a cost of 1, each a quarter of the budget
+    assert found["a"].means["cost_regret", 0.5] == pytest.approx(0.5)
+    assert found["a"].means["quality", 1.0] == pytest.approx(0.2)
+    assert (found["c"].best_single, found["c"].problems) == ("a", 2)
+    assert found["c"].to_best_single == pytest.approx(sqrt(0.08) / 0.2)
+    # against .1 and .2
+    assert found["c"].to_best_per_problem == pytest.approx(sqrt(0.8 / 0.1 * 0.1 / 0.2))
+    apart = [log(0.8 / 0.1), log(0.1 / 0.4)]
+    error = abs(apart[0] - apart[1]) / 2
+    assert found["c"].between[1] == pytest.approx(exp(sum(apart) / 2 + 2 * error))
+
+
+def test_regrets_of_nothing_count_as_the_floor() -> None:
+    """Neither a zero nor a negative quality regret makes a mean meaningless."""
+    found = {row.policy: row for row in standings(table({**ENDS, "a": (0.0, 0.0)}))}
+    assert found["a"].means["simple", 1.0] == pytest.approx(FLOORS["simple"])
+    assert found["a"].means["quality", 0.25] == pytest.approx(FLOORS["quality"])
+
+
+def test_only_what_all_have_played_is_compared() -> None:
+    """A third problem that one policy has not played counts for nobody; one problem is no comparison."""
+    more = rows("a", 0, [0.9] * 4, setting=("problem2", "cheap", 0.04, 4.0))
+    whole = frame([more, *(run for run in _runs())])
+    assert {row.problems for row in standings(whole)} == {2}
+    assert standings(table().query("problem == 'problem0'")) == ()
+    assert by_costs(table().query("policy == 'a'")) == {}
+
+
+def _runs():
+    return [
+        rows(policy, 0, [end] * 4, setting=(f"problem{i}", "cheap", 0.04, 4.0))
+        for policy, regrets in ENDS.items()
+        for i, end in enumerate(regrets)
+    ]
+
+
+def test_costs_are_told_apart_where_there_are_problems_enough() -> None:
+    """Of each class of costs with two problems and more there is a table of its own."""
+    both = frame([*_runs(), *(rows(p, 0, [e[0]] * 4, setting=("x", "expensive", 0.04, 4.0)) for p, e in ENDS.items())])
+    assert list(by_costs(both)) == ["All problems", "cheap costs"]
+    assert list(by_costs(table())) == ["All problems"]
+
+
+def test_the_table_says_what_it_shows(golden: Golden) -> None:
+    """Units, floors and what the ratios are of."""
+    golden(standings_text(standings(table())))
