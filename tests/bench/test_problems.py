@@ -189,9 +189,9 @@ def test_full_control_costs_depend_on_the_setting_and_are_told():
 @pytest.mark.parametrize(
     ("problem", "costs", "message"),
     [
-        ("hartman3", "cheap", "problem: got 'hartman3'.*did you mean \"hartmann3\""),
-        ("hartmann3", "moderat", "costs of hartmann3: got 'moderat'.*did you mean \"moderate\""),
-        ("ackley8", "cheap", "costs of ackley8: got 'cheap', must be one of uniform"),
+        ("hartman3", "cheap", 'problem: got "hartman3".*did you mean "hartmann3"'),
+        ("hartmann3", "moderat", 'costs of hartmann3: got "moderat".*did you mean "moderate"'),
+        ("ackley8", "cheap", 'costs of ackley8: got "cheap", must be one of uniform'),
         ("airfoil", "cheap", r"airfoil\.npz.*--data DIR"),
     ],
 )
