@@ -111,7 +111,9 @@ Range = Annotated[tuple[float, float], Late("rising", _TWO, (0.0, 1.0))]
 Rate = Annotated[float, Late("rate_per_s", amount_like("0.5 pH/min"), 1.0)]
 """A change per second."""
 Effect = Annotated[float, Late("effect_per_ml", amount_like("-0.04 pH/mL"), 1.0)]
-
+FrozenAfter = Annotated[tuple[float | None, int | None], Late("frozen_after", _TEXT, in_unit=False)]
+"""Rig seconds, or trials; None: not by this."""
+Worth = Annotated[float, Late("worth", PRICE)]
 
 DeviceName = Annotated[str, Late("device", _TEXT, in_unit=False, typed=True)]
 SensorName = Annotated[str, Late("sensor", _TEXT, in_unit=False, typed=True)]

@@ -23,7 +23,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, RigctlError, counted, in_words
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import LateSpec
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.rig.values import Measurement
 from rigctl.text import lasting, told_utc
 
@@ -49,7 +49,7 @@ class Awaiting(CampaignPart):
     """Since the last outcome that came: trials of this process's that were given up, and why."""
 
     @property
-    def late(self) -> LateSpec | None:
+    def late(self) -> OutcomeSpec | None:
         return self.spec.rig.late
 
     async def attend(self) -> None:
@@ -58,12 +58,12 @@ class Awaiting(CampaignPart):
             return
         late, (waiting, sure) = self.late, await self._waiting()
         for trial, left_s in waiting.items():
-            if late.how == "sensor":
+            if late.by == "sensor":
                 await self._read(trial, late, waiting, sure)
             elif sure[trial] <= 0:
-                await self._give_up(trial, late, f"nobody has said it within {lasting(late.within_s)}")
-            elif left_s <= SOON * late.within_s:
-                await self._warn(trial, late)
+                await self._give_up(trial, late, f"nobody has said it within {lasting(late.until_s)}")
+            elif left_s <= SOON * late.until_s:
+                await self._warn(trial)
 
     async def _waiting(self) -> tuple[Mapping[int, float], Mapping[int, float]]:
         """Return the rig seconds until each outcome is due: as far as can be told, and for certain."""
@@ -75,8 +75,8 @@ class Awaiting(CampaignPart):
         if self.late is None:
             return math.inf
         (waiting, sure), now_s = await self._waiting(), self.clock.now_s()
-        if self.late.how == "hand":
-            soon_s = SOON * self.late.within_s
+        if self.late.by == "hand":
+            soon_s = SOON * self.late.until_s
             left = [sure[n] if n in self._warned else left_s - soon_s for n, left_s in waiting.items()]
             return now_s + min(left, default=math.inf)
         return min((max(now_s + s, self._again_s.get(n, now_s)) for n, s in waiting.items()), default=math.inf)
@@ -86,7 +86,7 @@ class Awaiting(CampaignPart):
         if self.late is None:
             return ""
         waiting = await self.journal.call(lambda j: j.awaited.waiting())
-        if waiting and self.late.hold:
+        if waiting and self.late.then == "hold":
             return f"the outcome of {_listed(waiting)} is awaited before the next trial{self._how(self.late)}"
         if len(waiting) >= self.late.pending:
             many = counted(len(waiting), "trial")
@@ -105,25 +105,27 @@ class Awaiting(CampaignPart):
 
     async def outstanding(self) -> str:
         """Say whose outcomes a campaign that is over waits for; empty: none's."""
-        if self.late is None or not self.late.wait_at_end:
+        if self.late is None or self.late.at_end == "end":
             return ""
         waiting = await self.journal.call(lambda j: j.awaited.waiting())
         return f"the outcome of {_listed(waiting)} is awaited{self._how(self.late)}" if waiting else ""
 
     @staticmethod
-    def _how(late: LateSpec) -> str:
+    def _how(late: OutcomeSpec) -> str:
         """Say how a person ends that; nothing where sensors do."""
-        return ": `rigctl trial outcome TRIAL VALUE` records it" if late.how == "hand" else ""
+        return ": `rigctl trial outcome TRIAL VALUE` records it" if late.by == "hand" else ""
 
     # one trial ------------------------------------------------------------------------------------------------------
 
-    async def _read(self, trial: int, late: LateSpec, waiting: Mapping[int, float], sure: Mapping[int, float]) -> None:
+    async def _read(
+        self, trial: int, late: OutcomeSpec, waiting: Mapping[int, float], sure: Mapping[int, float]
+    ) -> None:
         """Read the sensors of a trial that is due; again and again, until they give something or it is too late."""
         now_s, left_s = self.clock.now_s(), waiting[trial]
         if left_s > 0 or now_s < self._again_s.get(trial, 0.0):
             return
         if self._over(trial, late, waiting):
-            self._again_s[trial] = now_s + RETRY * late.within_s
+            self._again_s[trial] = now_s + RETRY * late.until_s
             why = self._over(trial, late, sure)
             if why:
                 await self._give_up(trial, late, why)
@@ -137,32 +139,34 @@ class Awaiting(CampaignPart):
         else:
             detail = ""
             measured = await self.journal.call(judged_late, self.spec.rig, trial, measured)
-            wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
-        self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s  # also if it cannot be recorded
+            wrong = "; ".join(
+                f"{n}: {_wrong(measured.get(n))}" for n in self.spec.rig.late_names if _wrong(measured.get(n))
+            )
+        self._again_s[trial] = self.clock.now_s() + RETRY * late.until_s  # also if it cannot be recorded
         if wrong:
             if trial not in self._warned:
                 self._warned.add(trial)
                 message = f"trial {trial}: its outcome could not be read, and is tried again: {wrong}"
                 self.desk.minor("trial", message, detail, kind="outcome unread")
             return
-        note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
-        if await self._came(trial, {name: measured[name].value for name in late.names}, SENSOR, note):
+        note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.due_s else "read when it was due"
+        if await self._came(trial, {name: measured[name].value for name in self.spec.rig.late_names}, SENSOR, note):
             self._last_read = max(self._last_read, trial)
 
-    def _over(self, trial: int, late: LateSpec, left: Mapping[int, float]) -> str:
+    def _over(self, trial: int, late: OutcomeSpec, left: Mapping[int, float]) -> str:
         """Say why a sensor is not read any more for a trial, with these rig seconds left; empty: it still is."""
-        patience_s, passed_s = late.within_s - late.after_s, -left[trial]
+        patience_s, passed_s = late.until_s - late.due_s, -left[trial]
         if passed_s > patience_s:
             gone = "its sensor gave nothing" if trial in self._warned else "it could not be read"
             return f"{gone} within {lasting(patience_s)} after it was due"
         later = max([self._last_read, *(n for n, left_s in left.items() if left_s <= 0)])
-        if passed_s <= LATE * late.after_s or later <= trial:
+        if passed_s <= LATE * late.due_s or later <= trial:
             return ""
         return f"its time was {lasting(passed_s)} ago, and what its sensor reads now is trial {later}'s"
 
-    async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
-        if await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why):
-            if late.how == "hand" or trial in self._warned:  # else nobody was there to read it
+    async def _give_up(self, trial: int, late: OutcomeSpec, why: str) -> None:
+        if await self._came(trial, dict.fromkeys(self.spec.rig.late_names), CAMPAIGN, why):
+            if late.by == "hand" or trial in self._warned:  # else nobody was there to read it
                 self._given_up.append(f"trial {trial}: {why}")
             message = f"trial {trial}: given up without an outcome, its cost stays spent: {why}"
             message += "; `rigctl trial outcome --force` takes one still"
@@ -191,13 +195,13 @@ class Awaiting(CampaignPart):
         left = len(await self.journal.call(lambda j: j.awaited.waiting()))
         self.desk.tell(OutcomeCame(row, left))
 
-    async def _warn(self, trial: int, late: LateSpec) -> None:
+    async def _warn(self, trial: int) -> None:
         if trial in self._warned:
             return
         self._warned.add(trial)
         row = await self.journal.call(lambda j: j.read.trial(trial))
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
-        how = f"`rigctl trial outcome {trial} VALUE` records {', '.join(late.names)}"
+        how = f"`rigctl trial outcome {trial} VALUE` records {', '.join(self.spec.rig.late_names)}"
         message = f"trial {trial}: its outcome is awaited{until}: {how}"
         self.desk.minor("trial", message, kind="outcome awaited")
 

@@ -139,7 +139,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     bad = [slept, *bad] if slept else bad
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    awaiting = None if bad or rig.late is None else AwaitedOutcome(rig.late.how, rig.late.due_s)
+    awaiting = None if bad or rig.late is None else AwaitedOutcome(rig.late.by, rig.late.due_s)
     event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
     idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if dead else SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)

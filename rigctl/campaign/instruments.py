@@ -175,7 +175,7 @@ def against(
 def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Use]]:
     """Return what a trial that controls these variables needs, and for what: what every trial does is part of it."""
     given = [name for name, volume in rig.volumes.items() if volume.otherwise_ml > 0]
-    used = {rig.outcome_sensor, *(o.sensor for o in rig.further), *(v.sensor for v in rig.variables)}
+    used = {*(o.sensor or "" for o in rig.outcomes), *(v.sensor for v in rig.variables)}
     used |= {m.device for m in rig.meters if m.device is not None and m.device not in rig.pumps}
     used |= {step.actuator for step in rig.timing.prepare}
     used |= {pump for name in given for pump in (name, *rig.volumes[name].with_)}

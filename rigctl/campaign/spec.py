@@ -114,13 +114,13 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "control_sets": [c.label for c in space.control_sets],
         "outcome": {
             "name": rig.outcome_name,
-            "sensor": rig.outcome_sensor,
+            "sensor": rig.outcomes[0].sensor or "",
             "maximise": problem.maximise,
             "late": None,  # one that comes later, or no longer does, is noticed
         },
         "further_outcomes": [
-            {"name": f.name, "sensor": wired.sensor, "maximise": f.maximise, "floor": f.floor}
-            for f, wired in zip(problem.further, rig.further, strict=True)
+            {"name": f.name, "sensor": wired.sensor or "", "maximise": f.maximise, "floor": f.floor}
+            for f, wired in zip(problem.further, rig.outcomes[1:], strict=True)
         ],
         "floor": problem.floor,
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
@@ -134,7 +134,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         parts["outcome"]["unit"] = spec.outcome_unit
         parts["further"] = {f.name: {"unit": f.unit} for f in problem.further}
     if rig.late is not None:
-        parts["outcome"] |= {"late": rig.late.names, "how": rig.late.how, "after_s": rig.late.after_s}
+        parts["outcome"] |= {"late": rig.late_names, "how": rig.late.by, "after_s": rig.late.after_s or 0.0}
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
@@ -159,7 +159,7 @@ def _wiring(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Any]:
     """Return what moves a variable; the names of pumps that dose along as one value, as of a look."""
     partners = {name: rig.partners[name] for name in wired.actuators if rig.partners.get(name)}
     along = sorted(partner for others in partners.values() for partner in others)
-    parts = {"sensor": wired.sensor, "actuator": wired.actuator, "second": wired.second}
+    parts = {"sensor": wired.sensor or "", "actuator": wired.actuator, "second": wired.second}
     return {**parts, "partners": partners, "along": along}
 
 

@@ -13,7 +13,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from rigctl.core.experiment.money import Micros
 from rigctl.flaws import got
-from rigctl.kinds import PER_TRIAL, PRICE, QUANTITY, Late, amount_like
+from rigctl.kinds import PER_TRIAL, QUANTITY, Late, amount_like
 
 _NUMBER: Final = {"type": "number"}
 
@@ -113,9 +113,6 @@ _COLUMN: Final = {
 }
 _SAMPLE: Final = {"anyOf": [{"type": "array", "items": QUANTITY, "minItems": 1}, _COLUMN]}
 Samples = Annotated[tuple[float, ...], Late("sample", _SAMPLE, ())]
-FrozenAfter = Annotated[tuple[float | None, int | None], Late("frozen_after", {"type": "string"}, in_unit=False)]
-"""Rig seconds, or trials; None: not by this."""
-Worth = Annotated[float, Late("worth", PRICE)]
 _SETS: Final = {
     "type": "array",
     "minItems": 1,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rigctl.config.document import Document
-from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
+from rigctl.config.schema import RigConfig, VariableSection
 from rigctl.config.units import Units
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.flaws import Flaw, flaw_of, got
@@ -17,7 +17,7 @@ from rigctl.kinds import Clash
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Device
 from rigctl.rig.registry import Registry
-from rigctl.rig.spec import DeviceSpec
+from rigctl.rig.spec import DeviceSpec, OutcomeSpec
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ class CheckContext:
     """Variables and outcomes by the places of their sections."""
 
     @property
-    def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSection]]:
+    def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSpec]]:
         """Return all outcomes and where they stand, the first one first."""
         further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
         return [(("outcome",), self.config.outcome), *further]
@@ -176,7 +176,7 @@ class CheckContext:
         return self.declared["dosing"].union((v.pump for v in volumes), *along)
 
     @property
-    def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSection]]:
+    def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSpec]]:
         """Return all that has a sensor: where it stands, its name and its section."""
         read = [(name, section) for name, section in self.config.variables.items() if section.doses is None]
         variables = [(("variables", name), name, section) for name, section in read]

@@ -12,14 +12,13 @@ from rigctl.config.safety import (
     build_limits,
     build_watch,
 )
-from rigctl.config.schema import LateSection, OutcomeSection, VariableSection
+from rigctl.config.schema import VariableSection
 from rigctl.errors import KeyPath
 from rigctl.rig.spec import (
     FollowSpec,
-    LateSpec,
     MeasureSpec,
     MeterSpec,
-    OutcomeWiring,
+    OutcomeSpec,
     RigSpec,
     TrialTiming,
     VariableWiring,
@@ -48,13 +47,12 @@ def build_rig(context: CheckContext) -> RigSpec:
         if len(variable.actuators) > 1:
             check_pair(context, name, variable)
     check_tanks(context)
+    _check_awaited(context)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in context.devices.items() if d is not None},
         variables=variables,
-        outcome_sensor=config.outcome.sensor or "",
-        outcome_name=config.outcome.name,
-        further=tuple(OutcomeWiring(o.name, o.sensor or "") for o in config.further_outcomes),
+        outcomes=(config.outcome, *config.further_outcomes),
         timing=_timing(context, config.trial, wired),
         meters=_meters(context),
         limits=build_limits(context, wired),
@@ -70,7 +68,6 @@ def build_rig(context: CheckContext) -> RigSpec:
         starts=config.safety.starts,
         allowed=config.allowed,
         begins_s=build_begins(context),
-        late=build_late(context) if wired else None,
     )
 
 
@@ -82,7 +79,7 @@ def _references(context: CheckContext, wired: bool) -> None:
     for path, name, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
-        elif wired and not (isinstance(section, OutcomeSection) and section.by == "hand"):
+        elif wired and not (isinstance(section, OutcomeSpec) and section.by == "hand"):
             context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
@@ -192,61 +189,23 @@ def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
 # outcomes that come later -----------------------------------------------------------------------------------------
 
 
-WITHIN_S: Final = 7 * 86400.0
-"""Of an outcome by hand, unless the file says otherwise, rig seconds."""
-PATIENCE: Final = 2.0
-"""Of an outcome by a sensor: so many times `after`."""
 _OF_LATE: Final = ("within", "then", "pending", "at_end")
 
 
-def build_late(context: CheckContext) -> LateSpec | None:
-    """Return how outcomes come after the rig has done its part of a trial; None: all are measured in it."""
+def _check_awaited(context: CheckContext) -> None:
+    """Find what is said of outcomes that come later where none does, or is said of the wrong one."""
     first, findings = context.config.outcome, context.findings
-    _further(context)
-    by_hand = first.by == "hand"
-    _who_says(context)
-    if not by_hand and first.after is None:
-        return None
-    after_s = first.after or 0.0
-    within_s = first.within or (WITHIN_S if by_hand else PATIENCE * after_s)
-    if not by_hand and within_s <= after_s and not findings.told(("outcome", "after")):
-        within, after = (findings.given(("outcome", key)) for key in ("within", "after"))
-        what = f'got "{within}", must be more than `after`, {after}: the sensor is tried again until then'
-        findings.add(("outcome", "within"), what)
-    names = [section.name for _, section in context.outcomes if not by_hand or section.by == "hand"]
-    return LateSpec(
-        names=tuple(names),
-        how="hand" if by_hand else "sensor",
-        within_s=within_s,
-        after_s=0.0 if by_hand else after_s,
-        hold=first.then == "hold",
-        pending=first.pending,
-        wait_at_end=first.at_end == "wait",
-    )
-
-
-def _who_says(context: CheckContext) -> None:
-    """Find outcomes that both a sensor and a person would say, and keys of the one that are given for the other."""
-    first, findings = context.config.outcome, context.findings
-    for path, section in context.outcomes:
-        if section.by == "hand" and section.sensor is not None:
-            what = f'got "{section.sensor}", but a person says it (by: hand); take one of them out'
-            findings.add((*path, "sensor"), what)
-    if first.by == "hand" and first.after is not None:
-        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
-    if first.by != "hand" and first.after is None and not findings.told(("outcome", "after")):
-        for key in (key for key in _OF_LATE if key in first.model_fields_set):
-            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
-
-
-def _further(context: CheckContext) -> None:
-    first = context.config.outcome
     for i, section in enumerate(context.config.further_outcomes):
         path: KeyPath = ("further_outcomes", i)
-        for key in LateSection.model_fields.keys() - {"by"}:
-            if key in section.model_fields_set:
+        for key in ("after", *_OF_LATE):
+            if findings.given((*path, key)) is not None:
                 what = "is said of `outcome`, for all outcomes of a trial are awaited together; move it there"
-                context.findings.add((*path, key), what)
+                findings.add((*path, key), what)
         if section.by == "hand" and first.by != "hand":
             what = "got hand, must be sensor unless `outcome` is by hand, too: the trial waits for all of them"
-            context.findings.add((*path, "by"), what)
+            findings.add((*path, "by"), what)
+    if first.by == "hand" and first.after_s is not None:
+        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
+    if not first.comes_later and not findings.told(("outcome", "after")):
+        for key in (key for key in _OF_LATE if findings.given(("outcome", key)) is not None):
+            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")

@@ -58,7 +58,6 @@ class LoadedConfig:
     seed: int
     max_trials: int | None
     problem: Problem
-    outcome_unit: str
     policy: Policy
     policy_name: str
     policy_options: Mapping[str, Any]
@@ -72,14 +71,21 @@ class LoadedConfig:
     """Setpoints of today's practice, engineering units; None where it is not said."""
     plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """What variables and outcomes can be, by name, as far as it is said."""
-    worth: float | None = None
-    """What one unit of outcome is worth, currency units; None where it is not said."""
     warnings: tuple[str, ...] = ()
     """What a person should know but may want, each with file, line and key."""
 
     @property
     def wired(self) -> bool:
         return bool(self.rig.devices)
+
+    @property
+    def outcome_unit(self) -> str:
+        return self.rig.outcomes[0].unit
+
+    @property
+    def worth(self) -> float | None:
+        """Return what one unit of outcome is worth, currency units; None where it is not said."""
+        return self.rig.outcomes[0].worth
 
     @property
     def tolerance(self) -> float:
@@ -139,7 +145,6 @@ def load_text(
         seed=config.seed,
         max_trials=config.max_trials,
         problem=problem,
-        outcome_unit=config.outcome.unit,
         policy=policy,
         policy_name=config.policy.name,
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
@@ -148,7 +153,6 @@ def load_text(
         telling=_telling(context),
         today=today,
         plausible=build_plausible(context),
-        worth=config.outcome.worth,
         warnings=findings.warnings,
     )
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.findings import CheckContext, unknown
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, VariableSection
 from rigctl.config.shape import missing
 from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
@@ -19,6 +19,7 @@ from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.errors import KeyPath
 from rigctl.flaws import shown
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.text import set_label, set_members
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
     return tuple(outcomes)
 
 
-def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSection) -> float | None:
+def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float | None:
     floor, bounds = outcome.floor, outcome.plausible
     if floor is None or bounds is None or context.findings.told((*path, "floor")):
         return floor

@@ -13,14 +13,23 @@ from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast
 from rigctl.config.pumps import astray, unserved
 from rigctl.config.reading import zone_of
-from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
-from rigctl.rig.spec import ActuatorLimits, InterlockSpec, LimitSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
+from rigctl.rig.spec import (
+    ActuatorLimits,
+    InterlockSpec,
+    LimitSpec,
+    OutcomeSpec,
+    RigSpec,
+    SensorRules,
+    WatchedSensor,
+    WatchSpec,
+)
 from rigctl.text import lasting
 
 # civil time -----------------------------------------------------------------------------------------------------
@@ -156,7 +165,9 @@ def build_watch(context: CheckContext) -> WatchSpec:
     return WatchSpec(
         **fields_of(section),
         interlocks=interlocks,
-        sensors=tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
+        sensors=tuple(
+            WatchedSensor(n, SensorRules(watch_every_s=WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())
+        ),
         rules=measured,
     )
 
@@ -195,11 +206,9 @@ def _ends(context: CheckContext, path: KeyPath, when: Condition, until: Conditio
 # sensors ----------------------------------------------------------------------------------------------------------
 
 
-def _rules(
-    context: CheckContext, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool
-) -> SensorRules:
-    findings, stale_after_s = context.findings, section.stale_after
-    every_s = section.watch_every or (WATCHED_EVERY_S if needed else None)
+def _rules(context: CheckContext, path: KeyPath, section: VariableSection | OutcomeSpec, needed: bool) -> SensorRules:
+    findings, stale_after_s = context.findings, section.stale_after_s
+    every_s = section.watch_every_s or (WATCHED_EVERY_S if needed else None)
     if stale_after_s is not None:
         stale: KeyPath = (*path, "stale_after")
         if every_s is None and not findings.told((*path, "watch_every")):
@@ -210,6 +219,6 @@ def _rules(
             what = f"must be more than the {every_s:g} s between two readings of the watch"
             findings.add(stale, f'got "{findings.given(stale)}", {what}')
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
-    moves = isinstance(section, OutcomeSection) or any(a in context.declared["dosing"] for a in section.actuators)
-    usual = (None, SensorRules().frozen_after_trials if moves else None)
-    return SensorRules(every_s, stale_after_s, *(section.frozen_after or usual), section.max_rate_per_s)
+    moves = isinstance(section, OutcomeSpec) or any(a in context.declared["dosing"] for a in section.actuators)
+    frozen_after = section.frozen_after or (None if moves else (None, None))
+    return SensorRules(section.max_rate_per_s, frozen_after, stale_after_s, every_s)

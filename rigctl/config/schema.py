@@ -7,6 +7,7 @@ the editor.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -16,13 +17,11 @@ from rigctl.config.fields import (
     Budget,
     ControlSets,
     Currency,
-    FrozenAfter,
     Lengthscales,
     Money,
     SafeState,
     Samples,
     Trials,
-    Worth,
     one_of,
     or_words,
 )
@@ -36,7 +35,6 @@ from rigctl.kinds import (
     PositiveSpan,
     PumpName,
     Range,
-    Rate,
     SensorName,
     Span,
     key_of,
@@ -49,6 +47,8 @@ from rigctl.rig.spec import (
     InventorySpec,
     LimitSpec,
     MeterSpec,
+    OutcomeSpec,
+    SensorRules,
     StartsSpec,
     TankSpec,
     TrialTiming,
@@ -76,23 +76,6 @@ class OpenSection(FileSection):
     """A mapping whose other keys belong to a driver or policy, and are checked by it."""
 
     model_config = ConfigDict(extra="allow")
-
-
-class LateSection(FileSection):
-    """How an outcome comes: measured in the trial, or later."""
-
-    by: Literal["sensor", "hand"] = "sensor"
-    """Who gives it: a sensor, or a person with `rigctl trial outcome` after the rig has done its part: by: hand."""
-    after: PositiveDuration | None = None
-    """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
-    within: PositiveDuration | None = None
-    """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
-    then: Literal["go-on", "hold"] = "go-on"
-    """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
-    pending: int = Field(default=16, ge=1, le=1000)
-    """Trials at most whose outcomes are awaited when another one begins."""
-    at_end: Literal["wait", "end"] = "wait"
-    """What a campaign does that is over while outcomes are awaited: wait for them, or end."""
 
 
 class TruncatedNormalNatural(FileSection):
@@ -238,21 +221,8 @@ class ModelSection(FileSection):
     """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
 
 
-class SensedSection(FileSection):
-    """What the watch expects of a sensor."""
-
-    max_rate_per_s: Rate | None = None
-    """Fastest change there can be, e.g. 0.5 pH/min; a faster step is not believed before it is confirmed."""
-    frozen_after: FrozenAfter | None = None
-    """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
-    the default); `off`: never."""
-    stale_after: PositiveDuration | None = None
-    """Wall time after which a reading of the watch is too old; default: three periods and the device's timeout."""
-    watch_every: PositiveDuration | None = None
-    """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
-
-
-class VariableSection(SensedSection):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariableSection(SensorRules):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
     unit: str
@@ -287,26 +257,6 @@ class VariableSection(SensedSection):
         if self.doses is not None:
             return (self.doses.pump,)
         return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
-
-
-class OutcomeSection(SensedSection, LateSection):
-    """What is to be made as large or as small as possible."""
-
-    name: Name
-    """Its name in tables and CSV files."""
-    unit: str
-    """Its unit; "1" for none."""
-    sensor: SensorName | None = None
-    """Device that measures it; needed as soon as there are devices, unless a person says it."""
-    direction: Literal["maximise", "minimise"] = "maximise"
-    """Which way is better."""
-    floor: Amount | None = None
-    """The worst value it can take; without it a bound from the data is used."""
-    plausible: Range | None = None
-    """Readings outside are INVALID: the trial fails, its cost is charged."""
-    worth: Worth | None = None
-    """What one unit of it in a trial is worth, the first outcome only: 0.3 EUR/g, 0.02 EUR/(cm2/day); 3 EUR without a
-    unit. Where less is better, what one unit less is worth. It changes what a rule is said to be worth, not a trial."""
 
 
 class DeviceSection(OpenSection):
@@ -374,9 +324,9 @@ class RigConfig(FileSection):
     """What is measured, and at a price controlled."""
     control_sets: ControlSets
     """Which variables may be controlled together; `all` means every non-empty subset."""
-    outcome: OutcomeSection
+    outcome: OutcomeSpec
     """What the experiment is for."""
-    further_outcomes: list[OutcomeSection] = Field(default_factory=list)
+    further_outcomes: list[OutcomeSpec] = Field(default_factory=list)
     """What else matters, measured in the same window; for policies that weigh several outcomes, and for reports."""
     trial: TrialTiming | None = None
     """Timing of a trial; needed as soon as there are devices."""

@@ -25,7 +25,7 @@ from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
-from rigctl.rig.spec import CapSpec, CareSpec, LateSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import CapSpec, CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import SafeTimes
 from rigctl.text import in_full, joined, lasting, settings, shown_unit
 
@@ -54,7 +54,7 @@ def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     for cap in rig.caps:
         yield _cap(cap, told)
     if rig.late is not None:
-        yield from _late(rig.late)
+        yield from _late(rig.late, rig.late_names)
     if rig.allowed is not None:
         yield f"Trials run {rig.allowed}; otherwise the campaign waits, everything safe."
     for name, limits in rig.limits.items():
@@ -82,14 +82,16 @@ def _follows(rig: RigSpec) -> Iterator[str]:
         yield f"No sensor of its own tells whether {' or '.join(blind)} follows its setpoint."
 
 
-def _late(late: LateSpec) -> Iterator[str]:
-    names, within = joined(late.names), lasting(late.within_s)
-    if late.how == "hand":
+def _late(late: OutcomeSpec, awaited: Sequence[str]) -> Iterator[str]:
+    names, within = joined(awaited), lasting(late.until_s)
+    if late.by == "hand":
         yield f"Within {within} of a trial a person says {names}: `rigctl trial outcome TRIAL VALUE`; else it has none."
     else:
-        yield f"{names} is read {lasting(late.after_s)} after a trial, and tried again until {within} after it."
-    meanwhile = "The next trial waits for it" if late.hold else f"Up to {counted(late.pending, 'trial')} may await it"
-    ends = "waits for what is awaited, then ends" if late.wait_at_end else "ends while some are awaited"
+        yield f"{names} is read {lasting(late.due_s)} after a trial, and tried again until {within} after it."
+    meanwhile = (
+        "The next trial waits for it" if late.then == "hold" else f"Up to {counted(late.pending, 'trial')} may await it"
+    )
+    ends = "waits for what is awaited, then ends" if late.at_end == "wait" else "ends while some are awaited"
     yield f"{meanwhile}; a campaign that is over {ends}."
 
 
@@ -162,9 +164,7 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
         WiredTo(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
         for v in rig.variables
     ]
-    outcomes = [(rig.outcome_name, loaded.outcome_unit, rig.outcome_sensor)]
-    outcomes += [(o.name, f.unit, o.sensor) for o, f in zip(rig.further, problem.further, strict=True)]
-    wires += [WiredTo(name, unit, sensor, bus(sensor), reading=read(name)) for name, unit, sensor in outcomes]
+    wires += [WiredTo(o.name, o.unit, o.sensor or "", bus(o.sensor), reading=read(o.name)) for o in rig.outcomes]
     meters = [WiredTo(m.name, m.kind, m.device or "", bus(m.device), reading=read(m.name)) for m in rig.meters]
     return Plan(tuple(wires), tuple(meters), forecast(rig, problem, loaded.max_trials))
 

@@ -166,7 +166,7 @@ class Lookout:
             self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail, kind="watch blind"))
 
     def _due(self, probe: Probe, now_s: float) -> bool:
-        every_s = probe.rules.every_s
+        every_s = probe.rules.watch_every_s
         if every_s is None:
             return False
         last_s = self._asked_s.get(probe.name, -math.inf)
@@ -283,10 +283,10 @@ class Lookout:
         asked_s = now_s if record.asked_s is None else record.asked_s
         age_s = now_s - (asked_s if record.valid_s is None else record.valid_s)
         stale_after_s = rules.stale_after_s
-        if rules.every_s is not None and stale_after_s is None:
+        if rules.watch_every_s is not None and stale_after_s is None:
             # a slow bus that is well looks less often than it is asked to; one that is not well is given no more time
             spacing_s = self._beats[probe.handle.bus].spacing_s
-            stale_after_s = max(3 * rules.every_s, 2 * spacing_s) + probe.handle.timeout_s
+            stale_after_s = max(3 * rules.watch_every_s, 2 * spacing_s) + probe.handle.timeout_s
         same_s = 0.0 if record.valid is None else record.valid.time_s - record.same_since_s
         return SeenReading(
             value=None if record.valid is None else record.valid.value,
@@ -294,7 +294,7 @@ class Lookout:
             age_s=age_s,
             same_for_s=same_s,
             detail=record.detail,
-            stale_after_s=None if rules.every_s is None else stale_after_s,
+            stale_after_s=None if rules.watch_every_s is None else stale_after_s,
             frozen_after_s=rules.frozen_after_s,
-            must_be_fresh=rules.every_s is not None and rules.stale_after_s is not None,
+            must_be_fresh=rules.watch_every_s is not None and rules.stale_after_s is not None,
         )

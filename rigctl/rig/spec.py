@@ -12,14 +12,16 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Annotated, Final, Literal
 
-from annotated_types import Ge, MinLen
+from annotated_types import Ge, Le, MinLen
 
 from rigctl.kinds import (
     ActuatorName,
+    Amount,
     Clash,
     DeviceName,
     Duration,
     Effect,
+    FrozenAfter,
     Late,
     MeterName,
     Name,
@@ -28,6 +30,7 @@ from rigctl.kinds import (
     PositiveSpan,
     PositiveVolume,
     PumpName,
+    Range,
     Rate,
     Rated,
     Section,
@@ -35,6 +38,7 @@ from rigctl.kinds import (
     Used,
     Volume,
     Whole,
+    Worth,
 )
 from rigctl.rig.calendar import Hours, HoursOfWeek, Price, Tariff
 from rigctl.rig.conditions import Condition
@@ -45,6 +49,12 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 Statistic = Literal["median", "mean"]
 USUALLY_VALID: Final = 10.0
 """So many times as long as a look takes what was read is valid, where nothing is declared."""
+USUALLY_FROZEN: Final = 3
+"""Trials of identical readings, while something else changed, after which a sensor counts as frozen."""
+BY_HAND_WITHIN_S: Final = 7 * 86_400.0
+"""Rig seconds that a person has to say an outcome, where nothing is declared."""
+SENSOR_PATIENCE: Final = 2.0
+"""So many times as long as until it is due a sensor is tried, where nothing is declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,19 +317,26 @@ class InterlockSpec(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class SensorRules:
-    """What the watch expects of one sensor."""
+class SensorRules(Section):
+    """What the watch expects of a sensor."""
 
-    every_s: float | None = None
-    """Wall seconds between readings taken for the watch; None: only readings that the trial takes anyway."""
-    stale_after_s: float | None = None
-    """Wall seconds after which a reading of the watch is too old; None: three periods and a timeout, or more."""
-    frozen_after_s: float | None = None
-    """Rig seconds of bit-identical readings after which a sensor counts as frozen; None: not by time."""
-    frozen_after_trials: int | None = 3
-    """Trials of bit-identical readings, while something else changed, after which it does; None: not by trials."""
-    max_rate_per_s: float | None = None
-    """Engineering units per rig second: a faster step is not believed before it is confirmed; None: any."""
+    max_rate_per_s: Rate | None = None
+    """Fastest change there can be, e.g. 0.5 pH/min; a faster step is not believed before it is confirmed."""
+    frozen_after: FrozenAfter | None = None
+    """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
+    the default); `off`: never."""
+    stale_after_s: PositiveDuration | None = None
+    """Wall time after which a reading of the watch is too old; default: three periods and the device's timeout."""
+    watch_every_s: PositiveDuration | None = None
+    """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
+
+    @property
+    def frozen_after_s(self) -> float | None:
+        return None if self.frozen_after is None else self.frozen_after[0]
+
+    @property
+    def frozen_after_trials(self) -> int | None:
+        return USUALLY_FROZEN if self.frozen_after is None else self.frozen_after[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,37 +377,62 @@ class StartsSpec(Section):
     """Wall time after which a start has gone well and those before it count no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeWiring:
-    """Which instrument measures an outcome besides the first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeSpec(SensorRules):
+    """What is to be made as large or as small as possible."""
 
-    name: str
-    sensor: str
-
-
-@dataclass(frozen=True, slots=True)
-class LateSpec:
-    """Outcomes that come after the rig has done its part of a trial."""
-
-    names: tuple[str, ...]
-    """Outcomes that come later; the others are measured in the trial."""
-    how: Literal["hand", "sensor"]
-    """Who gives them: a person, or the sensors that measure them, read when it is time."""
-    within_s: float
-    """Rig seconds after the rig's part, after which nobody waits for them any more."""
-    after_s: float = 0.0
-    """Rig seconds after the rig's part at which the sensors are read."""
-    hold: bool = False
-    """Whether the next trial waits for them; else the campaign goes on."""
-    pending: int = 16
+    name: Name
+    """Its name in tables and CSV files."""
+    unit: str
+    """Its unit; "1" for none."""
+    sensor: SensorName | None = None
+    """Device that measures it; needed as soon as there are devices, unless a person says it."""
+    direction: Literal["maximise", "minimise"] = "maximise"
+    """Which way is better."""
+    floor: Amount | None = None
+    """The worst value it can take; without it a bound from the data is used."""
+    plausible: Range | None = None
+    """Readings outside are INVALID: the trial fails, its cost is charged."""
+    worth: Worth | None = None
+    """What one unit of it in a trial is worth, the first outcome only: 0.3 EUR/g, 0.02 EUR/(cm2/day); 3 EUR without a
+    unit. Where less is better, what one unit less is worth. It changes what a rule is said to be worth, not a trial."""
+    by: Literal["sensor", "hand"] = "sensor"
+    """Who gives it: a sensor, or a person with `rigctl trial outcome` after the rig has done its part: by: hand."""
+    after_s: PositiveDuration | None = None
+    """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
+    within_s: PositiveDuration | None = None
+    """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
+    then: Literal["go-on", "hold"] = "go-on"
+    """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
+    pending: Annotated[Whole, Ge(1), Le(1000)] = 16
     """Trials at most whose outcomes are awaited when another one begins."""
-    wait_at_end: bool = True
-    """Whether a campaign that is over waits for them before it ends."""
+    at_end: Literal["wait", "end"] = "wait"
+    """What a campaign does that is over while outcomes are awaited: wait for them, or end."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """A person or a sensor gives it, and a sensor is tried again for some time."""
+        if self.by == "hand" and self.sensor is not None:
+            yield Clash("sensor", "but a person says it (by: hand); take one of them out")
+        if self.by != "hand" and self.after_s is not None and self.until_s <= self.after_s:
+            yield Clash(
+                "within", "must be more than `after`, {after}: the sensor is tried again until then", ("after",)
+            )
+
+    @property
+    def comes_later(self) -> bool:
+        """Tell whether it comes after the rig has done its part of a trial."""
+        return self.by == "hand" or self.after_s is not None
+
+    @property
+    def until_s(self) -> float:
+        """Return the rig seconds after the rig's part after which nobody waits for it any more."""
+        usual_s = BY_HAND_WITHIN_S if self.by == "hand" else SENSOR_PATIENCE * (self.after_s or 0.0)
+        return usual_s if self.within_s is None else self.within_s
 
     @property
     def due_s(self) -> float:
-        """Return the rig seconds after the rig's part at which somebody must act: read them, or give them up."""
-        return self.within_s if self.how == "hand" else self.after_s
+        """Return the rig seconds after the rig's part at which somebody must act: read it, or give it up."""
+        return self.until_s if self.by == "hand" else self.after_s or 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,8 +563,8 @@ class RigSpec:
     name: str
     devices: Mapping[str, DeviceSpec]
     variables: tuple[VariableWiring, ...]
-    outcome_sensor: str
-    outcome_name: str
+    outcomes: tuple[OutcomeSpec, ...]
+    """The first one is what the experiment is for; the order is that in which policies know them."""
     timing: TrialTiming
     meters: tuple[MeterSpec, ...]
     limits: Mapping[str, ActuatorLimits]
@@ -538,8 +580,6 @@ class RigSpec:
     """Wall seconds within which everything must be told to go safe, or the rig is refused; None: only a warning."""
     unanswered_doses: int = 6
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
-    further: tuple[OutcomeWiring, ...] = ()
-    """Outcomes besides the first, in the order policies know them by."""
     tanks: Mapping[str, TankSpec] = field(default_factory=dict)
     care: Mapping[str, CareSpec] = field(default_factory=dict)
     """Per device of which something is counted."""
@@ -551,8 +591,6 @@ class RigSpec:
     """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
     expected_s: float = 0.0
     """Rig seconds that a trial is expected to take."""
-    late: LateSpec | None = None
-    """None: every outcome is measured in its trial."""
 
     @property
     def calendar(self) -> bool:
@@ -564,17 +602,32 @@ class RigSpec:
         """Return the device of this name, or the sensor of the variable or outcome of this name; empty: none."""
         if name in self.devices:
             return name
-        sensors = {v.name: v.sensor for v in self.variables} | {o.name: o.sensor for o in self.further}
-        return {**sensors, self.outcome_name: self.outcome_sensor}.get(name, "")
+        sensors = {v.name: v.sensor for v in self.variables}
+        return {**sensors, **{o.name: o.sensor or "" for o in self.outcomes}}.get(name, "")
+
+    @property
+    def outcome_name(self) -> str:
+        """Return the name of the first outcome; empty for a rig that only goes safe."""
+        return self.outcomes[0].name if self.outcomes else ""
 
     @property
     def outcome_names(self) -> tuple[str, ...]:
-        return (self.outcome_name, *(o.name for o in self.further))
+        return tuple(o.name for o in self.outcomes)
+
+    @property
+    def late(self) -> OutcomeSpec | None:
+        """Return the first outcome, which says how all are awaited that come later; None: all are measured in a trial.
+
+        A person who does the trials by hand tells each with its outcomes.
+        """
+        return self.outcomes[0] if self.devices and self.outcomes and self.outcomes[0].comes_later else None
 
     @property
     def late_names(self) -> tuple[str, ...]:
-        """Return the outcomes that come after the rig has done its part."""
-        return () if self.late is None else self.late.names
+        """Return the outcomes that come after the rig has done its part; the others are measured in the trial."""
+        if self.late is None:
+            return ()
+        return tuple(o.name for o in self.outcomes if self.late.by != "hand" or o.by == "hand")
 
     @property
     def partners(self) -> Mapping[str, Mapping[str, float]]:

@@ -145,10 +145,9 @@ class _Wirer:
         """Return the probes of all variables, and of outcomes that no person says."""
         spec = self.spec
         found = [self.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
-        said = spec.late.names if spec.late is not None and spec.late.how == "hand" else ()
-        outcomes: list[tuple[KeyPath, str, str]] = [(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor)]
-        outcomes += [(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
-        found += [self.probe(path, name, sensor) for path, name, sensor in outcomes if name not in said]
+        for i, outcome in enumerate(spec.outcomes):
+            path: KeyPath = ("further_outcomes", i - 1, "sensor") if i else ("outcome", "sensor")
+            found.append(self.probe(path, outcome.name, outcome.sensor or ""))
         return tuple(probe for probe in found if probe is not None)
 
     def dosing_probes(self, probes: Sequence[Probe]) -> dict[str, Probe | None]:

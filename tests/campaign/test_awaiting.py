@@ -20,7 +20,7 @@ from rigctl.campaign.journal.salvage import salvage
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceError, NoAnswer, UsageError
-from rigctl.rig.spec import LateSpec
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import (
     INVALID,
@@ -35,9 +35,9 @@ from tests.campaign.fakes import (
 from tests.campaign.records import LINES, STEPS, SetClock, amend, give, give_up, void
 from tests.golden import Golden
 
-BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
+BY_HAND = OutcomeSpec(name="y", unit="1", by="hand", within_s=3 * 86400.0, at_end="end")
 SAY = ": `rigctl trial outcome TRIAL VALUE` records it"
-BY_SENSOR = LateSpec(("y",), "sensor", within_s=7200.0, after_s=3600.0)
+BY_SENSOR = OutcomeSpec(name="y", unit="1", sensor="scale", within_s=7200.0, after_s=3600.0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Patient(RestingClock):
 
 
 def spec_with(late, **changes):
-    return make_spec(policy=Learning(), rig=make_rig_spec(late=late), **changes)
+    return make_spec(policy=Learning(), rig=make_rig_spec(outcomes=(late,)), **changes)
 
 
 def opened(directory):
@@ -142,7 +142,7 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golde
 
 async def test_what_nobody_says_in_time_is_given_up(stage):
     """The campaign that is over waits, says when it is nearly too late, and ends without; the cost stays."""
-    spec = spec_with(replace(BY_HAND, within_s=1000.0, wait_at_end=True), max_trials=2)
+    spec = spec_with(replace(BY_HAND, within_s=1000.0, at_end="wait"), max_trials=2)
     stage.clock = lambda: Patient(stage.world)
     assert (await stage.run(spec)).ending == "trials"
     rows, history, _ = sound(stage, spec)
@@ -168,7 +168,7 @@ async def test_the_next_trial_waits_where_it_is_told_to(stage):
                 await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)
             await asyncio.sleep(0.001)
 
-    spec = spec_with(replace(BY_HAND, hold=True, wait_at_end=True, within_s=1e6))
+    spec = spec_with(replace(BY_HAND, then="hold", at_end="wait", within_s=1e6))
     stage.clock = lambda: Patient(stage.world)
     asking = asyncio.create_task(answer())
     await stage.run(spec)
@@ -272,7 +272,7 @@ async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, gold
 @pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
 async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden: Golden):
     """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""
-    spec = spec_with(replace(late, after_s=late.after_s / 36, within_s=150.0), max_trials=40)
+    spec = spec_with(replace(late, after_s=late.after_s and late.after_s / 36, within_s=150.0), max_trials=40)
     stage.clock = lambda: Patient(stage.world)
     bad = {"y": INVALID}
 
@@ -284,12 +284,12 @@ async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golde
     golden(refused.value)
     rows, _, _ = sound(stage, spec)
     assert 5 <= sum(row.state is State.FAILED for row in rows) <= len(rows) < 14
-    assert any(row.outcome for row in rows) is (late.how == "sensor")
+    assert any(row.outcome for row in rows) is (late.by == "sensor")
 
 
 async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden: Golden):
     """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
-    spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=1)
+    spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=1)
     stage.clock = lambda: Patient(stage.world)
     await stage.run(spec)
     stage.world.do("time", s=86400.0)

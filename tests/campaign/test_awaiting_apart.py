@@ -44,7 +44,7 @@ async def test_nothing_is_given_up_by_a_wall_clock_that_nobody_keeps_right(stage
     """A board that boots a month ahead waits as long as it would have; and no longer, once its clock is kept right."""
     kept_right = False
     monkeypatch.setattr(awaiting, "synchronised", lambda: kept_right, raising=False)
-    spec = spec_with(replace(late, wait_at_end=False), max_trials=1)
+    spec = spec_with(replace(late, at_end="end"), max_trials=1)
     await stage.run(spec, boots.journal)
     boots.again(ahead=timedelta(days=30))
     for _ in range(2):
@@ -61,18 +61,18 @@ async def test_who_waits_for_an_outcome_learns_that_the_clock_is_right_now(stage
     """The wait that began beside a wrong clock ends by the right one, not by campaign time alone."""
     began_s = stage.world.now_s + 300.0
     monkeypatch.setattr(awaiting, "synchronised", lambda: stage.world.now_s > began_s + 600.0, raising=False)
-    spec = spec_with(replace(BY_HAND, within_s=36_000.0, wait_at_end=False), max_trials=1)
+    spec = spec_with(replace(BY_HAND, within_s=36_000.0, at_end="end"), max_trials=1)
     await stage.run(spec, boots.journal)
     boots.again(ahead=timedelta(days=30))
-    late = replace(spec.rig.late, wait_at_end=True)
-    await stage.run(replace(spec, rig=replace(spec.rig, late=late)), boots.journal)
+    late = replace(spec.rig.late, at_end="wait")
+    await stage.run(replace(spec, rig=replace(spec.rig, outcomes=(late,))), boots.journal)
     assert sound(stage, spec)[0][0].state is State.FAILED
     assert 600.0 < stage.world.now_s - began_s < 3600.0
 
 
 async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden: Golden):
     """After a night in which three were due the sensor shows the last one's: the others are given up, not made up."""
-    spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=3)
+    spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=3)
     stage.clock = lambda: Patient(stage.world)
     await stage.run(spec)
     stage.world.do("time", s=5400.0)
@@ -102,7 +102,7 @@ async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, g
 @pytest.mark.slow
 async def test_a_night_without_a_process_does_not_count_as_sensors_that_say_nothing(stage):
     """Nobody was there to read seven outcomes; the campaign goes on, for the next ones can come."""
-    spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=7)
+    spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=7)
     stage.clock = lambda: Patient(stage.world)
     await stage.run(spec)
     stage.world.do("time", s=86400.0)

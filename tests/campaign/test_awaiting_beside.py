@@ -27,7 +27,8 @@ from tests.campaign.test_recover import AT
 from tests.campaign.test_verify import doctored
 from tests.golden import Golden
 
-NIGHT = replace(BY_SENSOR, wait_at_end=False)
+NIGHT = replace(BY_SENSOR, at_end="end")
+AT_ONCE = make_rig_spec().outcomes[0]
 """The campaign ends, and another process reads the sensor when it is due."""
 
 
@@ -37,7 +38,10 @@ def patient(stage):
     return stage
 
 
-@pytest.mark.parametrize(("was", "is_"), [(NIGHT, None), (None, NIGHT), (NIGHT, BY_HAND)], ids=["gone", "new", "how"])
+CHANGES = {"gone": (NIGHT, AT_ONCE), "new": (AT_ONCE, NIGHT), "how": (NIGHT, BY_HAND)}
+
+
+@pytest.mark.parametrize(("was", "is_"), CHANGES.values(), ids=CHANGES)
 async def test_when_an_outcome_is_read_is_no_other_in_one_campaign(patient, was, is_, golden: Golden):
     """At once or an hour later are two things, and nobody would read what is still awaited: refused."""
     await patient.run(spec_with(was, max_trials=1))
@@ -86,7 +90,7 @@ async def test_a_clock_that_was_set_back_makes_nobody_wait_longer(patient, monke
     patient.world.do("time", s=late.due_s)
     await patient.run(spec, boots.journal)
     row = sound(patient, spec)[0][0]
-    assert row.state is (State.FAILED if late.how == "hand" else State.RECORDED)
+    assert row.state is (State.FAILED if late.by == "hand" else State.RECORDED)
 
 
 async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_has_accepted_it(patient):
@@ -119,7 +123,7 @@ async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patien
 @pytest.mark.parametrize("late", [BY_HAND, replace(NIGHT, after_s=600.0)], ids=["hand", "sensor"])
 async def test_production_that_begins_while_outcomes_are_awaited_is_made_of_what_has_come(patient, late):
     """What comes of trials in its midst is theirs, and no batch's; the campaign that goes on afterwards knows it."""
-    spec = campaign(rig=make_rig_spec(late=late))
+    spec = campaign(rig=make_rig_spec(outcomes=(late,)))
     await patient.run(spec)
     with closing(opened(patient.state)) as journal:
         for trial in (n for n in (1, 2, 3) if journal.read.trial(n).state is State.AWAITING):
@@ -155,7 +159,7 @@ async def test_a_campaign_goes_on_in_a_recovered_journal_and_waits_as_before(pat
     patient.world.do("time", s=late.due_s)
     await patient.run(replace(spec, max_trials=3))
     states = {row.state for row in sound(patient, spec)[0][1:]}
-    assert states == {State.FAILED if late.how == "hand" else State.RECORDED}
+    assert states == {State.FAILED if late.by == "hand" else State.RECORDED}
 
 
 async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when_it_is_due(patient):
@@ -177,7 +181,7 @@ async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when
 @pytest.mark.parametrize("last", ["begin", "propose"])
 async def test_a_look_that_a_process_left_behind_comes_to_its_outcome_with_more_money(patient, last):
     """Lost while it looked; decided, it goes on as it was decided, and its outcome is read when it is due."""
-    spec = looking_spec(max_trials=2, rig=replace(looking_spec().rig, late=NIGHT))
+    spec = looking_spec(max_trials=2, rig=replace(looking_spec().rig, outcomes=(NIGHT,)))
     left_behind(patient, last, spec)
     more = replace(spec, problem=replace(spec.problem, budget=to_micros(500)))
     await patient.run(more)

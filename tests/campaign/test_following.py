@@ -26,7 +26,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import DeviceOptions, Severity
-from rigctl.rig.spec import DeviceSpec, FollowSpec, LateSpec, VariableWiring
+from rigctl.rig.spec import DeviceSpec, FollowSpec, OutcomeSpec, VariableWiring
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_rig_spec, make_space, make_spec, open_journal
 from tests.campaign.records import SetClock, give, restore
@@ -238,9 +238,9 @@ async def test_a_trial_that_a_person_has_taken_in_again_stays_in(stage):
 @pytest.mark.slow
 async def test_a_trial_whose_outcome_is_awaited_is_voided_when_it_has_come(stage):
     """Until then the journal allows no correction of it; it is held all the same."""
-    late = LateSpec(("y",), "hand", 86_400.0, wait_at_end=False)
+    late = OutcomeSpec(name="y", unit="1", by="hand", within_s=86_400.0, at_end="end")
     spec = spec_of(max_trials=12)
-    spec = replace(spec, rig=replace(spec.rig, late=late))
+    spec = replace(spec, rig=replace(spec.rig, outcomes=(late,)))
     await stage.run(spec, measured=DEAD)
     with stage.journal() as journal:
         misses = list(astray(journal, spec.rig)["valve"].misses)

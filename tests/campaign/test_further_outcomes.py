@@ -13,7 +13,7 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
 from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
-from rigctl.rig.spec import OutcomeWiring
+from rigctl.rig.spec import OutcomeSpec
 from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec
 from tests.golden import Golden
 
@@ -24,9 +24,9 @@ FURTHER = {"yield": lambda a, b: 10.0 - a, "ash": lambda a, b: b}
 def make_two(names=("yield", "ash"), **changes):
     """A campaign with two further outcomes; ash is to be small."""
     further = tuple(FurtherOutcome(n, "g", maximise=n != "ash") for n in names)
-    wiring = tuple(OutcomeWiring(n, f"{n}_sensor") for n in names)
+    wiring = tuple(OutcomeSpec(name=n, unit="1", sensor=f"{n}_sensor") for n in names)
     problem = Problem(make_space(), to_micros(100), further=further)
-    return make_spec(rig=make_rig_spec(further=wiring), problem=problem, **changes)
+    return make_spec(rig=make_rig_spec(outcomes=(*make_rig_spec().outcomes, *wiring)), problem=problem, **changes)
 
 
 def make_weighing(**changes):

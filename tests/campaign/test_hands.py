@@ -10,7 +10,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import DeviceFault, RigctlError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Identity
-from rigctl.rig.spec import InterlockSpec, WatchSpec
+from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision, rows
@@ -175,7 +175,9 @@ async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
     stage, then, recorded, passed, golden: Golden
 ):
     """Across a restart, too: it is in the journal; the reason is in the phase. Stopped, it does not say it is over."""
-    journal = begun(stage, spec := make_spec(rig=make_rig_spec(watch=WATCH, outcome_sensor="pump"), max_trials=1))
+    outcomes = (OutcomeSpec(name="y", unit="1", sensor="pump"),)
+    spec = make_spec(rig=make_rig_spec(watch=WATCH, outcomes=outcomes), max_trials=1)
+    journal = begun(stage, spec)
     OutOfService(device="pump", who="anna").apply(journal, spec.rig)
     journal.close()
     seen = {}

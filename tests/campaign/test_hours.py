@@ -14,7 +14,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.clocks import Civil
-from rigctl.rig.spec import ActuatorLimits, LateSpec, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, OutcomeSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import RigGlance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
@@ -88,8 +88,8 @@ async def test_a_wait_for_hours_ends_by_the_clock_that_was_set_right_meanwhile(r
 async def test_an_outcome_is_read_when_it_is_due_though_trials_wait(restful):
     """On Saturday, while the rig rests over the weekend; on Monday it would be too late."""
     restful.clock().speedup = 1800.0
-    late = LateSpec(("y",), "sensor", within_s=30 * 3600.0, after_s=20 * 3600.0)
-    result = await restful.run(office(late=late), fail=takes(restful, 40))
+    late = OutcomeSpec(name="y", unit="1", sensor="scale", within_s=30 * 3600.0, after_s=20 * 3600.0)
+    result = await restful.run(office(outcomes=(late,)), fail=takes(restful, 40))
     assert result.recorded == 2
     assert began(restful, Event.RECORD)[0].startswith("Sat 2026-10-24 11:")
 

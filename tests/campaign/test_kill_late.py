@@ -10,7 +10,7 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.trial import State
-from rigctl.rig.spec import LateSpec
+from rigctl.rig.spec import OutcomeSpec
 from tests.campaign.fakes import Stage, make_rig_spec, make_spec, open_journal, unsynced
 from tests.campaign.reaper import one_life
 from tests.campaign.records import give
@@ -18,8 +18,8 @@ from tests.campaign.test_awaiting import Learning, Patient
 from tests.campaign.test_kill import TRIALS, check_world
 
 HOW = {
-    "hand": LateSpec(("y",), "hand", within_s=1e6, wait_at_end=False),
-    "sensor": LateSpec(("y",), "sensor", within_s=1e5, after_s=100.0),
+    "hand": OutcomeSpec(name="y", unit="1", by="hand", within_s=1e6, at_end="end"),
+    "sensor": OutcomeSpec(name="y", unit="1", sensor="scale", within_s=1e5, after_s=100.0),
 }
 
 
@@ -44,7 +44,7 @@ def check(directory, spec, kills):
     check_world(directory, kills, spec)
     with open_reader(directory / "state") as journal:
         recorded = [row for row in journal.trials() if row.state is State.RECORDED]
-        whose = "Ada" if spec.rig.late.how == "hand" else "sensor"
+        whose = "Ada" if spec.rig.late.by == "hand" else "sensor"
         assert [row.came.who for row in recorded] == [whose] * len(recorded)
         assert all(row.outcome is not None for row in recorded)
         assert len(journal.people.corrections()) == len(recorded)
@@ -55,7 +55,7 @@ def check(directory, spec, kills):
 @pytest.mark.parametrize("how", HOW)
 def test_fault_27_killed_while_outcomes_are_awaited(tmp_path, how, step):
     """Nothing is repeated, lost or charged twice, no outcome comes twice, and every decision comes out again."""
-    spec = make_spec(policy=Learning(), max_trials=TRIALS, rig=make_rig_spec(late=HOW[how]))
+    spec = make_spec(policy=Learning(), max_trials=TRIALS, rig=make_rig_spec(outcomes=(HOW[how],)))
     (tmp_path / "0").mkdir()
     status, instants = life(tmp_path / "0", spec)
     assert (status, instants > 50) == (0, True)

@@ -201,7 +201,7 @@ DAMAGES = [
 def waiting(tmp_path_factory):
     """The state of a campaign of three looks: one whose outcome came, one that failed, one that awaits its outcome."""
     stage, spec = Stage(tmp_path_factory.mktemp("waiting")), looking_spec(max_trials=3)
-    spec = replace(spec, rig=replace(spec.rig, late=BY_HAND))
+    spec = replace(spec, rig=replace(spec.rig, outcomes=(BY_HAND,)))
 
     def second():
         if stage.rig.calls.count("look") == 2:

@@ -200,7 +200,7 @@ async def test_what_is_run_belongs_to_the_plant_it_was_learned_on(stage):
     """A changed wiring is refused, as in a campaign; nothing has moved."""
     spec = campaign()
     await stage.run(spec)
-    changed = replace(spec.rig, outcome_sensor="other scale")
+    changed = replace(spec.rig, outcomes=(replace(spec.rig.outcomes[0], sensor="other scale"),))
     with pytest.raises(UsageError, match=r"outcome\.sensor"):
         await stage.run(produced(replace(spec, rig=changed), 1))
     assert "control" not in stage.rig.calls

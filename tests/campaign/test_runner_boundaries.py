@@ -12,7 +12,7 @@ from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, Tripped
-from rigctl.rig.spec import ActuatorLimits, InterlockSpec, LateSpec, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, InterlockSpec, OutcomeSpec, WatchSpec
 from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
 from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
@@ -133,9 +133,9 @@ async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_tr
         return why
 
     monkeypatch.setattr(awaiting.Awaiting, "in_the_way", slowly)
-    late = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
+    late = OutcomeSpec(name="y", unit="1", by="hand", within_s=3 * 86400.0, at_end="end")
     watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=(InterlockSpec("acid", ACID.when, then),))
-    run = stage.run(make_spec(rig=make_rig_spec(watch=watch, late=late), max_trials=1), glance=brief)
+    run = stage.run(make_spec(rig=make_rig_spec(watch=watch, outcomes=(late,)), max_trials=1), glance=brief)
     if then == "trip":
         with pytest.raises(Tripped) as refused:
             await run

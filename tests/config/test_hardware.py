@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from rigctl.config.load import load_text
 from rigctl.console.checking import lines, plan
 from rigctl.errors import ConfigError
-from rigctl.rig.spec import LateSpec
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.telling import AliveSpec, MetricsSpec, NotifySpec, Secret
 from tests.config.conftest import loaded, loaded_to_run
 from tests.config.texts import BY_HAND, SMALL
@@ -30,18 +31,20 @@ def test_what_is_said_of_a_late_outcome():
     """By a person within 7 days unless the file says otherwise, or by the sensor, read when it is time."""
     assert loaded_to_run(PLAIN).rig.late is None
     by_hand = loaded_to_run(late("by: hand")).rig
-    assert (by_hand.late, by_hand.outcome_sensor) == (LateSpec(("growth",), "hand", 7 * 86_400.0), "")
+    growth = OutcomeSpec(name="growth", unit="cm2/day", floor=0.0, by="hand")
+    assert (by_hand.late, growth.until_s, growth.due_s) == (growth, 7 * 86_400.0, 7 * 86_400.0)
     more = "by: hand, within: 3 d, then: hold, pending: 4, at_end: end, plausible: [0, 5]"
     held = loaded_to_run(late(more))
-    assert held.rig.late == LateSpec(("growth",), "hand", 3 * 86_400.0, 0.0, True, 4, False)
-    assert held.plausible == {"ph": (3.0, 10.0), "growth": (0.0, 5.0)}
-    assert loaded_to_run(late("sensor: camera, after: 20 h")).rig.late == LateSpec(
-        ("growth",), "sensor", 144_000.0, 72_000.0
+    assert held.rig.late == replace(
+        growth, within_s=3 * 86_400.0, then="hold", pending=4, at_end="end", plausible=(0.0, 5.0)
     )
+    assert held.plausible == {"ph": (3.0, 10.0), "growth": (0.0, 5.0)}
+    read = loaded_to_run(late("sensor: camera, after: 20 h")).rig
+    assert (read.late_names, read.late.until_s, read.late.due_s) == (("growth",), 144_000.0, 72_000.0)
     further = (
         "\nfurther_outcomes:\n  - {name: taste, unit: '1', by: hand}\n  - {name: mass, unit: cm2/day, sensor: camera}"
     )
-    assert loaded_to_run(late("by: hand", further)).rig.late.names == ("growth", "taste")
+    assert loaded_to_run(late("by: hand", further)).rig.late_names == ("growth", "taste")
     assert loaded(BY_HAND.replace("floor: 0", "by: hand, floor: 0")).rig.late is None
 
 

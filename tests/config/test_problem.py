@@ -15,7 +15,6 @@ from rigctl.core.experiment.marginals.conditional import Stretched
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.policies.published.ca_mobo import CaMobo
-from rigctl.rig.spec import OutcomeWiring
 from tests.config.conftest import loaded, problems
 from tests.config.texts import BY_HAND, SMALL
 
@@ -102,7 +101,7 @@ def test_a_further_outcome_is_known_to_problem_and_rig():
     text = text.replace("  camera:", "  water_meter: {driver: modbus, bus: plc, unit: L, read: {at: 8}}\n  camera:")
     config = loaded(text)
     assert config.problem.further == (FurtherOutcome("water", "L", maximise=False, floor=2.0),)
-    assert config.rig.further == (OutcomeWiring("water", "water_meter"),)
+    assert [(o.name, o.sensor) for o in config.rig.outcomes[1:]] == [("water", "water_meter")]
     assert config.rig.outcome_names == ("growth", "water")
     assert json.dumps(config.policy_options)
 

@@ -45,10 +45,10 @@ def test_interlocks_reach_the_watch_with_what_they_look_at():
         InterlockSpec("acid", Compare("ph", "<", 4.5, "pH"), "trip", 10.0),
         InterlockSpec("empty", Compare("level", "<", 5.0, "L"), "hold", 0.0, Compare("level", ">", 8.0, "L")),
     )
-    assert watch.sensors == (WatchedSensor("level", SensorRules(every_s=2.0)),)
+    assert watch.sensors == (WatchedSensor("level", SensorRules(watch_every_s=2.0)),)
     assert watch.rules == {
-        "ph": SensorRules(every_s=2.0),
-        "ca": SensorRules(frozen_after_trials=None),
+        "ph": SensorRules(watch_every_s=2.0),
+        "ca": SensorRules(frozen_after=(None, None)),
         "growth": SensorRules(),
     }
 
@@ -64,9 +64,9 @@ def test_sensors_have_rules_of_their_own():
     rules = "max_rate: 0.6 pH/min, frozen_after: 30 min, stale_after: 20 s, watch_every: 5 s, "
     text = SMALL.replace("ph: {unit: pH, ", f"ph: {{unit: pH, {rules}").replace("floor: 0", "frozen_after: off")
     found = loaded(text.replace("ca: {unit: mM, ", "ca: {unit: mM, frozen_after: 5 trials, ")).rig.watch.rules
-    assert found["ph"] == SensorRules(5.0, 20.0, 1800.0, None, pytest.approx(0.01))
-    assert found["ca"] == SensorRules(frozen_after_trials=5)
-    assert found["growth"] == SensorRules(frozen_after_trials=None)
+    assert found["ph"] == SensorRules(pytest.approx(0.01), (1800.0, None), 20.0, 5.0)
+    assert found["ca"] == SensorRules(frozen_after=(None, 5))
+    assert found["growth"] == SensorRules(frozen_after=(None, None))
 
 
 def test_a_rate_has_no_zero_point():

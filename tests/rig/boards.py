@@ -18,7 +18,16 @@ from modbus_tk import defines, hooks, modbus_rtu, modbus_tcp
 from rigctl.campaign.clock import RealClock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import (
+    ActuatorLimits,
+    DeviceSpec,
+    DosingSpec,
+    MeasureSpec,
+    OutcomeSpec,
+    RigSpec,
+    TrialTiming,
+    VariableWiring,
+)
 from tests.drivers.peers import Played, PtyPair, unwarned
 
 COILS = 32
@@ -180,8 +189,7 @@ def rig_of(
         name="bench",
         devices=devices,
         variables=tuple(VariableWiring(n, "sensor", n, 0.01) for n in actuators),
-        outcome_sensor="sensor",
-        outcome_name="level",
+        outcomes=(OutcomeSpec(name="level", unit="1", sensor="sensor"),),
         timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
         meters=(),
         limits={

@@ -34,6 +34,7 @@ from rigctl.rig.spec import (
     DeviceSpec,
     DosingSpec,
     MeasureSpec,
+    OutcomeSpec,
     PrepareStep,
     RigSpec,
     TrialTiming,
@@ -388,8 +389,7 @@ class Bench:
                 VariableWiring("b", "b_probe", "b_valve", 0.01),
                 VariableWiring("t", "t_probe", None, 0.01),
             ),
-            outcome_sensor="camera",
-            outcome_name="growth",
+            outcomes=(OutcomeSpec(name="growth", unit="1", sensor="camera"),),
             timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
             meters=(),
             limits={

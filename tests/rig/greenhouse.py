@@ -13,6 +13,7 @@ from rigctl.rig.spec import (
     DosingSpec,
     MeasureSpec,
     MeterSpec,
+    OutcomeSpec,
     PrepareStep,
     RigSpec,
     TrialTiming,
@@ -68,8 +69,7 @@ def greenhouse_spec(buses: Mapping[str, str], registry: Registry, *, timeout_s: 
         name="greenhouse",
         devices=devices,
         variables=tuple(VariableWiring(n, f"{n}_probe", a, 0.02) for n, a in actuators.items()),
-        outcome_sensor="camera",
-        outcome_name="growth",
+        outcomes=(OutcomeSpec(name="growth", unit="cm2/day", sensor="camera"),),
         timing=TrialTiming(480.0, MeasureSpec(120.0, 15.0, "median", 3), (PrepareStep("refill", 1.0, 120.0),)),
         meters=(
             MeterSpec("energy", Decimal("0.31"), "mains_meter", "electricity"),

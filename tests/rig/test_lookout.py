@@ -20,7 +20,7 @@ PATIENT = 2000
 def watched(bench, make_rig, monkeypatch):
     """The bench, looked at as often as can be."""
     monkeypatch.setattr(lookout, "PUMPS_EVERY_S", 0.0)
-    rules = {"ca": SensorRules(every_s=0.001), "t": SensorRules()}
+    rules = {"ca": SensorRules(watch_every_s=0.001), "t": SensorRules()}
     return make_rig(replace(bench.spec(), watch=WatchSpec(every_s=0.001, rules=rules)))
 
 

@@ -14,7 +14,7 @@ from rigctl.errors import (
     Tripped,
 )
 from rigctl.rig.protocols import ActuatorState, Severity
-from rigctl.rig.spec import LateSpec, MeterSpec, OutcomeWiring
+from rigctl.rig.spec import MeterSpec, OutcomeSpec
 from rigctl.rig.values import OpenDose
 from tests.golden import Golden
 from tests.rig.fakes import FakePump
@@ -278,23 +278,25 @@ async def test_every_variable_and_the_outcome_are_measured(bench, rig):
 
 async def test_further_outcomes_are_measured_in_the_same_window(bench, make_rig, golden: Golden):
     """Each under its own name from its own sensor; a sensor that is none is told with its place."""
-    further = (OutcomeWiring("warmth", "t_probe"), OutcomeWiring("boron", "b_probe"))
-    found = await make_rig(replace(bench.spec(), further=further)).measure()
+    warmth, boron = (OutcomeSpec(name=n, unit="1", sensor=s) for n, s in (("warmth", "t_probe"), ("boron", "b_probe")))
+    first = bench.spec().outcomes
+    found = await make_rig(replace(bench.spec(), outcomes=(*first, warmth, boron))).measure()
     assert {n: m.value for n, m in found.items()} == {
         "ca": 0.2, "b": 28.0, "t": 21.0, "growth": 7.0, "warmth": 21.0, "boron": 28.0,
     }  # fmt: skip
     assert found["warmth"].count == found["growth"].count
     with pytest.raises(ConfigError) as refused:
-        make_rig(replace(bench.spec(), further=(further[0], OutcomeWiring("boron", "no_probe"))))
+        make_rig(replace(bench.spec(), outcomes=(*first, warmth, replace(boron, sensor="no_probe"))))
     golden(refused.value)
 
 
 async def test_outcomes_that_come_later_are_no_part_of_the_window(bench, make_rig):
     """A sensor's is read by itself when it is asked for; what a person says needs no sensor at all."""
-    late = make_rig(replace(bench.spec(), late=LateSpec(("growth",), "sensor", 200.0, after_s=100.0)))
+    first = bench.spec().outcomes[0]
+    late = make_rig(replace(bench.spec(), outcomes=(replace(first, within_s=200.0, after_s=100.0),)))
     assert set(await late.measure()) == {"ca", "b", "t"}
     assert {n: m.value for n, m in (await late.measure(late=True)).items()} == {"growth": 7.0}
-    said = make_rig(replace(bench.spec(), outcome_sensor="", late=LateSpec(("growth",), "hand", 200.0)))
+    said = make_rig(replace(bench.spec(), outcomes=(replace(first, sensor=None, by="hand", within_s=200.0),)))
     assert set(await said.measure()) == set(await said.snapshot()) == {"ca", "b", "t"}
 
 

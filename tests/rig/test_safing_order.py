@@ -9,7 +9,7 @@ import pytest
 from rigctl.errors import DeviceFault, DeviceTimeout, IdentityMismatch, PortUnavailable
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Pace
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, MeasureSpec, RigSpec, TrialTiming
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming
 from tests.rig.conftest import QUICK
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakeRegistry, FakeSensor
 
@@ -72,8 +72,7 @@ class World:
             name="boards",
             devices={n: DeviceSpec(n, n, d.line.url, DeviceOptions(), timeout_s) for n, d in devices.items()},
             variables=(),
-            outcome_sensor="sensor",
-            outcome_name="level",
+            outcomes=(OutcomeSpec(name="level", unit="1", sensor="sensor"),),
             timing=TrialTiming(0.0, MeasureSpec(0.0, 1.0)),
             meters=(),
             limits={c.name: ActuatorLimits(low=0.0, high=99.0, safe_state=states.get(c.name, "off")) for c in channels},

@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.errors import ConfigError, DeviceTimeout
-from rigctl.rig.spec import DosingSpec, MeterSpec, VariableWiring
+from rigctl.rig.spec import DosingSpec, MeterSpec, OutcomeSpec, VariableWiring
 from tests.golden import Golden
 
 
@@ -30,7 +30,7 @@ def test_all_problems_are_told_at_once(bench, make_rig, golden: Golden):
     spec = changed(
         bench,
         variables=(VariableWiring("ca", "nobody", "ca_doser", 0.1), VariableWiring("b", "b_valve", "b_probe", 0.1)),
-        outcome_sensor="mains_meter",
+        outcomes=(OutcomeSpec(name="growth", unit="1", sensor="mains_meter"),),
     )
     found = problems(make_rig, spec)
     assert len(found) == 5

@@ -51,7 +51,7 @@ class Aims:
         self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
         self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
         """Lines whose answers do not say what they answer."""
-        self._outcome = bus_of.get(rig.outcome_sensor or "", "")
+        self._outcome = bus_of.get(rig.outcomes[0].sensor or "", "")
 
     def any(self) -> None:
         """Have one of them wait for its moment, all else aside."""

@@ -45,8 +45,8 @@ class Late:
         self._witness = witness
         self._draw = draw
         late = witness.spec.rig.late
-        self._name = late.names[0] if late is not None and late.how == "hand" else ""
-        self._after_s, self._within_s = (0.0, 0.0) if late is None else (late.after_s, late.within_s)
+        self._name = late.name if late is not None and late.by == "hand" else ""
+        self._after_s, self._within_s = (0.0, 0.0) if late is None else (late.after_s or 0.0, late.until_s)
         self._taken: dict[int, float | None] = {}
         """By trial: what was said first and taken; None: that nothing comes."""
 
