@@ -24,11 +24,12 @@ from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalUnwritable, RigctlError, in_words, reason
 from rigctl.files import own, whole
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import DoseLog, Severity, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
+from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
 from rigctl.rig.values import Alarm, SafeReport
 from rigctl.signals import NO_SECOND, Signals
 

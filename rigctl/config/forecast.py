@@ -15,8 +15,9 @@ from typing import Final
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
+from rigctl.rig.limits import DAY_S, CapSpec
 from rigctl.rig.metering import trial_s
-from rigctl.rig.spec import DAY_S, CapSpec, DosingSpec, MeterSpec, RigSpec, VariableWiring
+from rigctl.rig.spec import DosingSpec, MeterSpec, RigSpec, VariableWiring
 
 GRID: Final = 19
 """Values of a variable, and setpoints, that a mean is taken over."""

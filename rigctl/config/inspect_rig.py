@@ -22,11 +22,12 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.rig import wiring
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Driver, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, RigSpec
+from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.text import lasting
 

@@ -11,7 +11,8 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
 from rigctl.flaws import got
 from rigctl.plugins import did_you_mean
-from rigctl.rig.spec import SPANS, CalibrationSpec, CareSpec, DosingSpec, RigSpec, TankSpec, VolumeSpec
+from rigctl.rig.limits import SPANS, TankSpec
+from rigctl.rig.spec import CalibrationSpec, CareSpec, DosingSpec, RigSpec, VolumeSpec
 
 _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""

@@ -20,10 +20,9 @@ from rigctl.flaws import Flaw
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
+from rigctl.rig.limits import ActuatorLimits, LimitSpec
 from rigctl.rig.spec import (
-    ActuatorLimits,
     InterlockSpec,
-    LimitSpec,
     OutcomeSpec,
     RigSpec,
     SensorRules,

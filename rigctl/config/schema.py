@@ -40,17 +40,16 @@ from rigctl.kinds import (
     key_of,
 )
 from rigctl.rig.calendar import HoursOfWeek
+from rigctl.rig.limits import LimitSpec, TankSpec
 from rigctl.rig.spec import (
     CalibrationSpec,
     DosingSpec,
     InterlockSpec,
     InventorySpec,
-    LimitSpec,
     MeterSpec,
     OutcomeSpec,
     SensorRules,
     StartsSpec,
-    TankSpec,
     TrialTiming,
     TubingSpec,
     VolumeSpec,

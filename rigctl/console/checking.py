@@ -20,12 +20,13 @@ from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
 from rigctl.flaws import Flaw
 from rigctl.rig.dead_man import unguarded, unguarded_told
+from rigctl.rig.limits import CapSpec
 from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
-from rigctl.rig.spec import CapSpec, CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import SafeTimes
 from rigctl.text import in_full, joined, lasting, settings, shown_unit
 

@@ -24,8 +24,9 @@ from rigctl.rig.bus import Bus, Turn
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, said
 from rigctl.rig.imposing import holds, told
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import Actuator, Deadline, Doser
-from rigctl.rig.spec import ActuatorLimits, RigSpec
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import SafeReport, SafeTimes
 from rigctl.rig.wiring import Wiring
 

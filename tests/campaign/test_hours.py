@@ -14,7 +14,8 @@ from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.clocks import Civil
-from rigctl.rig.spec import ActuatorLimits, OutcomeSpec, WatchSpec
+from rigctl.rig.limits import ActuatorLimits
+from rigctl.rig.spec import OutcomeSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import RigGlance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec

@@ -19,9 +19,9 @@ from rigctl.core.experiment.history import ALONE, History, Look
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt
 from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
-from rigctl.rig.spec import ActuatorLimits
 from rigctl.rig.values import Measurement
 from tests.campaign.fake_looks import PREPARE_S
 from tests.campaign.fakes import (

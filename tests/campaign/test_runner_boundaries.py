@@ -12,7 +12,8 @@ from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, Tripped
-from rigctl.rig.spec import ActuatorLimits, InterlockSpec, OutcomeSpec, WatchSpec
+from rigctl.rig.limits import ActuatorLimits
+from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
 from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
 from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching

@@ -22,8 +22,8 @@ from rigctl.campaign.journal.stored import Rows
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.errors import DeviceFault
+from rigctl.rig.limits import ActuatorLimits, TankSpec
 from rigctl.rig.protocols import Calibration, Severity
-from rigctl.rig.spec import ActuatorLimits, TankSpec
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import FakeClock, Stage, make_rig_spec, make_spec
 from tests.campaign.records import amend, make_decision, void

@@ -15,7 +15,8 @@ from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
-from rigctl.rig.spec import ActuatorLimits, DosingSpec, FollowSpec, MeasureSpec, VariableWiring
+from rigctl.rig.limits import ActuatorLimits
+from rigctl.rig.spec import DosingSpec, FollowSpec, MeasureSpec, VariableWiring
 from tests.config.conftest import EXAMPLES, loaded
 from tests.config.texts import BY_HAND, SMALL
 

@@ -11,8 +11,9 @@ import yaml
 from rigctl.config.forecast import forecast
 from rigctl.console.checking import counted_of, held_back
 from rigctl.core.experiment.marginals.families import Empirical
+from rigctl.rig.limits import CapSpec
 from rigctl.rig.slewing import Slew
-from rigctl.rig.spec import CalibrationSpec, CapSpec, CareSpec, InventorySpec, TubingSpec
+from rigctl.rig.spec import CalibrationSpec, CareSpec, InventorySpec, TubingSpec
 from tests.config.conftest import ROOT, loaded, loaded_to_run
 from tests.config.texts import BOTH_WAYS, PROBED, RATIO, SMALL, VOLUME
 

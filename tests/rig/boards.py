@@ -16,10 +16,10 @@ import serial
 from modbus_tk import defines, hooks, modbus_rtu, modbus_tcp
 
 from rigctl.campaign.clock import RealClock
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import (
-    ActuatorLimits,
     DeviceSpec,
     DosingSpec,
     MeasureSpec,

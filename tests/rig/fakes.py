@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.clocks import Clock
 from rigctl.rig.guard import Booked
+from rigctl.rig.limits import ActuatorLimits, caps_of
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -30,7 +31,6 @@ from rigctl.rig.protocols import (
 )
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import (
-    ActuatorLimits,
     DeviceSpec,
     DosingSpec,
     MeasureSpec,
@@ -39,7 +39,6 @@ from rigctl.rig.spec import (
     RigSpec,
     TrialTiming,
     VariableWiring,
-    caps_of,
 )
 from rigctl.rig.values import Alarm
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
-    ActuatorLimits,
     DeviceSpec,
     DosingSpec,
     MeasureSpec,

@@ -8,9 +8,9 @@ from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
+from rigctl.rig.limits import ActuatorLimits, TankSpec
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import ActuatorLimits, TankSpec
 from rigctl.rig.titration import Evidence, Side, Titration
 from rigctl.rig.values import Alarm, OpenDose
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused
-from rigctl.rig.spec import DAY_S, HOUR_S
+from rigctl.rig.limits import DAY_S, HOUR_S
 from tests.golden import Golden
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.pumps import Pumps

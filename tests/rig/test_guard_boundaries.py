@@ -10,8 +10,8 @@ from rigctl.errors import CapReached, GuardRefused, Tripped
 from rigctl.rig.bus import Bus
 from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import Deadline
-from rigctl.rig.spec import ActuatorLimits
 from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.clock import RealClock
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import ActuatorLimits
 from tests.golden import Golden
 from tests.rig.boards import reading, rig_of
 from tests.rig.fakes import FakeDoseLog

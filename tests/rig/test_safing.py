@@ -6,8 +6,8 @@ import pytest
 
 from rigctl.errors import DeviceTimeout, PortUnavailable
 from rigctl.rig import safing
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Severity
-from rigctl.rig.spec import ActuatorLimits
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ALL = {"ca_doser", "b_valve", "softener", "refill"}

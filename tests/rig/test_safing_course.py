@@ -15,9 +15,9 @@ from rigctl.rig import safing
 from rigctl.rig.bus import Contact
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus
 from rigctl.rig.safing import _Course, _question
-from rigctl.rig.spec import ActuatorLimits
 from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 from tests.rig.test_safing_order import RELEASED, Channel

@@ -7,9 +7,10 @@ import time
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, IdentityMismatch, PortUnavailable
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Pace
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming
+from rigctl.rig.spec import DeviceSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming
 from tests.rig.conftest import QUICK
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakeRegistry, FakeSensor
 

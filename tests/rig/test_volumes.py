@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rigctl.errors import DeviceFault, GuardRefused
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Severity
-from rigctl.rig.spec import ActuatorLimits, VariableWiring, VolumeSpec
+from rigctl.rig.spec import VariableWiring, VolumeSpec
 from tests.golden import Golden
 from tests.rig.fakes import FakeLine, FakePump
 

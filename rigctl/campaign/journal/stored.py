@@ -19,8 +19,9 @@ from rigctl.campaign.trial import Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.guard import Booked
+from rigctl.rig.limits import DAY_S, HOUR_S, CapSpec
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import DAY_S, HOUR_S, CapSpec, RigSpec
+from rigctl.rig.spec import RigSpec
 
 Caps = Mapping[int, RigSpec]
 """By the process's number (`starts.id`): the rig as configured then, with what each pump was allowed."""
