@@ -127,6 +127,7 @@ def draw(
     """Draw problems nobody chose: show them, or play policies on them until each problem's own budget is spent."""
     from rigctl.bench.asking.grid import from_options
     from rigctl.bench.problems.drawn import PREFIX, drawn
+    from rigctl.bench.running.store import load
 
     numbers = range(seed, seed + count)
     if not play:
@@ -138,6 +139,8 @@ def draw(
     ran = run_cells(asked, out, "parquet", jobs=jobs, json=json)
     if json:
         print_json(ran_json(ran))
+    else:
+        show_standings(load(out))
     raise typer.Exit(1 if ran.failed else 0)
 
 
@@ -319,20 +322,26 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     others = published or sorted({row.policy for row in rows} - {ours})
     comparison = None if ours is None else summary.compare(frame, ours, others)
     money = () if ours is None else summary.reached(frame, ours, others)
-    everywhere = standings.by_costs(frame)
     if json:
         compared = None if comparison is None else comparison.by_name()
-        stood = {name: [row.by_name() for row in placed] for name, placed in everywhere.items()}
+        stood = {name: [row.by_name() for row in placed] for name, placed in standings.by_costs(frame).items()}
         told = [row.by_name() for row in rows]
         print_json({"summary": told, "standings": stood, "comparison": compared, "money": money})
         return
     console().print(summary.summary_text(rows))
-    for name, placed in everywhere.items():
-        console().print(f"\n{name}\n{standings.standings_text(placed)}")
+    show_standings(frame)
     if comparison is not None:
         console().print(f"\n{summary.comparison_text(comparison)}")
     if money:
         console().print(f"\n{summary.reached_text(money)}")
+
+
+def show_standings(frame: pd.DataFrame) -> None:
+    """Show how policies stand on all problems, and by their costs; nothing where nothing can be compared."""
+    from rigctl.bench.tables.standings import by_costs, standings_text
+
+    for name, placed in by_costs(frame).items():
+        console().print(f"\n{name}\n{standings_text(placed)}")
 
 
 def draw_figures(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:

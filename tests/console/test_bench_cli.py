@@ -118,6 +118,43 @@ def test_a_part_of_a_paper_runs_and_is_judged(bench, golden: Golden):
     assert ran["files"]
 
 
+def test_drawn_problems_are_shown(bench):
+    """What was drawn, by name, and what each control set attains of the best value."""
+    rows = bench.rigctl("bench", "draw", "--seed", "3", "--count", "2", "--json").json
+    assert [row["problem"] for row in rows] == ["drawn-3", "drawn-4"]
+    assert max(map(float, rows[0]["best"].values())) == 1.0
+    assert len(rows[1]["best"]) == rows[1]["control_sets"]
+
+
+def test_a_policy_that_plays_needs_a_place_for_its_results(bench):
+    """Nothing is played that would not be kept."""
+    refused = bench.rigctl("bench", "draw", "--play", "default", code=2)
+    assert (refused.out, "--out" in refused.err) == ("", True)
+
+
+@pytest.mark.slow
+def test_policies_play_drawn_problems_and_are_compared(bench):
+    """Each plays every problem until its own budget is spent; a second call goes on from there."""
+    play = [
+        "bench",
+        "draw",
+        "--seed",
+        "28",
+        "--count",
+        "2",
+        "--play",
+        "etc-spend",
+        "--play",
+        "ucb-psq",
+        "--out",
+        "results",
+    ]
+    assert "ucb-psq" in bench.rigctl(*play).out
+    assert bench.rigctl(*play, "--json").json["skipped"] == 4
+    told = bench.rigctl("bench", "summary", "results", "--json").json
+    assert {row["policy"] for row in told["standings"]["All problems"]} == {"etc-spend", "ucb-psq"}
+
+
 def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden: Golden):
     """The cell, the error and where the traceback is; other cells go on."""
     install_plugin(bench.folder, "faulty_policy", RAISES, "raises", "Raises")

@@ -7,7 +7,7 @@ cost regret of the budget. Each is a mean over seeds, and at least a floor befor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import exp
 from typing import Any
 
@@ -37,13 +37,16 @@ class Standing:
     """Two standard errors of its logarithm about it, over the problems."""
     to_best_per_problem: float
     """The same by the least that any rival has, for each problem, regret and share apart."""
+    trials: float
+    """Of a campaign, mean."""
+    decisions_s: float
+    """CPU seconds that all decisions of a campaign took, mean."""
 
     def by_name(self) -> dict[str, Any]:
         means: dict[str, dict[str, float]] = {}
         for (regret, share), mean in self.means.items():
             means.setdefault(regret, {})[f"{share:g}"] = mean
-        rest = ("policy", "problems", "best_single", "to_best_single", "between", "to_best_per_problem")
-        return {**{name: getattr(self, name) for name in rest}, **means}
+        return {**{f.name: getattr(self, f.name) for f in fields(self) if f.name != "means"}, **means}
 
 
 def by_costs(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
@@ -77,8 +80,11 @@ def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
         middle, width = float(apart.mean()), 2 * float(apart.sem())
         least = pd.concat([table[policy] - table[others].min(axis=1) for table in judged])
         means = {key: exp(table[policy].mean()) for key, table in logs.items()}
-        between = exp(middle - width), exp(middle + width)
-        rows.append(Standing(policy, len(apart), means, rival, exp(middle), between, exp(least.mean())))
+        between, own = (exp(middle - width), exp(middle + width)), trials.xs(policy, level="policy")
+        campaigns = len(own.index.unique())
+        seconds = float(own["decision_s"].sum()) / campaigns
+        ratios = rival, exp(middle), between, exp(least.mean())
+        rows.append(Standing(policy, len(apart), means, *ratios, len(own) / campaigns, seconds))
     return tuple(rows)
 
 
@@ -104,8 +110,9 @@ def standings_text(rows: Sequence[Standing]) -> str:
         means = [" ".join(f"{100 * row.means[key]:.3g}" for key in keys) for keys in regrets.values()]
         low, high = row.between
         single = f"{row.to_best_single:.2f} ({low:.2f} to {high:.2f}, {row.best_single})"
-        lines.append([row.policy, *means, single, f"{row.to_best_per_problem:.2f}"])
-    table = table_text([[*head, "to the best other", "to the best per problem"], *lines])
+        rest = [single, f"{row.to_best_per_problem:.2f}", f"{row.trials:.0f}", f"{row.decisions_s:.2g}"]
+        lines.append([row.policy, *means, *rest])
+    table = table_text([[*head, "to the best other", "to the best per problem", "trials", "CPU s"], *lines])
     floors = ", ".join(f"{regret.replace('_', ' ')} {floor:.1%}" for regret, floor in FLOORS.items())
     units = "of the outcome's range, quality regret of that in every trial, cost regret of the budget"
     return (
