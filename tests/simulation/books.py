@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +224,27 @@ def check_windows(name: str, given: Iterable[tuple[float, float]], most: Iterabl
             ml = sum(v for s, v in doses if at_s - span_s + STARTS_S < s <= at_s)
             if ml > 1.03 * most_ml:
                 raise Violation(f"{name}: delivered {ml:.2f} mL in {span_s:g} s before {at_s:.1f} s, cap {most_ml:g}")
+
+
+def barred(
+    given: Iterable[tuple[float, float]], span_s: float, most_ml: float, next_ml: float
+) -> Iterator[tuple[float, float]]:
+    """Give the times, true seconds, in which a window has no room for a dose of so many mL."""
+    changes = sorted(change for at_s, ml in given for change in ((at_s, ml), (at_s + span_s, -ml)))
+    inside_ml = 0.0
+    for (at_s, ml), (until_s, _) in pairwise([*changes, (math.inf, 0.0)]):
+        inside_ml += ml
+        if inside_ml + next_ml > most_ml:
+            yield at_s, until_s
+
+
+def total_s(spells: Iterable[tuple[float, float]], since_s: float, now_s: float) -> float:
+    """Return for how long it was any of these times between two instants."""
+    found_s, reached_s = 0.0, since_s
+    for begins_s, ends_s in sorted(spells):
+        found_s += max(0.0, min(ends_s, now_s) - max(begins_s, reached_s))
+        reached_s = max(reached_s, ends_s)
+    return found_s
 
 
 def control_set_of(row: tuple[Any, ...]) -> list[str]:

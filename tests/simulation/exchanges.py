@@ -77,11 +77,12 @@ class Exchanges:
     # answers --------------------------------------------------------------------------------------------------------
 
     def _given(self, really: Callable[..., float]) -> Callable[..., float]:
-        kernel, taps, gave = self._witness.kernel, self._taps, self._gave
+        witness, taps, gave = self._witness, self._taps, self._gave
 
         def give(tap: SensorTap) -> float:
             value = really(tap)
-            gave[taps[id(tap)]].append((kernel.now_s, value))
+            gave[taps[id(tap)]].append((witness.kernel.now_s, value))
+            witness.promises.truths.reads(taps[id(tap)])
             return value
 
         return give

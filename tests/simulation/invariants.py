@@ -27,6 +27,7 @@ from sim_rig.rigs.assembly import PLC
 from tests.simulation.books import (
     Books,
     Violation,
+    barred,
     check_caps,
     check_sends,
     check_windows,
@@ -34,6 +35,7 @@ from tests.simulation.books import (
     counted,
     intents_of,
     is_of,
+    total_s,
 )
 from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import firm
@@ -307,25 +309,42 @@ class Witness(Eyes):
             if not any(since_s <= at_s <= until_s + CALM_S for since_s, until_s in self.mischief.disk_spells):
                 raise Violation(f"an alarm did not reach the journal: {alarm.source}: {alarm.message}")
 
-    def _delivered(self, running: Running) -> None:
+    def _given(self, running: Running) -> dict[str, list[tuple[float, float]]]:
+        """Return by pump when, true time, our doses have begun, and what they have delivered, mL."""
         by_pump: dict[str, list[tuple[float, float]]] = {}
         for bus, circuit in self.plant.assembly.circuits.items():
             if not isinstance(circuit, PumpCircuit) or bus not in self._pump_of:
                 continue
             pump = self._pump_of[bus]
-            limits = self.spec.rig.limits[pump]
             entries = [e for e in circuit.pump.log if e.number in self._ours[pump]]
             start_s, left = self.kernel.now_s - circuit.pump.now_s, self._left.get(pump, 0)
             if running.safe_first_s is not None:  # else nobody has been there to stop what the life before left running
                 left = 0
-            given = [(start_s + e.started_s, counted(e, left=e.number <= left)) for e in entries]
+            by_pump[pump] = [(start_s + e.started_s, counted(e, left=e.number <= left)) for e in entries]
+        return by_pump
+
+    def _delivered(self, running: Running) -> None:
+        by_pump = self._given(running)
+        for pump, given in by_pump.items():
+            limits = self.spec.rig.limits[pump]
             check_caps(pump, given, limits.per_dose_ml, limits.per_day_ml)
-            by_pump[pump] = given
-            self._left[pump] = len(circuit.pump.log)
+        for bus, circuit in self.plant.assembly.circuits.items():
+            if isinstance(circuit, PumpCircuit) and bus in self._pump_of:
+                self._left[self._pump_of[bus]] = len(circuit.pump.log)
         for cap in self.spec.rig.caps:
             together = [dose for pump in cap.pumps for dose in by_pump.get(pump, ())]
             windows = ((3600.0, cap.per_hour_ml), (86400.0, cap.per_day_ml), (math.inf, cap.per_campaign_ml))
             check_windows(cap.name, together, windows)
+
+    def barred_s(self, running: Running, since_s: float) -> float:
+        """Return for how long since then a cap that comes free again has had no room for another dose, true seconds."""
+        by_pump, limits, spells = self._given(running), self.spec.rig.limits, []
+        for cap in self.spec.rig.caps:
+            together = [dose for pump in cap.pumps for dose in by_pump.get(pump, ())]
+            for span_s, most_ml, _ in cap.windows:
+                next_ml = max(limits[pump].per_dose_ml or most_ml for pump in cap.pumps)
+                spells += barred(together, span_s, most_ml, next_ml)
+        return total_s(spells, since_s, self.kernel.now_s)
 
     def met(self) -> Counter[str]:
         """Count what else has come to pass, that seeds might not meet."""

@@ -34,9 +34,12 @@ GLANCES_S = {**dict.fromkeys(QUICK, 2.0), "plain": 5.0, "long": 120.0}
 SAFE_S = {**dict.fromkeys(QUICK, 12.0), "plain": 20.0, "long": 300.0}
 """Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
 REST_S = {**dict.fromkeys(QUICK, 3600.0), "plain": 4 * 3600.0, "long": 4 * 3600.0}
-"""Within this, once nothing is wrong any more, a trial is recorded; and within what caps may make it wait besides."""
-TIGHT_ML = 1000.0
-"""A cap of less may make a trial wait."""
+"""Within this, once nothing is wrong any more, a trial is recorded; what caps make it wait comes on top of it,"""
+MOST_BARRED_S = 5 * 86400.0
+"""but no more than this: one trial may need more than a day's cap, and the next one more than another pump's."""
+SEES_S = 5.0
+LOOKS_AGAIN_S = 600.0
+"""Somebody sees to what a campaign waits for so long after its start, and again ever so often."""
 REAL = "greenhouse"
 """The rig whose own policy decides in a tenth of its seeds: it explores first, which does not cost much."""
 CRASHES = ("commit", "disk", "line", "instant", "dose", "kill")
@@ -184,14 +187,12 @@ class Simulation:
         """With nothing wrong any more, a trial is recorded before long; and all decisions come out the same again."""
         self.mischief.end()
         self.doom = Doom("none")
-        rest_s, before = self._rest_s(), self.witness.recorded
-        until_s = self.kernel.now_s + rest_s
+        rest_s, before = REST_S[self.world.pace] + 2 * self.world.loaded.rig.timing.settle_s, self.witness.recorded
+        since_s = self.kernel.now_s
         while self.witness.recorded == before:
             running = self._started()
-            self.kernel.after(5.0, lambda running=running: self._seen_to(running))  # type: ignore[misc]
-            going = lambda running=running: running.life.dead or self.witness.recorded > before  # type: ignore[misc]  # noqa: E731
-            if not self.kernel.run(going, until_s):
-                raise Violation(f"nothing is wrong, and for {rest_s / 3600.0:g} h no trial was recorded")
+            self.kernel.after(SEES_S, lambda running=running: self._seen_to(running))  # type: ignore[misc]
+            self._goes_on(running, since_s, rest_s, before)
             if not running.life.dead:
                 self.mischief.ask(running, "stop")
                 self.kernel.run(lambda running=running: running.life.dead, self.kernel.now_s + rest_s)  # type: ignore[misc]
@@ -199,16 +200,25 @@ class Simulation:
             self._mended(running, final=True)
         self.witness.replays()
 
-    def _rest_s(self) -> float:
-        """Return within what a trial is recorded with nothing wrong: caps that come free again may make it wait."""
-        rig = self.world.loaded.rig
-        capped_s = max(
-            (span_s for cap in rig.caps for span_s, most_ml, _ in cap.windows if most_ml < TIGHT_ML), default=0.0
-        )
-        return REST_S[self.world.pace] + 2 * rig.timing.settle_s + capped_s
+    def _goes_on(self, running: Running, since_s: float, rest_s: float, before: int) -> None:
+        """Let it go on until it ends or a trial is recorded; caps that come free again may make it wait besides.
+
+        Raises:
+            Violation: no trial is recorded, though for `rest_s` no cap was in the way.
+        """
+        until_s = since_s + rest_s
+        while not self.kernel.run(lambda: running.life.dead or self.witness.recorded > before, until_s):
+            reached_s = until_s
+            until_s = since_s + rest_s + self.witness.barred_s(running, since_s)
+            if until_s < reached_s + 1.0 or until_s > since_s + rest_s + MOST_BARRED_S:
+                raise Violation(f"nothing is wrong, and for {(reached_s - since_s) / 3600:g} h no trial was recorded")
 
     def _seen_to(self, running: Running) -> None:
-        """Do what a person does that it may wait for: resume, fill the bottles, take back their pumps."""
+        """Do what a person does that it may wait for: resume, fill the bottles, take back their pumps; look again."""
+        if running.life.dead:
+            return
+        self.kernel.after(LOOKS_AGAIN_S, lambda: self._seen_to(running))
+        self.witness.promises.truths.cleared()
         self.mischief.ask(running, "resume")
         for device in (name for name, care in self.world.loaded.rig.care.items() if care.inventory is not None):
             self.mischief.ask(running, "refilled", device=device)

@@ -6,8 +6,9 @@ Nothing here goes by what the journal or the program's own counts say, but for w
 from __future__ import annotations
 
 import json
+import math
 import struct
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 from rigctl.campaign.journal import Journal
 from rigctl.rig.rig import Rig
+from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import SafeReport
 from sim_rig.plants.parts import Channel
 from sim_rig.plants.tank import Tank
@@ -37,9 +39,14 @@ NOISE: Final[Mapping[str, float]] = MappingProxyType(
 )
 SLACK: Final = 0.03
 """Of the range of a variable: what is within that of an interlock's limit may be taken for either side."""
+CLEAR: Final = 0.15
+"""Of the range: so far from its limit an interlock is over, whatever it stands until."""
 HEEDS_S: Final = 15.0
 """True seconds from when an interlock holds until everything is let go, on buses without trouble."""
+READ_S: Final = 5.0
+"""A dose goes by what its probe read no longer ago, true seconds, on a bus and a computer without trouble."""
 NEVER_S: Final = -1e9
+KEPT: Final = 64
 MOST_UNANSWERED: Final = 6
 """Doses in a row of which nothing arrives; the pump is latched then."""
 
@@ -69,6 +76,8 @@ class Truths:
         driven = {v.actuator: v.name for v in self._rig.variables if v.actuator not in self._rig.pumps}
         self._registers = {at: driven[device] for at, device in places(self._rig).items() if device in driven}
         self._dry: Counter[str] = Counter()
+        self._near: defaultdict[str, deque[tuple[float, float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
+        """By variable: when its probe was read, its value then, and how far off a reading may have been."""
         mischief = witness.mischief
         mischief._kinds = {**mischief._kinds, "nudge": (3, self._nudge)}
 
@@ -156,8 +165,7 @@ class Truths:
             if dosing is None or not self._is_sound(dosing.sensor):
                 continue
             self.met["dosed variable held against the plant"] += 1
-            unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
-            if abs(self.channels[name].value - value) > 2 * dosing.tolerance + NOISE.get(name, 0.0) + unmixed:
+            if abs(self.channels[name].value - value) > 2 * dosing.tolerance + self._noise(name):
                 found.append(f"{name} is {self.channels[name].value:.3f}, {value:.3f} was decided")
         return found
 
@@ -222,6 +230,23 @@ class Truths:
 
     # doses ----------------------------------------------------------------------------------------------------------
 
+    def reads(self, sensor: str) -> None:
+        """Note what is so as a probe is read."""
+        for name in (v.name for v in self._rig.variables if v.sensor == sensor and v.name in self.channels):
+            self._near[name].append((self._kernel.now_s, self.channels[name].value, self._noise(name)))
+
+    def _noise(self, name: str) -> float:
+        """Return how far off what is read of a dosed variable may be: noise, and what is not mixed yet."""
+        unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
+        return NOISE.get(name, 0.0) + unmixed
+
+    def _needed_ml(self, name: str, dosing: DosingSpec, setpoint: float) -> float:
+        """Return the most that is missing by what the probe has read just now, mL."""
+        way, since_s = math.copysign(1.0, dosing.effect_per_ml), self._kernel.now_s - READ_S
+        now = self._kernel.now_s, self.channels[name].value, self._noise(name)
+        read = [now, *(seen for seen in self._near[name] if seen[0] >= since_s)]
+        return max((setpoint - value + way * near) / dosing.effect_per_ml for _, value, near in read)
+
     def doses(self, pump: str, volume_ml: float) -> None:
         """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
         setpoints = self._decided("state IN ('LOOKING', 'ARMED', 'RUNNING')")
@@ -238,10 +263,7 @@ class Truths:
         name = next((v.name for v in self._rig.variables if pump in v.actuators), "")
         if name not in setpoints or not self._is_sound(dosing.sensor):
             return
-        missing = setpoints[name] - self.channels[name].value
-        unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
-        near = NOISE.get(name, 0.0) + unmixed
-        needed_ml = (missing + near * (1.0 if dosing.effect_per_ml > 0 else -1.0)) / dosing.effect_per_ml
+        missing, needed_ml = setpoints[name] - self.channels[name].value, self._needed_ml(name, dosing, setpoints[name])
         self.met["dose held against what is missing"] += 1
         if volume_ml > max(needed_ml, 0.5) + 0.1 or needed_ml < 0:
             self._witness.fail(
@@ -297,17 +319,26 @@ class Truths:
             if driven and now_s - since_s > HEEDS_S:
                 self._witness.fail(f"{', '.join(driven)}: driven, and {name} has held for {now_s - since_s:.0f} s")
 
+    def cleared(self) -> None:
+        """Do what a person does whom an interlock on something that nobody drives has called: bring other values."""
+        if "interlocks" not in self._extras or self._rig.name not in INTERLOCKS or self._witness.driven():
+            return
+        while any(holds for _, holds in _held(self._rig.name, self.channels, -CLEAR)):
+            for channel in self.channels.values():
+                channel.draw()
+                channel.value = channel.natural
+
     def ends(self) -> None:
         """Forget what a life that is over was doing."""
         self._holds_since_s.clear()
 
 
-def _held(rig: str, channels: Mapping[str, Channel]) -> Iterator[tuple[str, bool]]:
-    """Give the interlocks and whether each holds, beyond any doubt that noise could raise."""
+def _held(rig: str, channels: Mapping[str, Channel], doubt: float = SLACK) -> Iterator[tuple[str, bool]]:
+    """Give the interlocks and whether each holds, beyond the `doubt` that noise could raise, share of a range."""
 
     def beyond(name: str, sign: str, limit: float) -> bool:
         variable = channels[name].variable
-        slack = SLACK * (variable.high - variable.low)
+        slack = doubt * (variable.high - variable.low)
         value = channels[name].value
         return value > limit + slack if sign == ">" else value < limit - slack
 

@@ -1,0 +1,87 @@
+"""What moves is held against the plant as it was, and only that is found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from types import SimpleNamespace
+
+import pytest
+
+from rigctl.rig.spec import DosingSpec
+from sim_rig.plants.tank import Tank
+from tests.simulation.books import Violation, barred, total_s
+from tests.simulation.seed import Simulation
+from tests.simulation.truths import KEPT, Truths
+
+PER_ML = 0.04
+
+
+@pytest.fixture
+def truths():
+    """A tank of pH 6.0 with a pump that raises it; what is found wrong is in `.failed`."""
+    looking, failed = object.__new__(Truths), []
+    variable = SimpleNamespace(name="ph", sensor="probe", actuator="base", actuators=("base",))
+    dosing = DosingSpec("probe", PER_ML, 0.05, 15.0, 10)
+    looking._rig = SimpleNamespace(name="greenhouse", variables=[variable], dosing={"base": dosing}, volumes={})
+    looking._kernel = SimpleNamespace(now_s=100.0)
+    tank = object.__new__(Tank)
+    tank._unmixed, tank.channels = {"ph": 0.0}, {"ph": SimpleNamespace(value=6.0)}
+    looking._witness = SimpleNamespace(
+        fail=failed.append, driven=list, plant=SimpleNamespace(assembly=SimpleNamespace(plant=tank))
+    )
+    looking._near, looking.met = defaultdict(lambda: deque(maxlen=KEPT)), Counter()
+    looking._decided, looking._is_sound = lambda _: {"ph": 6.4}, lambda _: True
+    looking.failed, looking.tank = failed, tank
+    return looking
+
+
+@pytest.mark.parametrize(
+    ("unmixed", "waited_s", "volume_ml", "fits"),
+    [(0.0, 1.0, 10.8, True), (0.0, 1.0, 11.5, False), (0.04, 1.0, 11.8, True), (0.04, 6.0, 11.8, False)],
+)
+def test_a_dose_is_held_against_what_was_missing_as_its_probe_was_read(truths, unmixed, waited_s, volume_ml, fits):
+    """What was not mixed then may be by the time it leaves (seed 8): 0.4 is missing, a mL brings 0.04."""
+    truths.tank._unmixed["ph"] = unmixed
+    truths.reads("probe")
+    truths.tank._unmixed["ph"] = 0.0
+    truths._kernel.now_s += waited_s
+    truths.doses("base", volume_ml)
+    assert (truths.failed == []) == fits
+
+
+def test_somebody_brings_other_values_where_an_interlock_would_stand_for_ever(truths):
+    """It stands on what nobody drives, so no campaign can end it (seed 63); only where the rig has one."""
+    drawn = iter([11.0, 9.0, 5.0])
+    speed, low, hard = (SimpleNamespace(variable=SimpleNamespace(low=0.0, high=10.0), value=0.0) for _ in range(3))
+    wet = SimpleNamespace(variable=SimpleNamespace(low=1.0, high=12.0), value=11.0)
+    wet.draw = lambda: setattr(wet, "natural", next(drawn))
+    for other in (speed, low, hard):
+        other.draw, other.natural = lambda: None, 0.0
+    truths._rig.name = "lathe"
+    truths.tank.channels = {"speed": speed, "feed": low, "depth": low, "hardness": hard, "coolant": wet}
+    for extras, value in ((frozenset(), 11.0), (frozenset({"interlocks"}), 5.0)):
+        truths._extras = extras
+        truths.cleared()
+        assert wet.value == value
+
+
+def test_a_window_without_room_for_a_dose_bars_until_one_has_left_it():
+    """Of two caps at a time only one counts (seed 24: a day for each of two pumps)."""
+    given = [(0.0, 30.0), (100.0, 30.0), (4000.0, 10.0)]
+    spells = list(barred(given, 3600.0, 80.0, 30.0))
+    assert spells == [(100.0, 3600.0)]
+    assert total_s([*spells, (50.0, 200.0), (3000.0, 5000.0)], 60.0, 4000.0) == 3940.0
+
+
+def test_for_what_a_cap_bars_somebody_waits_and_for_nothing_else():
+    """An hour is what it may take; a cap was in the way for the first two, and then for ever."""
+    simulation, clock = object.__new__(Simulation), SimpleNamespace(now_s=0.0)
+
+    def run(_, until_s):
+        clock.now_s = until_s
+
+    simulation.kernel = SimpleNamespace(run=run)
+    for barred_s, reached_h in ((lambda: 0.0, 1), (lambda: min(clock.now_s, 7200.0), 3), (lambda: clock.now_s, 121)):
+        simulation.witness = SimpleNamespace(recorded=0, barred_s=lambda *_, barred_s=barred_s: barred_s())
+        with pytest.raises(Violation, match=f" {reached_h} h "):
+            simulation._goes_on(SimpleNamespace(life=SimpleNamespace(dead=False)), 0.0, 3600.0, 0)
