@@ -1,22 +1,27 @@
 """Pumps whose own account is wrong, at speed 1: the daemon, its journal on disk, and a pump on a serial port.
 
-The pump is a model of the data sheet's, by the wall clock: it gives at its rate as long as it runs, and it alone knows
+Each pump is a model of the data sheet's, by the wall clock: it gives at its rate as long as it runs, and it alone knows
 what it gave.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+import subprocess
+import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, Tripped
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import FEED, Bench, Plc
+from tests.drivers import pump_apart
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow
@@ -99,6 +104,18 @@ def wired():
     """Puts a pump on a serial port; returns its path."""
     with peers() as make:
         yield lambda pump: str(make(PtyPeer, cut_lines(b"\r"), pump).path)
+
+
+@contextmanager
+def apart(fault):
+    """A pump in a process of its own: where it is, and what ends it and returns what it gave."""
+    command = [sys.executable, str(Path(pump_apart.__file__)), fault]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            path = process.stdout.readline().strip()
+            yield path, lambda: json.loads(process.communicate(timeout=10)[0])
+        finally:
+            process.kill()
 
 
 def rows(bench, sql):
@@ -195,3 +212,17 @@ async def test_fault_90_a_total_that_jumps_between_trials_is_charged_by_the_dose
     assert (idle["ml"], idle["micros"]) == (pytest.approx(0.6, abs=0.011), pytest.approx(30_000, abs=600))
     charged = rows(bench, "SELECT sum(quantity) AS ml FROM ledger WHERE meter = 'feed'")[0]["ml"]
     assert charged + idle["ml"] == pytest.approx(pump.given_ml, abs=0.05)
+
+
+@pytest.mark.parametrize("fault", ["mute", "cut"])
+async def test_fault_25_a_pump_silent_to_its_deadline_and_then_found_to_run_trips(bench, fault):
+    """In a process of its own, at a real pump's latencies: what it really gave is booked, and it stands still."""
+    with apart(fault) as (path, told):
+        with pytest.raises(Tripped):
+            await bench.run(*FEED, ("?quiet=0.1", ""), max_trials=1, pump=path)
+        pump = told()
+    assert (len(pump["doses"]), pump["running"]) == (1, False)
+    (dose,) = rows(bench, "SELECT dispensed_ml AS ml FROM doses")
+    assert pump["doses"][0] < pump["given_ml"] == pytest.approx(dose["ml"], abs=0.011)
+    assert rows(bench, "SELECT 1 FROM trips WHERE reset_utc IS NULL")
+    assert "dose over" in kinds(bench, "feeder")
