@@ -82,7 +82,7 @@ class Exchanges:
         def give(tap: SensorTap) -> float:
             value = really(tap)
             gave[taps[id(tap)]].append((witness.kernel.now_s, value))
-            witness.promises.truths.reads(taps[id(tap)])
+            witness.promises.truths.dosed.reads(taps[id(tap)])
             return value
 
         return give

@@ -174,7 +174,7 @@ class Witness(Eyes):
             self.promises.moves(pump)
         else:
             self.promises.doses(pump, volume_ml)
-            self.promises.truths.partners(pump, volume_ml, self._sent)
+            self.promises.truths.dosed.partners(pump, volume_ml, self._sent)
         self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
         rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
         if len(rows) != 1 or not is_of(volume_ml, rows[0][0]):
@@ -212,7 +212,7 @@ class Witness(Eyes):
             if circuit.pump.running:
                 ours.add(len(circuit.pump.log))
                 self._came.setdefault(pump, {})[self._next.get(pump, 0)] = len(circuit.pump.log)
-                self.promises.truths.arrived(pump, dry=circuit.pump.faults.dry)
+                self.promises.truths.dosed.arrived(pump, dry=circuit.pump.faults.dry)
             return answer
 
         circuit.commands["D"] = dispense

@@ -95,7 +95,7 @@ class Promises:
     def doses(self, pump: str, volume_ml: float) -> None:
         """No dose goes by a probe that has been silent for long, or by a reading from before the last dose."""
         self.moves(pump)
-        self.truths.doses(pump, volume_ml)
+        self.truths.dosed.doses(pump, volume_ml)
         spec = self._rig.dosing.get(pump)
         if spec is not None:
             self.exchanges.doses(pump, spec.sensor)

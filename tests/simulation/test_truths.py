@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +10,9 @@ import pytest
 from rigctl.rig.spec import DosingSpec
 from sim_rig.plants.tank import Tank
 from tests.simulation.books import Violation, barred, total_s
+from tests.simulation.dosed import Dosed
 from tests.simulation.seed import Simulation
-from tests.simulation.truths import KEPT, Truths
+from tests.simulation.truths import Truths
 
 PER_ML = 0.04
 
@@ -22,16 +23,16 @@ def truths():
     looking, failed = object.__new__(Truths), []
     variable = SimpleNamespace(name="ph", sensor="probe", actuator="base", actuators=("base",))
     dosing = DosingSpec("probe", PER_ML, 0.05, 15.0, 10)
-    looking._rig = SimpleNamespace(name="greenhouse", variables=[variable], dosing={"base": dosing}, volumes={})
-    looking._kernel = SimpleNamespace(now_s=100.0)
+    looking.rig = SimpleNamespace(name="greenhouse", variables=[variable], dosing={"base": dosing}, volumes={})
+    looking.kernel = SimpleNamespace(now_s=100.0)
     tank = object.__new__(Tank)
     tank._unmixed, tank.channels = {"ph": 0.0}, {"ph": SimpleNamespace(value=6.0)}
-    looking._witness = SimpleNamespace(
+    looking.witness = SimpleNamespace(
         fail=failed.append, driven=list, plant=SimpleNamespace(assembly=SimpleNamespace(plant=tank))
     )
-    looking._near, looking.met = defaultdict(lambda: deque(maxlen=KEPT)), Counter()
-    looking._decided, looking._is_sound = lambda _: {"ph": 6.4}, lambda _: True
-    looking.failed, looking.tank = failed, tank
+    looking.met = Counter()
+    looking.decided, looking.is_sound = lambda _: {"ph": 6.4}, lambda _: True
+    looking.failed, looking.tank, looking.dosed = failed, tank, Dosed(looking)
     return looking
 
 
@@ -42,10 +43,10 @@ def truths():
 def test_a_dose_is_held_against_what_was_missing_as_its_probe_was_read(truths, unmixed, waited_s, volume_ml, fits):
     """What was not mixed then may be by the time it leaves (seed 8): 0.4 is missing, a mL brings 0.04."""
     truths.tank._unmixed["ph"] = unmixed
-    truths.reads("probe")
+    truths.dosed.reads("probe")
     truths.tank._unmixed["ph"] = 0.0
-    truths._kernel.now_s += waited_s
-    truths.doses("base", volume_ml)
+    truths.kernel.now_s += waited_s
+    truths.dosed.doses("base", volume_ml)
     assert (truths.failed == []) == fits
 
 
@@ -57,7 +58,7 @@ def test_somebody_brings_other_values_where_an_interlock_would_stand_for_ever(tr
     wet.draw = lambda: setattr(wet, "natural", next(drawn))
     for other in (speed, low, hard):
         other.draw, other.natural = lambda: None, 0.0
-    truths._rig.name = "lathe"
+    truths.rig.name = "lathe"
     truths.tank.channels = {"speed": speed, "feed": low, "depth": low, "hardness": hard, "coolant": wet}
     for extras, value in ((frozenset(), 11.0), (frozenset({"interlocks"}), 5.0)):
         truths._extras = extras

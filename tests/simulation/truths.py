@@ -1,4 +1,4 @@
-"""What moves, held against the plant itself: setpoints, steps, doses, interlocks, trips, and who was asked.
+"""What moves, held against the plant itself: setpoints, steps, interlocks, trips, and who was asked.
 
 Nothing here goes by what the journal or the program's own counts say, but for what was decided.
 """
@@ -6,21 +6,19 @@ Nothing here goes by what the journal or the program's own counts say, but for w
 from __future__ import annotations
 
 import json
-import math
 import struct
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from rigctl.campaign.journal import Journal
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import SafeReport
 from sim_rig.plants.parts import Channel
 from sim_rig.plants.tank import Tank
+from tests.simulation.dosed import Dosed
 from tests.simulation.plant import options_of, places
 from tests.simulation.richer import INTERLOCKS, SLEWS
 from tests.simulation.trouble import Trouble
@@ -34,31 +32,23 @@ ROUNDED: Final = 0.011
 """Share of a count, or of single precision's digits, by which a register's value differs from what was meant."""
 PACE: Final = 1.02
 """A line takes a moment: steps may arrive a little closer together than they were sent."""
-NOISE: Final[Mapping[str, float]] = MappingProxyType(
-    {"ca": 0.05, "ph": 0.03, "speed": 1.5, "coolant": 0.2, "feed": 0.004, "depth": 0.04}
-)
 SLACK: Final = 0.03
 """Of the range of a variable: what is within that of an interlock's limit may be taken for either side."""
 CLEAR: Final = 0.15
 """Of the range: so far from its limit an interlock is over, whatever it stands until."""
 HEEDS_S: Final = 15.0
 """True seconds from when an interlock holds until everything is let go, on buses without trouble."""
-READ_S: Final = 5.0
-"""A dose goes by what its probe read no longer ago, true seconds, on a bus and a computer without trouble."""
 NEVER_S: Final = -1e9
-KEPT: Final = 64
-MOST_UNANSWERED: Final = 6
-"""Doses in a row of which nothing arrives; the pump is latched then."""
 
 
 class Truths:
     """Holds what moves against what the plant has."""
 
     def __init__(self, witness: Witness, trouble: Trouble) -> None:
-        self._witness = witness
-        self._kernel = witness.kernel
+        self.witness = witness
+        self.kernel = witness.kernel
         self._trouble = trouble
-        self._rig = witness.spec.rig
+        self.rig = witness.spec.rig
         self._extras = witness.extras
         self.nudged_s: dict[str, float] = {}
         """By variable: when another hand has moved its setpoint."""
@@ -71,13 +61,11 @@ class Truths:
         self._holds_since_s: dict[str, float] = {}
         """By interlock: since when it has held, at the plant."""
         self.met: Counter[str] = Counter()
-        self._tolerance = {v.name: v.read_back_tolerance for v in self._rig.variables}
-        self._actuators = {v.name: v.actuator or "" for v in self._rig.variables}
-        driven = {v.actuator: v.name for v in self._rig.variables if v.actuator not in self._rig.pumps}
-        self._registers = {at: driven[device] for at, device in places(self._rig).items() if device in driven}
-        self._dry: Counter[str] = Counter()
-        self._near: defaultdict[str, deque[tuple[float, float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
-        """By variable: when its probe was read, its value then, and how far off a reading may have been."""
+        self._tolerance = {v.name: v.read_back_tolerance for v in self.rig.variables}
+        self._actuators = {v.name: v.actuator or "" for v in self.rig.variables}
+        driven = {v.actuator: v.name for v in self.rig.variables if v.actuator not in self.rig.pumps}
+        self._registers = {at: driven[device] for at, device in places(self.rig).items() if device in driven}
+        self.dosed = Dosed(self)
         mischief = witness.mischief
         mischief._kinds = {**mischief._kinds, "nudge": (3, self._nudge)}
 
@@ -94,15 +82,15 @@ class Truths:
 
     @property
     def channels(self) -> Mapping[str, Channel]:
-        plant = self._witness.plant.assembly.plant
+        plant = self.witness.plant.assembly.plant
         return plant.channels if isinstance(plant, Tank) else plant.drives.channels  # type: ignore[union-attr]
 
     # setpoints ------------------------------------------------------------------------------------------------------
 
     def _nudge(self) -> None:
         """Another hand moves the setpoint of what runs, by more than is tolerated."""
-        mischief, draw = self._witness.mischief, self._witness.mischief.draw
-        switched = {v.name for v in self._rig.variables if v.actuator and v.actuator not in self._rig.pumps}
+        mischief, draw = self.witness.mischief, self.witness.mischief.draw
+        switched = {v.name for v in self.rig.variables if v.actuator and v.actuator not in self.rig.pumps}
         running = [name for name in sorted(switched) if self.channels[name].enabled]
         if not running:
             return
@@ -111,24 +99,24 @@ class Truths:
         low, high = channel.variable.low, channel.variable.high
         channel.setpoint = channel.setpoint - by if channel.setpoint + by > high else channel.setpoint + by
         channel.setpoint = min(max(channel.setpoint, low), high)
-        self.nudged_s[name] = mischief.hand_at_s = self._kernel.now_s
+        self.nudged_s[name] = mischief.hand_at_s = self.kernel.now_s
         self._written.pop(name, None)
         mischief._tell("nudged", variable=name, to=round(channel.setpoint, 4))
         mischief._dirty(30.0)
 
-    def _decided(self, which: str, *parameters: object) -> Mapping[str, Any]:
+    def decided(self, which: str, *parameters: object) -> Mapping[str, Any]:
         """Return the setpoints that were decided for a trial; none if there is no such trial."""
-        rows = self._witness._ask(f"SELECT setpoints FROM trials WHERE {which}", *parameters)  # noqa: S608 - our own
+        rows = self.witness._ask(f"SELECT setpoints FROM trials WHERE {which}", *parameters)  # noqa: S608 - our own
         return dict(json.loads(rows[0][0])) if rows else {}
 
     def _astray(self, trial: int) -> list[str]:
         """Return what the plant holds otherwise than was decided, and has for a while."""
         found = []
-        for name, value in self._decided("trial = ?", trial).items():
+        for name, value in self.decided("trial = ?", trial).items():
             actuator = self._actuators.get(name, "")
-            if actuator in self._rig.pumps or name not in self.channels or not isinstance(value, int | float):
+            if actuator in self.rig.pumps or name not in self.channels or not isinstance(value, int | float):
                 continue
-            if self._kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self._trouble.quiet(actuator):
+            if self.kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self._trouble.quiet(actuator):
                 continue
             channel = self.channels[name]
             self.met["setpoint held against the plant"] += 1
@@ -140,8 +128,8 @@ class Truths:
         """A trial is RUNNING only with its setpoints, and with its pumps' variables at theirs."""
 
         def run(journal: Journal, trial: int, *more: Any) -> None:
-            if astray := [*self._astray(trial), *self._off(trial)]:
-                self._witness.fail(f"trial {trial} is RUNNING, and {', '.join(astray)}")
+            if astray := [*self._astray(trial), *self.dosed.off(trial)]:
+                self.witness.fail(f"trial {trial} is RUNNING, and {', '.join(astray)}")
             really(journal, trial, *more)
 
         return run
@@ -151,35 +139,22 @@ class Truths:
 
         def measure(journal: Journal, trial: int, *more: Any) -> None:
             if astray := self._astray(trial):
-                self._witness.fail(f"trial {trial} is MEASURED, and {', '.join(astray)}")
+                self.witness.fail(f"trial {trial} is MEASURED, and {', '.join(astray)}")
             really(journal, trial, *more)
 
         return measure
 
-    def _off(self, trial: int) -> list[str]:
-        """Return what is dosed and not where it was to be: two tolerances past it at most, by the plant."""
-        found = []
-        for name, value in self._decided("trial = ?", trial).items():
-            variable = next((v for v in self._rig.variables if v.name == name), None)
-            dosing = None if variable is None else self._rig.dosing.get(variable.actuator or "")
-            if dosing is None or not self._is_sound(dosing.sensor):
-                continue
-            self.met["dosed variable held against the plant"] += 1
-            if abs(self.channels[name].value - value) > 2 * dosing.tolerance + self._noise(name):
-                found.append(f"{name} is {self.channels[name].value:.3f}, {value:.3f} was decided")
-        return found
-
-    def _is_sound(self, sensor: str) -> bool:
+    def is_sound(self, sensor: str) -> bool:
         """Tell whether a sensor has told what is so for a while."""
-        tap = self._witness.plant.assembly.sensors[sensor]
+        tap = self.witness.plant.assembly.sensors[sensor]
         return tap.mode == "ok" and self._trouble.told_true_s(sensor) > 150.0
 
     # what leaves ----------------------------------------------------------------------------------------------------
 
     def moves(self, what: str) -> None:
         """A latched trip is looked at, by a person, before anything moves."""
-        if self._witness._ask("SELECT 1 FROM trips WHERE reset_utc IS NULL"):
-            self._witness.fail(f"{what}: driven, and a trip is latched")
+        if self.witness._ask("SELECT 1 FROM trips WHERE reset_utc IS NULL"):
+            self.witness.fail(f"{what}: driven, and a trip is latched")
         self.met["moved with trips looked at"] += 1
 
     def writes(self, pdu: bytes) -> None:
@@ -191,16 +166,16 @@ class Truths:
             self._written.pop(self._registers.get(("coil", at), ""), None)
             return
         name = self._registers.get(("holding", at), "")
-        slew = SLEWS.get(self._rig.name, {}).get(self._actuators.get(name, "")) if "slew" in self._extras else None
+        slew = SLEWS.get(self.rig.name, {}).get(self._actuators.get(name, "")) if "slew" in self._extras else None
         if pdu[0] not in (6, 16) or slew is None:
             return
-        value, now_s = self._value(name, pdu), self._kernel.now_s
+        value, now_s = self._value(name, pdu), self.kernel.now_s
         channel, rounding = self.channels[name], 2 * ROUNDED
         before = self._written.get(name)
         self._written[name] = value, now_s
         if not channel.enabled:  # it begins where its variable is, as its probe reads it
-            sensor = next(v.sensor for v in self._rig.variables if v.name == name)
-            if self._witness.plant.assembly.sensors[sensor].mode != "ok":
+            sensor = next(v.sensor for v in self.rig.variables if v.name == name)
+            if self.witness.plant.assembly.sensors[sensor].mode != "ok":
                 return  # by a probe that lies it begins anywhere
             before = channel.value, NEVER_S
             rounding += SLACK * (channel.variable.high - channel.variable.low)
@@ -210,14 +185,14 @@ class Truths:
         change = abs(value - before[0])
         self.met["step of a ramp"] += 1
         if step is not None and change > step * PACE + rounding:
-            self._witness.fail(f"{name}: stepped by {change:g}, {step:g} is allowed")
+            self.witness.fail(f"{name}: stepped by {change:g}, {step:g} is allowed")
         if rate_per_s is not None and change > PACE * rate_per_s * (now_s - before[1] + 0.1) + rounding:
-            self._witness.fail(
+            self.witness.fail(
                 f"{name}: stepped by {change:g} in {now_s - before[1]:.2f} s, {rate_per_s:g}/s is allowed"
             )
 
     def _value(self, name: str, pdu: bytes) -> float:
-        write = options_of(self._rig, self._actuators.get(name, ""))["write"]
+        write = options_of(self.rig, self._actuators.get(name, ""))["write"]
         if pdu[0] == 6:
             return float(struct.unpack(">h", pdu[3:5])[0]) * float(write.get("scale") or 1.0)
         words = pdu[6:10]
@@ -226,65 +201,7 @@ class Truths:
 
     def asks(self, pump: str) -> None:
         """Note that a pump is asked whether it runs."""
-        self._asked_s[pump] = self._kernel.now_s
-
-    # doses ----------------------------------------------------------------------------------------------------------
-
-    def reads(self, sensor: str) -> None:
-        """Note what is so as a probe is read."""
-        for name in (v.name for v in self._rig.variables if v.sensor == sensor and v.name in self.channels):
-            self._near[name].append((self._kernel.now_s, self.channels[name].value, self._noise(name)))
-
-    def _noise(self, name: str) -> float:
-        """Return how far off what is read of a dosed variable may be: noise, and what is not mixed yet."""
-        unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
-        return NOISE.get(name, 0.0) + unmixed
-
-    def _needed_ml(self, name: str, dosing: DosingSpec, setpoint: float) -> float:
-        """Return the most that is missing by what the probe has read just now, mL."""
-        way, since_s = math.copysign(1.0, dosing.effect_per_ml), self._kernel.now_s - READ_S
-        now = self._kernel.now_s, self.channels[name].value, self._noise(name)
-        read = [now, *(seen for seen in self._near[name] if seen[0] >= since_s)]
-        return max((setpoint - value + way * near) / dosing.effect_per_ml for _, value, near in read)
-
-    def doses(self, pump: str, volume_ml: float) -> None:
-        """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
-        setpoints = self._decided("state IN ('LOOKING', 'ARMED', 'RUNNING')")
-        if pump in self._rig.volumes:
-            name = next(v.name for v in self._rig.variables if v.actuator == pump)
-            wanted_ml = setpoints.get(name, self._rig.volumes[pump].otherwise_ml)
-            self.met["volume held against its decision"] += 1
-            if abs(volume_ml - wanted_ml) > 0.02:
-                self._witness.fail(f"{pump}: {volume_ml} mL leave, {wanted_ml:g} mL were decided")
-            return
-        dosing = self._rig.dosing.get(pump)
-        if dosing is None:  # it goes along with another
-            return
-        name = next((v.name for v in self._rig.variables if pump in v.actuators), "")
-        if name not in setpoints or not self._is_sound(dosing.sensor):
-            return
-        missing, needed_ml = setpoints[name] - self.channels[name].value, self._needed_ml(name, dosing, setpoints[name])
-        self.met["dose held against what is missing"] += 1
-        if volume_ml > max(needed_ml, 0.5) + 0.1 or needed_ml < 0:
-            self._witness.fail(
-                f"{pump}: doses {volume_ml} mL, and {missing:+.3f} of {name} is missing ({needed_ml:.1f} mL)"
-            )
-
-    def partners(self, pump: str, volume_ml: float, sent: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-        """What goes along with a pump gives its share of what that has just given."""
-        for main, dosing in self._rig.dosing.items():
-            share = dosing.with_.get(pump)
-            if share is not None:
-                self.met["partner held against its share"] += 1
-                last_ml = sent[main][-1][1] if sent.get(main) else 0.0
-                if abs(volume_ml - share * last_ml) > 0.02:
-                    self._witness.fail(f"{pump}: {volume_ml} mL leave along with {last_ml} mL of {main}")
-
-    def arrived(self, pump: str, *, dry: bool) -> None:
-        """No pump doses on and on while nothing arrives."""
-        self._dry[pump] = self._dry[pump] + 1 if dry and pump in self._rig.dosing else 0
-        if self._dry[pump] > MOST_UNANSWERED:
-            self._witness.fail(f"{pump}: doses for the {self._dry[pump]}th time in a row, and nothing arrives")
+        self._asked_s[pump] = self.kernel.now_s
 
     # safe -----------------------------------------------------------------------------------------------------------
 
@@ -292,12 +209,12 @@ class Truths:
         """A pump is called safe only once it was asked whether it stands still."""
 
         async def safe(rig: Rig) -> SafeReport:
-            began_s = self._kernel.now_s
+            began_s = self.kernel.now_s
             report: SafeReport = await really(rig)
-            for pump in (name for name in report.reached if name in self._rig.pumps):
+            for pump in (name for name in report.reached if name in self.rig.pumps):
                 self.met["standstill asked"] += 1
                 if self._asked_s.get(pump, -1e9) < began_s:
-                    self._witness.fail(f"{pump}: called safe, and nobody has asked it whether it runs")
+                    self.witness.fail(f"{pump}: called safe, and nobody has asked it whether it runs")
             return report
 
         return safe
@@ -306,24 +223,24 @@ class Truths:
 
     def glance(self) -> None:
         """An interlock that holds at the plant lets everything go; one that does not is no reason to."""
-        if "interlocks" not in self._extras or self._rig.name not in INTERLOCKS:
+        if "interlocks" not in self._extras or self.rig.name not in INTERLOCKS:
             return
-        now_s = self._kernel.now_s
-        for name, holds in _held(self._rig.name, self.channels):
+        now_s = self.kernel.now_s
+        for name, holds in _held(self.rig.name, self.channels):
             if not holds or not self._trouble.quiet_all:
                 self._holds_since_s.pop(name, None)
                 continue
             since_s = self._holds_since_s.setdefault(name, now_s)
-            driven = [n for n in self._witness.driven() if self._trouble.untouched(n)]
+            driven = [n for n in self.witness.driven() if self._trouble.untouched(n)]
             self.met["interlock held"] += 1
             if driven and now_s - since_s > HEEDS_S:
-                self._witness.fail(f"{', '.join(driven)}: driven, and {name} has held for {now_s - since_s:.0f} s")
+                self.witness.fail(f"{', '.join(driven)}: driven, and {name} has held for {now_s - since_s:.0f} s")
 
     def cleared(self) -> None:
         """Do what a person does whom an interlock on something that nobody drives has called: bring other values."""
-        if "interlocks" not in self._extras or self._rig.name not in INTERLOCKS or self._witness.driven():
+        if "interlocks" not in self._extras or self.rig.name not in INTERLOCKS or self.witness.driven():
             return
-        while any(holds for _, holds in _held(self._rig.name, self.channels, -CLEAR)):
+        while any(holds for _, holds in _held(self.rig.name, self.channels, -CLEAR)):
             for channel in self.channels.values():
                 channel.draw()
                 channel.value = channel.natural

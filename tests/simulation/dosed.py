@@ -1,0 +1,106 @@
+"""What is dosed, held against what the plant lacks, and against what it holds in the end."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from rigctl.rig.spec import DosingSpec
+
+if TYPE_CHECKING:
+    from tests.simulation.truths import Truths
+
+NOISE: Final[Mapping[str, float]] = MappingProxyType(
+    {"ca": 0.05, "ph": 0.03, "speed": 1.5, "coolant": 0.2, "feed": 0.004, "depth": 0.04}
+)
+READ_S: Final = 5.0
+"""A dose goes by what its probe read no longer ago, true seconds, on a bus and a computer without trouble."""
+KEPT: Final = 64
+MOST_UNANSWERED: Final = 6
+"""Doses in a row of which nothing arrives; the pump is latched then."""
+
+
+class Dosed:
+    """Holds doses against the plant, by what the truths about it know."""
+
+    def __init__(self, truths: Truths) -> None:
+        self._truths = truths
+        self._witness, self._kernel, self._rig = truths.witness, truths.kernel, truths.rig
+        self._dry: Counter[str] = Counter()
+        self._near: defaultdict[str, deque[tuple[float, float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
+        """By variable: when its probe was read, its value then, and how far off a reading may have been."""
+
+    def off(self, trial: int) -> list[str]:
+        """Return what is dosed and not where it was to be: two tolerances past it at most, by the plant."""
+        found = []
+        for name, value in self._truths.decided("trial = ?", trial).items():
+            variable = next((v for v in self._rig.variables if v.name == name), None)
+            dosing = None if variable is None else self._rig.dosing.get(variable.actuator or "")
+            if dosing is None or not self._truths.is_sound(dosing.sensor):
+                continue
+            self._truths.met["dosed variable held against the plant"] += 1
+            if abs(self._truths.channels[name].value - value) > 2 * dosing.tolerance + self._noise(name):
+                found.append(f"{name} is {self._truths.channels[name].value:.3f}, {value:.3f} was decided")
+        return found
+
+    def reads(self, sensor: str) -> None:
+        """Note what is so as a probe is read."""
+        for name in (v.name for v in self._rig.variables if v.sensor == sensor and v.name in self._truths.channels):
+            self._near[name].append((self._kernel.now_s, self._truths.channels[name].value, self._noise(name)))
+
+    def _noise(self, name: str) -> float:
+        """Return how far off what is read of a dosed variable may be: noise, and what is not mixed yet."""
+        unmixed = abs(getattr(self._witness.plant.assembly.plant, "_unmixed", {}).get(name, 0.0))
+        return NOISE.get(name, 0.0) + unmixed
+
+    def _needed_ml(self, name: str, dosing: DosingSpec, setpoint: float) -> float:
+        """Return the most that is missing by what the probe has read just now, mL."""
+        way, since_s = math.copysign(1.0, dosing.effect_per_ml), self._kernel.now_s - READ_S
+        now = self._kernel.now_s, self._truths.channels[name].value, self._noise(name)
+        read = [now, *(seen for seen in self._near[name] if seen[0] >= since_s)]
+        return max((setpoint - value + way * near) / dosing.effect_per_ml for _, value, near in read)
+
+    def doses(self, pump: str, volume_ml: float) -> None:
+        """A dose goes the way that is missing, and is no larger than that; a volume is what was decided."""
+        setpoints = self._truths.decided("state IN ('LOOKING', 'ARMED', 'RUNNING')")
+        if pump in self._rig.volumes:
+            name = next(v.name for v in self._rig.variables if v.actuator == pump)
+            wanted_ml = setpoints.get(name, self._rig.volumes[pump].otherwise_ml)
+            self._truths.met["volume held against its decision"] += 1
+            if abs(volume_ml - wanted_ml) > 0.02:
+                self._witness.fail(f"{pump}: {volume_ml} mL leave, {wanted_ml:g} mL were decided")
+            return
+        dosing = self._rig.dosing.get(pump)
+        if dosing is None:  # it goes along with another
+            return
+        name = next((v.name for v in self._rig.variables if pump in v.actuators), "")
+        if name not in setpoints or not self._truths.is_sound(dosing.sensor):
+            return
+        missing, needed_ml = (
+            setpoints[name] - self._truths.channels[name].value,
+            self._needed_ml(name, dosing, setpoints[name]),
+        )
+        self._truths.met["dose held against what is missing"] += 1
+        if volume_ml > max(needed_ml, 0.5) + 0.1 or needed_ml < 0:
+            self._witness.fail(
+                f"{pump}: doses {volume_ml} mL, and {missing:+.3f} of {name} is missing ({needed_ml:.1f} mL)"
+            )
+
+    def partners(self, pump: str, volume_ml: float, sent: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+        """What goes along with a pump gives its share of what that has just given."""
+        for main, dosing in self._rig.dosing.items():
+            share = dosing.with_.get(pump)
+            if share is not None:
+                self._truths.met["partner held against its share"] += 1
+                last_ml = sent[main][-1][1] if sent.get(main) else 0.0
+                if abs(volume_ml - share * last_ml) > 0.02:
+                    self._witness.fail(f"{pump}: {volume_ml} mL leave along with {last_ml} mL of {main}")
+
+    def arrived(self, pump: str, *, dry: bool) -> None:
+        """No pump doses on and on while nothing arrives."""
+        self._dry[pump] = self._dry[pump] + 1 if dry and pump in self._rig.dosing else 0
+        if self._dry[pump] > MOST_UNANSWERED:
+            self._witness.fail(f"{pump}: doses for the {self._dry[pump]}th time in a row, and nothing arrives")
