@@ -12,10 +12,13 @@ from rigctl.bench.problems.functions import (
     ackley,
     data_file,
     gp_sample,
+    griewank,
     hartmann3,
     hartmann6,
     kernel_sum,
     levy,
+    michalewicz,
+    rosenbrock,
 )
 from rigctl.bench.problems.terms import matern52_as_gaussians, root_exponential_as_gaussians
 from rigctl.errors import UsageError
@@ -30,8 +33,11 @@ from tests.golden import Golden
         (hartmann6(), (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573), 3.32237),
         (ackley(6), (0.5,) * 6, 0.0),
         (levy(6), (0.55,) * 6, 0.0),
+        (griewank(4), (0.5,) * 4, 0.0),
+        (rosenbrock(5), (0.75,) * 5, 0.0),
+        (michalewicz(2), (2.202906 / pi, 1.570796 / pi), 1.8013034),
     ],
-    ids=["hartmann3", "hartmann6", "ackley", "levy"],
+    ids=["hartmann3", "hartmann6", "ackley", "levy", "griewank", "rosenbrock", "michalewicz"],
 )
 def test_published_optimum(function, at, best):
     """At the published maximiser stands the published maximum, and nowhere a larger value."""
@@ -55,6 +61,14 @@ def test_levy_as_its_library_writes_it():
     first, last = sin(pi * w[0]) ** 2, (w[2] - 1) ** 2 * (1 + sin(2 * pi * w[2]) ** 2)
     inner = sum((v - 1) ** 2 * (1 + 10 * sin(pi * v + 1) ** 2) for v in w[:2])
     assert levy(3)(np.array([[(v + 10) / 20 for v in z]]))[0] == pytest.approx(-(first + inner + last), rel=1e-12)
+
+
+def test_griewank_as_written_by_its_author():
+    """Minus sum z^2 / 4000 - prod cos(z_i / sqrt i) + 1, on [-30, 30]."""
+    z = [3.0, -20.0, 7.5]
+    waves = cos(z[0]) * cos(z[1] / sqrt(2)) * cos(z[2] / sqrt(3))
+    x = np.array([[(v + 30) / 60 for v in z]])
+    assert griewank(3)(x)[0] == pytest.approx(-(sum(v * v for v in z) / 4000 - waves + 1), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["plant", "airfoil"])

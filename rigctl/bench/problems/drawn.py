@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rigctl.bench.problems.families import Rng, families
-from rigctl.bench.problems.functions import Objective
-from rigctl.bench.problems.problem import BenchProblem, Noise, TrialCosts
+from rigctl.bench.problems.functions import Objective, alone
+from rigctl.bench.problems.problem import BenchProblem, LinearCost, Noise, TrialCosts
 from rigctl.bench.problems.terms import Natural, Terms, curve_terms
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.bounds.grid import sobol
@@ -52,10 +52,6 @@ class Drawn:
     """Currency units."""
     bench: BenchProblem
 
-    @property
-    def name(self) -> str:
-        return f"{PREFIX}{self.seed}"
-
     def by_name(self) -> dict[str, Any]:
         """Return what was drawn, and the share of the best value that each control set attains, from the worst."""
         space, truth, told = self.bench.space, self.bench.truth, {}
@@ -63,14 +59,15 @@ class Drawn:
             most = max(b.value for b in truth.best)
             shares = [(b.value - truth.floor) / (most - truth.floor) for b in truth.best]
             told = {s.label: f"{v:.3g}" for s, v in zip(space.control_sets, shares, strict=True)}
-        drawn_ = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"seed", "bench"}}
-        return {"problem": self.name, **drawn_, "variables": space.dimension, "control_sets": len(told), "best": told}
+        head = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"seed", "bench"}}
+        of_space = {"variables": space.dimension, "control_sets": len(space.control_sets), "best": told}
+        return {"problem": f"{PREFIX}{self.seed}", **head, **of_space}
 
 
 def seed_of(problem: str) -> int | None:
     """Return the seed of `drawn-17`; None for the name of another problem."""
     number = problem.removeprefix(PREFIX)
-    return int(number) if problem.startswith(PREFIX) and number.isdecimal() else None
+    return int(number) if problem.startswith(PREFIX) and number.isdecimal() and f"{int(number)}" == number else None
 
 
 @lru_cache(maxsize=32)
@@ -142,26 +139,6 @@ def _noise(objective: Objective, d: int, rng: Rng) -> tuple[Noise, str]:
     return Noise(sd, slopes, heavy=kind == "student", outliers=outliers), kind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SetpointCost:
-    """Costs of control sets that rise or fall along their settings, linearly: `mean` in the middle."""
-
-    means: FloatArray
-    """(m,), currency units."""
-    slopes: tuple[FloatArray, ...]
-    """Per set (k,): relative to the mean, over the range of each variable."""
-
-    def mean(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return costs of settings (b, k), unit cube: (b,), currency units."""
-        return np.asarray(self.means[control_set] * (1.0 + (settings - 0.5) @ self.slopes[control_set]))
-
-    def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:
-        return np.broadcast_to(self.means[control_set] * self.slopes[control_set], settings.shape)
-
-    def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
-        return self.mean(control_set, settings)
-
-
 def _costs(space: Space, rng: Rng) -> tuple[TrialCosts, str, bool]:
     """Return costs, their class, and whether they are additive."""
     of_class = str(rng.choice(list(CLASSES)))
@@ -173,11 +150,11 @@ def _costs(space: Space, rng: Rng) -> tuple[TrialCosts, str, bool]:
     means = unit * means * (1.0 if additive else np.exp(0.2 * rng.normal(size=len(means))))
     told = bool(rng.random() < 0.15)
     spread = 0.0 if told else float(rng.choice([0.0, 0.05, 0.2, 0.6]))
-    rises = rng.uniform(-1.0, 1.0, space.dimension)
-    if rng.random() < 0.7:
-        return TrialCosts(tuple(means.tolist()), told=told, noise_sd=0.0, spread=spread), of_class, additive
-    slopes = tuple(rises[list(s.indices)] * 1.2 / len(s.indices) for s in space.control_sets)
-    return TrialCosts(told=told, noise_sd=0.0, spread=spread, field=SetpointCost(means, slopes)), of_class, additive
+    rises, field = 1.2 * rng.uniform(-1.0, 1.0, space.dimension), None
+    if rng.random() >= 0.7:  # of setpoints: less than twice as much at one corner as in the middle
+        slopes = [m * rises[list(s.indices)] / len(s.indices) for m, s in zip(means, space.control_sets, strict=True)]
+        field = LinearCost(means - 0.5 * np.array([s.sum() for s in slopes]), tuple(slopes))
+    return TrialCosts(tuple(means.tolist()), 0.0, told, field, spread), of_class, additive
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +194,8 @@ def _placed(base: Objective, little: int, rng: Rng) -> Objective:
         return np.asarray(level + scale * base(shift + stretch * x[:, :d]) + np.sin(waves * x[:, d:] + phases) @ small)
 
     def curves(variable: int, x: FloatArray) -> FloatArray:
-        out = np.ones((len(x), little))
-        if variable >= d:
-            out[:, variable - d] = np.sin(waves[variable - d] * x + phases[variable - d])
-        return out
+        i = variable - d
+        return alone(np.sin(waves[i] * x + phases[i]), i, little) if i >= 0 else np.ones((len(x), little))
 
     def terms() -> tuple[Terms, ...]:
         placed = tuple(_placed_terms(kind, scale, stretch, shift) for kind in base.terms())

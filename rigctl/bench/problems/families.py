@@ -13,8 +13,9 @@ from math import inf, pi, sqrt
 
 import numpy as np
 
-from rigctl.bench.problems.functions import Objective, ackley, hartmann3, hartmann6, in_parts, levy
-from rigctl.bench.problems.terms import curve_terms, wave_terms
+from rigctl.bench.problems import functions
+from rigctl.bench.problems.functions import Objective, alone, in_parts, of_waves
+from rigctl.bench.problems.terms import curve_terms
 from rigctl.core.experiment.arrays import FloatArray
 
 FEATURES = 512
@@ -22,6 +23,8 @@ FEATURES = 512
 SHARP = 0.02
 """Width of the edge of a step or plateau, unit cube."""
 Rng = np.random.Generator
+Curves = Callable[[int, FloatArray], FloatArray]
+"""(variable, x (n,), unit cube) -> its factor of every term, (n, J)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,13 @@ def families() -> Mapping[str, Family]:
         "gp-squared-exponential": Family(partial(gp_draw, nu=inf), 2, 7),
         "gp-matern-5/2": Family(partial(gp_draw, nu=2.5), 2, 7),
         "gp-matern-3/2": Family(partial(gp_draw, nu=1.5), 2, 6),
-        "hartmann3": Family(lambda _d, _rng: hartmann3(), 3, 3),
-        "hartmann6": Family(lambda _d, _rng: hartmann6(), 6, 6),
-        "ackley": Family(lambda d, _rng: ackley(d), 2, 6),
-        "levy": Family(lambda d, _rng: levy(d)),
-        "griewank": Family(lambda d, _rng: griewank(d)),
-        "rosenbrock": Family(lambda d, _rng: rosenbrock(d)),
-        "michalewicz": Family(lambda d, _rng: michalewicz(d), 2, 6),
+        "hartmann3": Family(lambda _d, _rng: functions.hartmann3(), 3, 3),
+        "hartmann6": Family(lambda _d, _rng: functions.hartmann6(), 6, 6),
+        "ackley": Family(lambda d, _rng: functions.ackley(d), 2, 6),
+        "levy": Family(lambda d, _rng: functions.levy(d)),
+        "griewank": Family(lambda d, _rng: functions.griewank(d)),
+        "rosenbrock": Family(lambda d, _rng: functions.rosenbrock(d)),
+        "michalewicz": Family(lambda d, _rng: functions.michalewicz(d), 2, 6),
         "steps": Family(steps, 2, 6),
         "plateaus": Family(plateaus, 2, 5),
         "ridge": Family(ridge, 2, 6),
@@ -65,23 +68,16 @@ def gp_draw(dimension: int, rng: Rng, nu: float) -> Objective:
     frequencies = rng.standard_normal((FEATURES, dimension)) / scales
     if nu < inf:
         frequencies *= np.sqrt(2 * nu / rng.chisquare(2 * nu, FEATURES))[:, None]
-    return _waves(rng.standard_normal(FEATURES) * sqrt(2.0 / FEATURES), frequencies, rng.uniform(0.0, 2 * pi, FEATURES))
+    weights = rng.standard_normal(FEATURES) * sqrt(2.0 / FEATURES)
+    return of_waves(weights, frequencies, rng.uniform(0.0, 2 * pi, FEATURES))
 
 
-def _waves(weights: FloatArray, frequencies: FloatArray, phases: FloatArray) -> Objective:
-    """Return sum_j w_j cos(omega_j x + b_j)."""
-    f = in_parts(lambda x: np.asarray(np.cos(x @ frequencies.T + phases) @ weights))
-    return Objective(frequencies.shape[1], f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
+def _edge(x: FloatArray) -> FloatArray:
+    return np.asarray(0.5 + 0.5 * np.tanh(x / SHARP))
 
 
-def _curves(
-    dimension: int,
-    weights: FloatArray,
-    curves: Callable[[int, FloatArray], FloatArray],
-    width: float,
-    hints: FloatArray | None = None,
-) -> Objective:
-    """Return the function that is a sum of products of curves, (variable, x (n,)) -> (n, J), as it stands."""
+def of_curves(dimension: int, weights: FloatArray, curves: Curves, width: float) -> Objective:
+    """Return the sum of products of curves, which have no feature narrower than `width`."""
 
     def f(x: FloatArray) -> FloatArray:
         product = curves(0, x[:, 0])
@@ -89,61 +85,7 @@ def _curves(
             product = product * curves(variable, x[:, variable])
         return np.asarray(product @ weights)
 
-    return Objective(dimension, in_parts(f, 4096), lambda: (curve_terms(weights, curves, width),), hints=hints)
-
-
-def _alone(values: FloatArray, variable: int, terms: int) -> FloatArray:
-    """Return factors (n, terms) that are 1 but in the term of this variable."""
-    out = np.ones((len(values), terms))
-    out[:, variable] = values
-    return out
-
-
-def griewank(dimension: int) -> Objective:
-    """Return minus Griewank's function on [-30, 30]^d: a bowl with a product of cosines; maximum 0 in the middle."""
-
-    def curves(variable: int, x: FloatArray) -> FloatArray:
-        z = 60.0 * x - 30.0
-        out = _alone(np.square(z) / 4000.0, variable, dimension + 2)
-        out[:, dimension] = np.cos(z / sqrt(variable + 1.0))
-        return out
-
-    weights = np.array([-1.0] * dimension + [1.0, -1.0])
-    return _curves(dimension, weights, curves, width=0.02, hints=np.full((1, dimension), 0.5))
-
-
-def rosenbrock(dimension: int) -> Objective:
-    """Return minus Rosenbrock's function on [-2, 2]^d: a curved valley; maximum 0 at 0.75, unit cube.
-
-    100 (z' - z^2)^2 + (z - 1)^2 = 100 z'^2 - 200 z' z^2 + 100 z^4 + (z - 1)^2 for each pair of neighbours z, z'.
-    """
-    pairs = dimension - 1
-
-    def curves(variable: int, x: FloatArray) -> FloatArray:
-        z, out = 4.0 * x - 2.0, np.ones((len(x), 3 * pairs))
-        if variable > 0:
-            out[:, [3 * variable - 3, 3 * variable - 2]] = np.stack([100.0 * np.square(z), z], axis=1)
-        if variable < pairs:
-            own = 100.0 * z**4 + np.square(z - 1.0)
-            out[:, [3 * variable + 1, 3 * variable + 2]] = np.stack([np.square(z), own], axis=1)
-        return out
-
-    hints = np.full((1, dimension), 0.75)
-    return _curves(dimension, np.array([-1.0, 200.0, -1.0] * pairs), curves, width=0.1, hints=hints)
-
-
-def michalewicz(dimension: int) -> Objective:
-    """Return Michalewicz' function on [0, pi]^d, m = 10: narrow valleys whose crossing is the best."""
-
-    def curves(variable: int, x: FloatArray) -> FloatArray:
-        z = pi * x
-        return _alone(np.sin(z) * np.sin((variable + 1) * np.square(z) / pi) ** 20, variable, dimension)
-
-    return _curves(dimension, np.ones(dimension), curves, width=0.01)
-
-
-def _edge(x: FloatArray) -> FloatArray:
-    return np.asarray(0.5 + 0.5 * np.tanh(x / SHARP))
+    return Objective(dimension, in_parts(f, 4096), lambda: (curve_terms(weights, curves, width),))
 
 
 def steps(dimension: int, rng: Rng) -> Objective:
@@ -152,12 +94,12 @@ def steps(dimension: int, rng: Rng) -> Objective:
     gates = rng.uniform(0.2, 0.6, dimension)
 
     def curves(variable: int, x: FloatArray) -> FloatArray:
-        out = _alone(_edge(x[:, None] - at[variable]) @ height[variable], variable, dimension + 1)
+        out = alone(_edge(x[:, None] - at[variable]) @ height[variable], variable, dimension + 1)
         out[:, dimension] = _edge(x - gates[variable])
         return out
 
     weights = np.append(np.full(dimension, 1.0 / sqrt(dimension)), rng.uniform(0.5, 2.0))
-    return _curves(dimension, weights, curves, width=SHARP)
+    return of_curves(dimension, weights, curves, width=SHARP)
 
 
 def plateaus(dimension: int, rng: Rng) -> Objective:
@@ -169,9 +111,9 @@ def plateaus(dimension: int, rng: Rng) -> Objective:
     def curves(variable: int, x: FloatArray) -> FloatArray:
         away = x[:, None] - centres[:, variable]
         boxes = _edge(away + half[:, variable]) * _edge(half[:, variable] - away)
-        return np.concatenate([boxes, _alone(slopes[variable] * x, variable, dimension)], axis=1)
+        return np.concatenate([boxes, alone(slopes[variable] * x, variable, dimension)], axis=1)
 
-    return _curves(dimension, np.append(rng.uniform(0.3, 1.5, 8), np.ones(dimension)), curves, width=SHARP)
+    return of_curves(dimension, np.append(rng.uniform(0.3, 1.5, 8), np.ones(dimension)), curves, width=SHARP)
 
 
 def ridge(dimension: int, rng: Rng) -> Objective:
@@ -179,21 +121,13 @@ def ridge(dimension: int, rng: Rng) -> Objective:
     along = rng.normal(size=dimension)
     length = 4.0 * float(np.abs(along).sum())
     width = rng.uniform(0.05, 0.15) * float(np.linalg.norm(along))
-    k = np.arange(0, int(length / width) + 1)
-    weights = (
-        np.where(k > 0, 2.0, 1.0)
-        * width
-        * sqrt(2 * pi)
-        / length
-        * np.exp(-0.5 * np.square(2 * pi * k * width / length))
-    )
-    waves = 2 * pi * k / length
-    tilt = rng.normal(size=dimension) * 0.1
-    frequencies = np.concatenate([np.outer(waves, along), np.diag(rng.uniform(1.0, 3.0, dimension))])
-    phases = np.concatenate(
-        [-waves * float(along @ rng.uniform(0.3, 0.7, dimension)), rng.uniform(0.0, 2 * pi, dimension)]
-    )
-    return _waves(np.append(weights, tilt), frequencies, phases)
+    waves = 2 * pi * np.arange(int(length / width) + 1) / length
+    weights = sqrt(8 * pi) * width / length * np.exp(-0.5 * np.square(width * waves))
+    weights[0] /= 2
+    tilt, own = rng.normal(size=dimension) * 0.1, np.diag(rng.uniform(1.0, 3.0, dimension))
+    crest = float(along @ rng.uniform(0.3, 0.7, dimension))
+    phases = np.append(-waves * crest, rng.uniform(0.0, 2 * pi, dimension))
+    return of_waves(np.append(weights, tilt), np.concatenate([np.outer(waves, along), own]), phases)
 
 
 def corner(dimension: int, rng: Rng) -> Objective:
@@ -202,11 +136,11 @@ def corner(dimension: int, rng: Rng) -> Objective:
 
     def curves(variable: int, x: FloatArray) -> FloatArray:
         rise = np.expm1(rates[variable] * x) / np.expm1(rates[variable])
-        out = _alone(rise, variable, dimension + 1)
+        out = alone(rise, variable, dimension + 1)
         out[:, dimension] = rise
         return out
 
-    return _curves(dimension, np.append(rng.uniform(0.2, 1.0, dimension), float(dimension)), curves, width=0.1)
+    return of_curves(dimension, np.append(rng.uniform(0.2, 1.0, dimension), float(dimension)), curves, width=0.1)
 
 
 def interaction(dimension: int, rng: Rng) -> Objective:
@@ -218,4 +152,4 @@ def interaction(dimension: int, rng: Rng) -> Objective:
         frequencies[2 * row + 1, [i, j]] = rng.uniform(2.0, 6.0, 2) * (1.0, -1.0)
     frequencies[2 * len(pairs) :] = np.diag(rng.uniform(2.0, 6.0, dimension))
     count = len(frequencies)
-    return _waves(rng.normal(size=count), frequencies, rng.uniform(0.0, 2 * pi, count))
+    return of_waves(rng.normal(size=count), frequencies, rng.uniform(0.0, 2 * pi, count))

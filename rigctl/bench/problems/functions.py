@@ -139,8 +139,13 @@ def gp_sample(dimension: int, lengthscale: float, seed: int) -> Objective:
     phases = rng.uniform(0.0, 2 * pi, FEATURES)
     weights = rng.standard_normal(FEATURES) * sqrt(2.0 / FEATURES)
 
+    return of_waves(weights, frequencies, phases)
+
+
+def of_waves(weights: FloatArray, frequencies: FloatArray, phases: FloatArray) -> Objective:
+    """Return sum_j w_j cos(omega_j x + b_j); weights and phases (J,), frequencies (J, d)."""
     f = in_parts(lambda x: np.asarray(np.cos(x @ frequencies.T + phases) @ weights))
-    return Objective(dimension, f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
+    return Objective(frequencies.shape[1], f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
 
 
 def in_parts(f: Callable[[FloatArray], FloatArray], rows: int = 512) -> Callable[[FloatArray], FloatArray]:
@@ -148,9 +153,9 @@ def in_parts(f: Callable[[FloatArray], FloatArray], rows: int = 512) -> Callable
     return lambda x: np.concatenate([f(x[begin : begin + rows]) for begin in range(0, max(len(x), 1), rows)])
 
 
-def ackley(dimension: int) -> Objective:
-    """Return minus Ackley's function on [-32.768, 32.768]^d (Ackley 1987; 20, 0.2, 2 pi); best 0, in the middle."""
-    half, constant = 32.768, -20.0 - e
+def ackley(dimension: int, half: float = 32.768) -> Objective:
+    """Return minus Ackley's function on [-half, half]^d (Ackley 1987; 20, 0.2, 2 pi); best 0, in the middle."""
+    constant = -20.0 - e
 
     def f(x: FloatArray) -> FloatArray:
         u = half * (2 * np.asarray(x) - 1)
@@ -185,12 +190,76 @@ def levy(dimension: int) -> Objective:
         return np.asarray(-sum(part(w[:, i], i) for i in range(dimension)))
 
     def curves(variable: int, x: FloatArray) -> FloatArray:
-        out = np.ones((len(x), dimension))
-        out[:, variable] = part(1 + (20 * x - 11) / 4, variable)
-        return out
+        return alone(part(1 + (20 * x - 11) / 4, variable), variable, dimension)
 
     # one term per variable, 1 in all others
     def terms() -> tuple[Terms, ...]:
         return (curve_terms(np.full(dimension, -1.0), curves, width=0.02),)
 
     return Objective(dimension, f, terms, hints=np.full((1, dimension), 0.55))
+
+
+def alone(values: FloatArray, variable: int, terms: int) -> FloatArray:
+    """Return factors (n, terms) that are 1 but in the term of this variable."""
+    out = np.ones((len(values), terms))
+    out[:, variable] = values
+    return out
+
+
+def rosenbrock(dimension: int, low: float = -2.0, high: float = 2.0) -> Objective:
+    """Return minus Rosenbrock's function on [low, high]^d: a curved valley; maximum 0 where all are 1.
+
+    100 (z' - z^2)^2 + (z - 1)^2 = 100 z'^2 - 200 z' z^2 + 100 z^4 + (z - 1)^2 for each pair of neighbours z, z'.
+    """
+    pairs = dimension - 1
+
+    def f(x: FloatArray) -> FloatArray:
+        z = low + (high - low) * np.asarray(x)
+        bend, rest = z[:, 1:] - np.square(z[:, :-1]), z[:, :-1] - 1.0
+        return np.asarray(-(100.0 * np.square(bend) + np.square(rest)).sum(axis=1))
+
+    def curves(variable: int, x: FloatArray) -> FloatArray:
+        z, out = low + (high - low) * x, np.ones((len(x), 3 * pairs))
+        if variable > 0:
+            out[:, [3 * variable - 3, 3 * variable - 2]] = np.stack([100.0 * np.square(z), z], axis=1)
+        if variable < pairs:
+            own = 100.0 * z**4 + np.square(z - 1.0)
+            out[:, [3 * variable + 1, 3 * variable + 2]] = np.stack([np.square(z), own], axis=1)
+        return out
+
+    weights, hints = np.array([-1.0, 200.0, -1.0] * pairs), np.full((1, dimension), (1.0 - low) / (high - low))
+    return Objective(dimension, f, lambda: (curve_terms(weights, curves, width=0.1),), hints=hints)
+
+
+def griewank(dimension: int) -> Objective:
+    """Return minus Griewank's function on [-30, 30]^d: a bowl with a product of cosines; maximum 0 in the middle."""
+    roots = np.sqrt(np.arange(1.0, dimension + 1))
+
+    def f(x: FloatArray) -> FloatArray:
+        z = 60.0 * np.asarray(x) - 30.0
+        return np.asarray(np.cos(z / roots).prod(axis=1) - np.square(z).sum(axis=1) / 4000.0 - 1.0)
+
+    def curves(variable: int, x: FloatArray) -> FloatArray:
+        z = 60.0 * x - 30.0
+        return np.append(
+            alone(np.square(z) / 4000.0, variable, dimension), np.cos(z / roots[variable])[:, None], axis=1
+        )
+
+    weights, hints = np.append(np.full(dimension, -1.0), 1.0), np.full((1, dimension), 0.5)
+    return Objective(dimension, f, lambda: (curve_terms(weights, curves, width=0.02),), -1.0, hints)
+
+
+def michalewicz(dimension: int) -> Objective:
+    """Return Michalewicz' function on [0, pi]^d, m = 10: narrow valleys whose crossing is the best."""
+    numbers = np.arange(1.0, dimension + 1)
+
+    def part(z: FloatArray, number: FloatArray) -> FloatArray:
+        return np.asarray(np.sin(z) * np.sin(number * np.square(z) / pi) ** 20)
+
+    def curves(variable: int, x: FloatArray) -> FloatArray:
+        return alone(part(pi * x, numbers[variable]), variable, dimension)
+
+    def terms() -> tuple[Terms, ...]:
+        return (curve_terms(np.ones(dimension), curves, width=0.01),)
+
+    return Objective(dimension, lambda x: part(pi * np.asarray(x), numbers).sum(axis=1), terms)

@@ -110,6 +110,26 @@ PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2,
 AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearCost:
+    """Costs that rise or fall along the settings of each control set: known, so that `upper` is the mean."""
+
+    bases: FloatArray
+    """(m,), currency units, where the setting is 0 throughout."""
+    slopes: tuple[FloatArray, ...]
+    """Per control set (k,), currency units per range of each of its variables."""
+
+    def mean(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """Return what settings (b, k), unit cube, cost: (b,), currency units."""
+        return np.asarray(self.bases[control_set] + settings @ self.slopes[control_set])
+
+    def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:
+        return np.broadcast_to(self.slopes[control_set], settings.shape)
+
+    def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
+        return self.mean(control_set, settings)
+
+
 @dataclass(frozen=True, slots=True)
 class TrialCosts:
     """What trials cost, currency units: a mean per control set, or a field of its settings.
