@@ -21,7 +21,7 @@ from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.policy import Particular, Policy, Proposal
-from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.errors import UsageError
@@ -134,7 +134,7 @@ class Experiment:
         if not 0 < float(_numbers("budget", budget)) < np.inf:
             raise UsageError(f"budget: got {budget}, must be more than nothing, and finite")
         chosen = usual(policy) if isinstance(policy, str) else policy
-        options = ModelOptions(kernel=usual_kernel("learned")) if model is None else model
+        options = ModelOptions() if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
         wrong = chosen.mistakes(problem) if isinstance(chosen, Particular) else []
         if wrong:

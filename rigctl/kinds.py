@@ -114,6 +114,9 @@ Effect = Annotated[float, Late("effect_per_ml", amount_like("-0.04 pH/mL"), 1.0)
 FrozenAfter = Annotated[tuple[float | None, int | None], Late("frozen_after", _TEXT, in_unit=False)]
 """Rig seconds, or trials; None: not by this."""
 Worth = Annotated[float, Late("worth", PRICE)]
+_NUMBER: Final = {"type": "number"}
+_EACH: Final = {"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}
+Lengthscales = Annotated[tuple[float, ...], Late("lengthscales", _EACH, in_unit=False)]
 
 DeviceName = Annotated[str, Late("device", _TEXT, in_unit=False, typed=True)]
 SensorName = Annotated[str, Late("sensor", _TEXT, in_unit=False, typed=True)]

@@ -25,7 +25,7 @@ from rigctl.core.experiment.kernels import KernelName
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import Policy
-from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
@@ -132,7 +132,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
         baseline_s = _baseline_s(growing[-1], len(spent), seed)
     return LatencyRow(
         policy=policy.name,
-        kernel=problem.model.kernel,
+        kernel=problem.model.kernel_used,
         n=n,
         bounds=problem.model.bounds,
         d=problem.space.dimension,
@@ -152,7 +152,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
 def fitted_state(policy: Policy, problem: Problem, fitted_at: int) -> JsonState:
     """Return what the policy remembers where hyper-parameters were learned with that many trials known."""
     lengthscales = (LENGTHSCALE,) * problem.space.dimension
-    known = Hyperparameters(lengthscales, signal_sd=1.0, noise_sd=NOISE_SD, kernel=problem.model.kernel)
+    known = Hyperparameters(lengthscales, signal_sd=1.0, noise_sd=NOISE_SD, kernel=problem.model.kernel_used)
     return {**policy.initial_state(problem), "hyperparameters": known.to_json(), "fitted_at": fitted_at}
 
 
@@ -177,7 +177,7 @@ def plant_problem(kind: BoundsKind) -> Problem:
     natural = TruncatedNormal.from_moments(0.5, 0.2)
     sets = [[NAMES[i] for i in indices] for indices in PLANT_SETS]
     space = Space.of([Variable(name, "", 0.0, 1.0, natural) for name in NAMES], sets)
-    model = ModelOptions(kernel=usual_kernel("learned"), bounds=kind)
+    model = ModelOptions(bounds=kind)
     return Problem(space, to_micros(10**6), floor=-1.5, model=model)
 
 

@@ -110,7 +110,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "currency": spec.currency,
         "seed": spec.seed,
         "policy": {"name": spec.policy_name, "options": options},
-        "model": problem.model,
+        "model": {**fields_of(problem.model), "kernel": problem.model.kernel_used},
         "control_sets": [c.label for c in space.control_sets],
         "outcome": {
             "name": rig.outcome_name,

@@ -5,7 +5,6 @@ A form is one pydantic validator, never a union: a union would report one mistak
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -28,14 +27,6 @@ def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
     remedy = f"write [{', '.join(f'[{m}]' for m in sets)}]" if flat else ""
     must = 'must be "all" or a list of lists of variables such as [[ph], [ph, calcium]]'
     raise ValueError(got(value, must, remedy))
-
-
-def _lengthscales(value: Any) -> float | dict[str, float]:
-    values = list(value.values()) if isinstance(value, dict) else [value]
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if not numbers or len(numbers) != len(values) or not all(math.isfinite(v) and v > 0 for v in numbers):
-        raise ValueError(got(value, "must be a positive number, or one per variable such as {ph: 0.2}"))
-    return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else float(value)
 
 
 def _currency(value: Any) -> str:
@@ -96,11 +87,6 @@ Actuators = Annotated[
 _SAFE: Final = {"anyOf": [{"const": "off"}, _NUMBER]}
 SafeState = Annotated[Literal["off"] | float, Late("safe_state", _SAFE, "off", in_unit=False)]
 Currency = Annotated[str, PlainValidator(_currency), WithJsonSchema({"type": "string", "pattern": "^[A-Z]{3}$"})]
-Lengthscales = Annotated[
-    float | dict[str, float],
-    PlainValidator(_lengthscales),
-    WithJsonSchema({"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}),
-]
 _COLUMN: Final = {
     "type": "object",
     "properties": {

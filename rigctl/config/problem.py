@@ -15,7 +15,7 @@ from rigctl.core.experiment.marginals.families import Empirical, Marginal
 from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.natural import Learned
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, ReferenceTrials, usual_kernel
+from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.errors import KeyPath
 from rigctl.flaws import shown
@@ -51,7 +51,6 @@ def build_problem(context: CheckContext) -> Problem | None:
     if not config.variables and findings.whole("variables"):
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
-    model = _model(context)
     budget, most = config.budget
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
@@ -66,7 +65,7 @@ def build_problem(context: CheckContext) -> Problem | None:
         budget=budget,
         maximise=config.outcome.direction == "maximise",
         floor=floor,
-        model=model,
+        model=config.model,
         cost_ceiling=None if most is None else to_units(most),
         cost_model=config.costs,
         known_costs=known,
@@ -233,32 +232,6 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
             context.findings.add(("known_costs",), f"has no cost for {', '.join(missing)}; give all or none")
         return None
     return tuple(costs[frozenset(s)] for s in sets)
-
-
-def _model(context: CheckContext) -> ModelOptions:
-    section, findings = context.config.model, context.findings
-    options = section.model_dump() | {"lengthscales": _lengthscales(context)}
-    for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
-        if section.hyperparameters == "fixed" and getattr(section, key) is None:
-            findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
-    if section.kernel is None:
-        options["kernel"] = usual_kernel(section.hyperparameters)
-    return ModelOptions(**options)
-
-
-def _lengthscales(context: CheckContext) -> tuple[float, ...] | None:
-    given, names = context.config.model.lengthscales, list(context.config.variables)
-    if given is None:
-        return None
-    if not isinstance(given, dict):
-        return (given,) * len(names)
-    for name in given:
-        context.known(("model", "lengthscales", name), name, ["variables"], "variable")
-    missing = [n for n in names if n not in given]
-    if missing:
-        context.findings.add(("model", "lengthscales"), f"has none for {', '.join(missing)}; give one per variable")
-        return None
-    return tuple(given[n] for n in names)
 
 
 def _declared(

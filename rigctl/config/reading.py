@@ -414,6 +414,20 @@ class Readers(Quantities):
             raise ValueError(got(value, "must be text", write(shown(value))))  # noqa: TRY004 - of the file
         return parse(value, partial(unit_of, self._context), self._units)
 
+    def lengthscales(self, value: Any) -> tuple[float, ...] | None:
+        names, given = list(self._context.config.variables), value if isinstance(value, dict) else {"": value}
+        numbers = [v for v in given.values() if isinstance(v, int | float) and not isinstance(v, bool)]
+        if not numbers or len(numbers) < len(given) or not all(math.isfinite(v) and v > 0 for v in numbers):
+            raise ValueError(got(value, "must be a positive number, or one per variable such as {ph: 0.2}"))
+        if not isinstance(value, dict):
+            return (float(value),) * len(names)
+        for name in value:
+            self._context.known((*self._path, name), name, ["variables"], "variable")
+        missing = [n for n in names if n not in value]
+        if missing:
+            raise ValueError(Flaw(f"has none for {', '.join(missing)}", remedy="give one per variable"))
+        return tuple(float(value[n]) for n in names)
+
     def trials(self, value: Any) -> int:
         """Read how many trials lie between two that are repeated."""
         found = re.fullmatch(r"\s*(\d{1,6})\s*trials?\s*", value) if isinstance(value, str) else None

@@ -17,7 +17,6 @@ from rigctl.config.fields import (
     Budget,
     ControlSets,
     Currency,
-    Lengthscales,
     Money,
     SafeState,
     Samples,
@@ -25,6 +24,7 @@ from rigctl.config.fields import (
     one_of,
     or_words,
 )
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.flaws import Flaw
 from rigctl.kinds import (
@@ -192,34 +192,6 @@ class PolicySection(OpenSection):
     """An installed policy."""
 
 
-class ModelSection(FileSection):
-    """How the surrogate is fitted, and which confidence bound is used."""
-
-    hyperparameters: Literal["learned", "fixed"] = "learned"
-    """`fixed` pins lengthscales, signal_sd, noise_sd and mean, without standardisation."""
-    kernel: Literal["squared-exponential", "matern-5/2"] | None = None
-    """A product of one-dimensional kernels in both cases; None: matern-5/2 where hyper-parameters are learned (rough
-    enough for what rigs do), squared-exponential where they are fixed (as published)."""
-    prior: Literal["dimension-scaled", "gamma"] = "dimension-scaled"
-    """Of learned hyper-parameters; `gamma`: shorter lengthscales, and less noise."""
-    lengthscales: Lengthscales | None = None
-    """On the unit cube: one number for all variables, or one per variable."""
-    signal_sd: float | None = Field(default=None, gt=0)
-    """Outcome's unit."""
-    noise_sd: float | None = Field(default=None, gt=0)
-    """Outcome's unit."""
-    mean: float | None = None
-    """Outcome's unit."""
-    bounds: Literal["integrated", "pointwise"] = "integrated"
-    """`integrated` is exact and fast; `pointwise` is the published one."""
-    beta: float = Field(default=2.0, gt=0)
-    """Half-width of the confidence bound, in standard deviations."""
-    nodes: int = Field(default=128, ge=16, le=4096)
-    """Quasi-Monte-Carlo nodes of the pointwise bound."""
-    max_points: int = Field(default=1000, ge=50)
-    """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableSection(SensorRules):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
@@ -317,7 +289,7 @@ class RigConfig(FileSection):
     """When trials may run: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; the campaign waits otherwise."""
     policy: PolicySection = PolicySection()
     """Who decides."""
-    model: ModelSection = ModelSection()
+    model: ModelOptions = ModelOptions()
     """The surrogate."""
     variables: dict[Name, VariableSection]
     """What is measured, and at a price controlled."""

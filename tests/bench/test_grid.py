@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import annotated_types
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rigctl.bench.asking import grid as checking
 from rigctl.bench.asking.grid import Block, Grid, from_options, read_grid
-from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, build_policy, model_overrides, policy_spec, predefined
+from rigctl.bench.asking.options import build_policy, model_overrides, policy_spec, predefined
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.catalogue import bench_problem, catalogue, entry_of
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.simulate import run_cell
-from rigctl.config.schema import ModelSection
 from rigctl.console.cli import app
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
@@ -236,18 +234,17 @@ def test_model_options_refuse_what_can_never_be_right():
     assert ModelOptions("fixed", lengthscales=(0.1,), signal_sd=1.0, noise_sd=0.0, mean=-3.0).noise_sd == 0.0
 
 
-def test_a_grid_allows_the_model_that_a_configuration_allows():
-    """The ranges are written twice, as the bench may not know the configuration; they agree."""
-    ranges = {
-        name: {type(m): m for m in field.metadata if isinstance(m, annotated_types.BaseMetadata)}
-        for name, field in ModelSection.model_fields.items()
-    }
-    assert {n: r[annotated_types.Ge].ge for n, r in ranges.items() if annotated_types.Ge in r} == MODEL_LEAST
-    assert {n: r[annotated_types.Le].le for n, r in ranges.items() if annotated_types.Le in r} == MODEL_MOST
-    assert {n for n, r in ranges.items() if annotated_types.Gt in r} == {"signal_sd", "noise_sd", "beta"}
-    for name in ("signal_sd", "noise_sd", "beta"):
-        with pytest.raises(UsageError, match=rf"model\.{name}: got 0"):
-            model_overrides(PolicySpec("mine", "ei", {}, {name: 0}))
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        *(("signal_sd", 0), ("noise_sd", 0), ("beta", 0)),
+        *(("nodes", 15), ("nodes", 4097), ("max_points", 49)),
+    ],
+)
+def test_a_grid_allows_the_model_that_a_configuration_allows(name, wrong):
+    """The ranges are those that a configuration has."""
+    with pytest.raises(UsageError, match=rf"model\.{name}: got {wrong}"):
+        model_overrides(PolicySpec("mine", "ei", {}, {name: wrong}))
 
 
 # The model --------------------------------------------------------------------------------------------------------
@@ -289,7 +286,7 @@ def test_the_default_has_the_kernel_of_a_configuration_that_says_nothing(policy,
     grid = Grid((Block(("hartmann3",), (policy_spec(policy),), 1.0, seeds=(0,), model=model),))
     (cell,) = grid.cells()
     told = bench_problem(cell).problem(1.0, model_overrides(cell.policy))
-    assert told.model.kernel == kernel
+    assert told.model.kernel_used == kernel
 
 
 def test_a_cell_of_the_default_keeps_its_name():

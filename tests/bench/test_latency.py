@@ -90,7 +90,7 @@ def test_what_a_configuration_that_says_nothing_runs_is_measured():
         "\n".join(line for line in said if not line.startswith(("policy:", "model:"))), Path("silent.yaml")
     )
     (row,) = measure_latency((6,), ("integrated",), 1)
-    assert (row.policy, row.kernel) == (loaded.policy.name, loaded.problem.model.kernel)
+    assert (row.policy, row.kernel) == (loaded.policy.name, loaded.problem.model.kernel_used)
     assert plant_problem("integrated").model == loaded.problem.model
     state = fitted_state(policy_to_measure(row.policy), plant_problem("integrated"), 1)
     assert state["hyperparameters"]["kernel"] == row.kernel

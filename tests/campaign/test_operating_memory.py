@@ -87,7 +87,7 @@ async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
 def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned, by_errors, words):
     """Nobody is sent to `--anew` where that is under way, refused, or of no use; it ends by those words."""
     spec = campaign()
-    model = ModelOptions() if learned else spec.problem.model
+    model = ModelOptions(kernel="squared-exponential") if learned else spec.problem.model
     spec = produced(replace(spec, problem=replace(spec.problem, model=model)), 1, **wish)
     known = Memory(7, 6, 6, "", (), drifts=(Drift("response", 9, "it has changed", 10, by_errors),))
     said = []

@@ -76,7 +76,7 @@ def test_noise_of_its_own_and_repeats_without_noise_can_be_awaited():
 
 def test_nothing_is_learned_from_what_is_awaited(problem):
     """Hyper-parameters and their schedule, and the mean, are those without the awaited trials."""
-    problem = replace(problem, model=ModelOptions())
+    problem = replace(problem, model=ModelOptions(kernel="squared-exponential"))
     late = History.of(rows(14, awaited=(12, 14)))
     known = History.of(o for o in late.observations if not o.awaited)
     ours, theirs = fit_history(problem, late), fit_history(problem, known)

@@ -349,7 +349,7 @@ def test_the_front_is_of_settings_that_were_tried():
 
 def test_what_is_left_over_from_the_last_decision_changes_nothing():
     """A history that has grown by appending decides as one read anew from a journal; also beyond `max_points`."""
-    problem = make_problem(model=ModelOptions(max_points=50))
+    problem = make_problem(model=ModelOptions(max_points=50, kernel="squared-exponential"))
     grown, state = History(), MoUcb().initial_state(problem)
     for o in make_history(60).observations:
         grown = grown.append(o)

@@ -285,7 +285,7 @@ def test_options_can_be_configured(cls, options):
 @pytest.fixture(scope="module")
 def with_and_without():
     """Two hundred trials, learned hyper-parameters: a problem, and the same with a variable that has no effect."""
-    far = {"model": ModelOptions(), "budget": to_micros(300)}
+    far = {"model": ModelOptions(kernel="squared-exponential"), "budget": to_micros(300)}
     plain, more = problem_of(**far), problem_of(names=(*NAMES, "u"), **far)
     history = history_of(1, 200)
     rng = np.random.default_rng(2)

@@ -46,8 +46,10 @@ def wordy():
         yield from ((s, p) for s, p, _ in decisions(policy, number))
     for number, policy in enumerate(SEVERAL):
         yield from ((s, p) for s, p, _ in decisions(policy, number, outcomes=2))
-    yield from ((s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions()))
-    yield from ((s, p) for s, p, _ in decisions(GittinsIndex(), 1, model=ModelOptions()))
+    yield from (
+        (s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions(kernel="squared-exponential"))
+    )
+    yield from ((s, p) for s, p, _ in decisions(GittinsIndex(), 1, model=ModelOptions(kernel="squared-exponential")))
 
 
 @pytest.mark.slow
@@ -117,7 +119,10 @@ def test_numbers_of_a_set_are_of_the_setting_it_names():
 @pytest.mark.slow
 def test_before_anything_was_measured_no_number_stands_in_for_it():
     """Nor after one outcome, nor after failed trials; with fixed hyper-parameters the model speaks from the start."""
-    learned = {s.trial: (s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions())}
+    learned = {
+        s.trial: (s, p)
+        for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions(kernel="squared-exponential"))
+    }
     situation, proposal = learned[1]
     assert all(r.mean is r.sd is r.lower is r.upper is None for r in proposal.sets)
     assert sum(NOTHING_YET in line for line in told(situation, proposal)) == 3

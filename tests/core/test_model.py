@@ -22,7 +22,14 @@ def outcome(x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "model", slow_beyond(1, [ModelOptions(max_points=50), ModelOptions(max_points=50, bounds="pointwise", nodes=8)])
+    "model",
+    slow_beyond(
+        1,
+        [
+            ModelOptions(max_points=50, kernel="squared-exponential"),
+            ModelOptions(max_points=50, bounds="pointwise", nodes=8, kernel="squared-exponential"),
+        ],
+    ),
 )
 def test_a_decision_depends_on_the_history_and_not_on_how_it_came(problem, model):
     """A campaign of 80 trials decides every time, bit for bit, as a process that has just read the journal.
@@ -56,7 +63,7 @@ def test_what_is_kept_between_trials_is_used(problem):
     assert fit_history(problem, history).posterior.L is first.posterior.L
 
 
-LEARNED = ModelOptions(hyperparameters="learned")
+LEARNED = ModelOptions(hyperparameters="learned", kernel="squared-exponential")
 
 
 def grown(n):

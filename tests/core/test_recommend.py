@@ -55,7 +55,12 @@ def test_what_was_never_played_is_not_recommended(problem):
     x = np.column_stack([np.linspace(0.05, 0.8, 12), np.full(12, 0.5)])
     y = 10 * x[:, 0] + 3 * np.cos(40 * x[:, 0])
     history = make_history([(2, at, value, 1.0) for at, value in zip(x, y.tolist(), strict=True)])
-    found = recommend(replace(problem, model=ModelOptions(), floor=None), history, trial_rng(0, 1), tolerance=0.0)
+    found = recommend(
+        replace(problem, model=ModelOptions(kernel="squared-exponential"), floor=None),
+        history,
+        trial_rng(0, 1),
+        tolerance=0.0,
+    )
     played = [problem.space.setpoints(2, at) for at in x.tolist()]
     assert found.choice.setpoints in played
 

@@ -21,7 +21,7 @@ from tests.core.gp.sloped import SlopedCovariance
 from tests.golden import Golden
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
-LEARNED = ModelOptions()
+LEARNED = ModelOptions(kernel="squared-exponential")
 
 
 def trials(n, seed=0, d=2):

@@ -12,6 +12,7 @@ from importlib.resources import files
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from rigctl.bench.cell import PolicySpec, must_be_one_of
@@ -96,9 +97,6 @@ def _defined(given: Mapping[Any, Any], where: str) -> PolicySpec:
     )
 
 
-MODEL_LEAST = {"nodes": 16, "max_points": 50}
-MODEL_MOST = {"nodes": 4096}
-"""As of a configuration's `model` (`rigctl/config/schema.py`, which the bench may not import): a test compares them."""
 KINDS = {float: "a finite number", int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
 
 
@@ -120,14 +118,22 @@ def model_overrides(spec: PolicySpec) -> Mapping[str, Any]:
     """
     where = f"policy {spec.label}: model"
     given = checked(ModelOptions, as_configured(spec.model), where)
-    for name, least in MODEL_LEAST.items():
-        if name in given and not least <= given[name] <= MODEL_MOST.get(name, given[name]):
-            most = f" and at most {MODEL_MOST[name]}" if name in MODEL_MOST else ""
-            raise UsageError(f"{where}.{name}: got {given[name]}, must be at least {least}{most}")
-    if given.get("noise_sd") == 0:
-        raise UsageError(f"{where}.noise_sd: got {given['noise_sd']}, must be finite and > 0")
+    for name, value in given.items():
+        bounds = _bounds_of(name)
+        if "gt" in bounds and value == bounds["gt"]:
+            raise UsageError(f"{where}.{name}: got {value}, must be finite and > {bounds['gt']}")
+        if "ge" in bounds and not bounds["ge"] <= value <= bounds.get("le", value):
+            most = f" and at most {bounds['le']}" if "le" in bounds else ""
+            raise UsageError(f"{where}.{name}: got {value}, must be at least {bounds['ge']}{most}")
     build(ModelOptions, given, where)
     return given
+
+
+def _bounds_of(option: str) -> Mapping[str, float]:
+    """Return the bounds that a model option's annotation declares: `gt`, `ge` and `le`, as far as it does."""
+    hint = get_type_hints(ModelOptions, include_extras=True)[option]
+    marks = [mark for part in (hint, *get_args(hint)) for mark in getattr(part, "__metadata__", ())]
+    return {f.name: getattr(mark, f.name) for mark in marks if isinstance(mark, Ge | Gt | Le) for f in fields(mark)}
 
 
 def merged_model(of_all: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:

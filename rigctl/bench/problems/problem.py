@@ -215,7 +215,7 @@ class BenchProblem:
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
     lengthscale: float = 0.2
     """Of `hyperparameters: fixed`, unit cube; the rest of those is signal 1, noise 0.01, mean 0, as in the papers."""
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: ModelOptions = field(default_factory=lambda: ModelOptions(kernel="squared-exponential"))
     """What policies start from otherwise."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By policy name: options that are a property of the problem, e.g. the order in which inputs are dear."""

@@ -5,54 +5,61 @@ Inside, a *value* is the outcome turned so that larger is better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look
+from rigctl.core.experiment.kernels import KernelName
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
 from rigctl.flaws import got
+from rigctl.kinds import Clash, Lengthscales, Number, Section, Whole
 
 JsonState = Mapping[str, Any]
 """What `json.dumps` takes and gives back unchanged (floats survive exactly)."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """How the surrogate is fitted and which confidence bound is used (algorithms 2 and 3).
+class ModelOptions(Section):
+    """How the surrogate is fitted, and which confidence bound is used.
 
-    The ranges are what the mathematics takes; a configuration's `model` is narrower for `noise_sd`, `nodes` and
-    `max_points`.
+    The ranges of the fields are those of a configuration; the mathematics (algorithms 2 and 3) takes a `noise_sd` of 0,
+    and any `nodes` and `max_points` from 1.
 
     Raises:
         ValueError: a number is out of its range.
     """
 
     hyperparameters: Literal["learned", "fixed"] = "learned"
-    kernel: Literal["squared-exponential", "matern-5/2"] = "squared-exponential"
-    """A product of 1-D kernels in both cases."""
-    lengthscales: tuple[float, ...] | None = None
-    """(d,), unit cube; required when fixed, the starting point when learned."""
-    signal_sd: float | None = None
-    """Outcome units; required when fixed."""
-    noise_sd: float | None = None
-    """Outcome units; required when fixed."""
-    mean: float | None = None
-    """Outcome units; required when fixed. Fixed means no standardisation."""
+    """`fixed` pins lengthscales, signal_sd, noise_sd and mean, without standardisation."""
+    kernel: KernelName | None = None
+    """A product of one-dimensional kernels in both cases; None: matern-5/2 where hyper-parameters are learned (rough
+    enough for what rigs do), squared-exponential where they are fixed (as published)."""
+    lengthscales: Lengthscales | None = None
+    """On the unit cube: one number for all variables, or one per variable. Where learned, learning begins there."""
+    signal_sd: Annotated[Number, Gt(0)] | None = None
+    """Outcome's unit."""
+    noise_sd: Annotated[Number, Gt(0)] | None = None
+    """Outcome's unit."""
+    mean: Number | None = None
+    """Outcome's unit."""
     bounds: Literal["integrated", "pointwise"] = "integrated"
-    beta: float = 2.0
-    nodes: int = 128
+    """`integrated` is exact and fast; `pointwise` is the published one."""
+    beta: Annotated[Number, Gt(0)] = 2.0
+    """Half-width of the confidence bound, in standard deviations."""
+    nodes: Annotated[Whole, Ge(16), Le(4096)] = 128
     """Quasi-Monte-Carlo nodes of the pointwise bound."""
-    max_points: int = 1000
-    """Most points the posterior is conditioned on; beyond, as many inducing points stand for all of them."""
+    max_points: Annotated[Whole, Ge(50)] = 1000
+    """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
     prior: Literal["dimension-scaled", "gamma"] = "dimension-scaled"
-    """What hyper-parameters are learned under: log-normal lengthscales that grow with the dimension (Hvarfner,
-    Hellsten, Nardi 2024), or BoTorch's earlier Gamma(3, 6), short in every dimension, with less noise."""
+    """Of learned hyper-parameters: lengthscales that grow with the dimension (Hvarfner, Hellsten, Nardi 2024); `gamma`:
+    BoTorch's earlier Gamma(3, 6), shorter lengthscales and less noise."""
 
     def __post_init__(self) -> None:
         for name in ("signal_sd", "beta"):
@@ -63,11 +70,22 @@ class ModelOptions:
             raise ValueError(got(self.noise_sd, "must be finite and >= 0", where="noise_sd"))
         if self.mean is not None and not isfinite(self.mean):
             raise ValueError(got(self.mean, "must be finite", where="mean"))
-        if self.lengthscales is not None and not all(isfinite(v) and v > 0 for v in self.lengthscales):
+        if isinstance(self.lengthscales, tuple) and not all(isfinite(v) and v > 0 for v in self.lengthscales):
             raise ValueError(got(list(self.lengthscales), "must all be finite and > 0", where="lengthscales"))
         for name in ("nodes", "max_points"):
             if getattr(self, name) < 1:
                 raise ValueError(got(getattr(self, name), "must be >= 1", where=name))
+
+    @property
+    def kernel_used(self) -> KernelName:
+        """Return the kernel: the one that is named, else the usual one."""
+        return self.kernel or usual_kernel(self.hyperparameters)
+
+    def clashes(self) -> Iterator[Clash]:
+        """What is fixed is given."""
+        for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
+            if self.hyperparameters == "fixed" and getattr(self, key) is None:
+                yield Clash(key, 'must be given with "hyperparameters: fixed"', lead="is missing")
 
 
 class CostField(Protocol):
@@ -86,7 +104,7 @@ class CostField(Protocol):
         ...
 
 
-def usual_kernel(hyperparameters: str) -> Literal["squared-exponential", "matern-5/2"]:
+def usual_kernel(hyperparameters: str) -> KernelName:
     """Return the kernel of a model that names none: the papers' where it is fixed, a rougher one where learned."""
     return "matern-5/2" if hyperparameters == "learned" else "squared-exponential"
 
@@ -133,7 +151,7 @@ class Problem:
     maximise: bool = True
     floor: float | None = None
     """The worst value the outcome can take, its own units; None: a bound from the data, re-estimated."""
-    model: ModelOptions = field(default_factory=ModelOptions)
+    model: ModelOptions = field(default_factory=lambda: ModelOptions(kernel="squared-exponential"))
     cost_ceiling: float | None = None
     """The most that a trial may cost, currency units: nothing is played that may cost more; None: what is left."""
     forecast_costs: tuple[float, ...] | None = None

@@ -226,7 +226,7 @@ def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
         raise ValueError("model: fixed hyper-parameters need lengthscales, signal_sd, noise_sd and mean")
     if len(lengthscales) != d or not all(v > 0 for v in (*lengthscales, signal_sd)) or noise_sd < 0:
         raise ValueError(f"model: need {d} lengthscales > 0, signal_sd > 0, noise_sd >= 0; got {given}")
-    return Hyperparameters(tuple(map(float, lengthscales)), signal_sd, noise_sd, mean, kernel=options.kernel)
+    return Hyperparameters(tuple(map(float, lengthscales)), signal_sd, noise_sd, mean, kernel=options.kernel_used)
 
 
 def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
@@ -240,7 +240,7 @@ def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
         mean=0.0,
         y_shift=shift,
         y_scale=scale,
-        kernel=options.kernel,
+        kernel=options.kernel_used,
     )
 
 
