@@ -10,9 +10,8 @@ import pytest
 
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.full_control import full_control
-from rigctl.bench.problems.problem import control_set_problem, zdt3
+from rigctl.bench.problems.problem import CHECKPOINTS, control_set_problem, zdt3
 from rigctl.bench.running.simulate import (
-    CHECKPOINTS,
     checkpoint_rows,
     columns,
     good_cost,

@@ -102,6 +102,7 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
         truth=ProblemTruth.of(objective, marginals, controlled) if solved else None,
         noise=noise,
         model=ModelOptions(kernel="matern-5/2"),
+        checkpoints=4,
     )
     return Drawn(seed, family, kind, of_class, additive, d - matter, budget, bench)
 

@@ -104,6 +104,8 @@ SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
 OUTLYING = 15.0
+CHECKPOINTS = 20
+"""Even steps of the budget at which a recommendation is asked for; 25, 50 and 100 % are among them."""
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
 PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2, 3, 4))
@@ -224,6 +226,7 @@ class BenchProblem:
     """Columns of a history, initial points included, with one entry per charged trial; None: one outcome."""
     natural: tuple[Marginal, ...] | None = None
     """How variables left alone really vary; None: as policies are told."""
+    checkpoints: int = CHECKPOINTS
     level: Callable[[int], float] | None = None
     """What a plant that ages adds to the outcome of a trial, by its number; None: nothing."""
 

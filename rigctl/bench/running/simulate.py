@@ -19,7 +19,7 @@ import numpy as np
 from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem, rule_truth
-from rigctl.bench.problems.problem import BenchProblem
+from rigctl.bench.problems.problem import CHECKPOINTS, BenchProblem
 from rigctl.bench.problems.rules import Nature, RuleTruth
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.store import code_version
@@ -37,8 +37,6 @@ from rigctl.core.gp.model import fit_history
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""
-CHECKPOINTS = 20
-"""Even steps of the budget at which a recommendation is asked for; 25, 50 and 100 % are among them."""
 
 
 def initial(played: Played) -> int:
@@ -72,7 +70,8 @@ def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str,
         return unknown_truth(count)
     value = true_values(truth, played.decisions, len(bench.space.control_sets))
     costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decisions])
-    inference, recommended = _inference(truth, played, checkpoint_rows(spent, played.problem.budget))
+    rows = checkpoint_rows(spent, played.problem.budget, bench.checkpoints)
+    inference, recommended = _inference(truth, played, rows)
     found = regrets(truth, value, costs, good_cost(bench, truth), known=known_beforehand(truth, played))
     return {
         "value": value.tolist(),
@@ -162,9 +161,9 @@ def regrets(
     }
 
 
-def checkpoint_rows(spent: IntArray, budget: int) -> list[int]:
+def checkpoint_rows(spent: IntArray, budget: int, steps: int = CHECKPOINTS) -> list[int]:
     """Return the last row whose cumulated cost is within each step of the budget; exact, as both are micro-units."""
-    limits = [budget * k // CHECKPOINTS for k in range(1, CHECKPOINTS + 1)]
+    limits = [budget * k // steps for k in range(1, steps + 1)]
     rows = np.searchsorted(spent, limits, side="right") - 1
     return sorted({int(r) for r in rows if r >= 0})
 
