@@ -69,7 +69,7 @@ def recommendation() -> Recommendation:
     options = [replace(o, cost_low=0.9 * o.cost_per_trial, cost_high=1.1 * o.cost_per_trial) for o in options]
     never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0, 9.8, None)
     gain = Gain(6.2, 5.1, 7.3)
-    alone = Reference("nothing", (), {}, 5.7, 4.6, 6.8, gain, None, 0.14, 0, 0.6)
+    alone = Reference((), {}, 5.7, 4.6, 6.8, None, "nothing", gain, 0.14, 0, 0.6)
     lessons = (
         Lesson("ph", True, 6.0, gain, 0.2),
         Lesson("ca", False, 2.0, Gain(0.1, -0.3, 0.5), None),

@@ -10,8 +10,8 @@ import pytest
 
 from rigctl.console import report as shown
 from rigctl.console.output import told
-from rigctl.core.advice.rule import BestFixed, Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
-from rigctl.core.advice.worth import Gain
+from rigctl.core.advice.rule import Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
+from rigctl.core.advice.worth import FixedSetting, Gain
 from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.page.render import sections
 from rigctl.page.report import Report, document, report
@@ -45,7 +45,7 @@ RULE = Rule(
     0.05,
     0.2,
     LookWorth(
-        BestFixed(("ca", "k"), {"ca": 2.6, "k": 9.3}, 13.49, 13.4, 13.58, 0.71),
+        FixedSetting(("ca", "k"), {"ca": 2.6, "k": 9.3}, 13.49, 13.4, 13.58, 0.71),
         Gain(0.27, 0.12, 0.42),
         Gain(0.2, 0.1, 0.3),
         Gain(0.25, 0.1, 0.4),

@@ -17,7 +17,7 @@ from rigctl.core.advice.doubts import Decide, Doubt, Supported, advisable, doubt
 from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.rules.planner import Chosen, Planner
 from rigctl.core.advice.rules.stating import Fixed, state
-from rigctl.core.advice.worth import LEVEL, Appraisal, Worth, half_width
+from rigctl.core.advice.worth import LEVEL, Appraisal, FixedSetting, Worth, interval
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
@@ -49,18 +49,9 @@ ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One control set at its best setting. Outcomes in their own units, costs in currency."""
+class Option(FixedSetting):
+    """One control set at its best setting."""
 
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
-    expected: float
-    low: float
-    """Lower end of the interval for the expected outcome."""
-    high: float
-    cost_per_trial: float | None
-    """Mean metered cost, of this setting where costs depend on it; None: never tried."""
     trials: int
     loss: float = 0.0
     """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
@@ -376,16 +367,13 @@ def _priced(problem: Problem, history: History, options: Sequence[Supported]) ->
 
 
 def _option(problem: Problem, history: History, found: Supported | Chosen, prices: Prices) -> Option:
-    index, expected, at = found.control_set, sign(problem) * found.mean, np.array([found.setting])
+    index, at = found.control_set, np.array([found.setting])
     cost, ends = prices.at(index, at), prices.interval(index, at, LEVEL) or (None, None)
-    half = half_width(found.sd)
     return Option(
-        control_set=problem.space.control_sets[index].names,
-        setpoints=problem.space.setpoints(index, found.setting),
-        expected=expected,
-        low=expected - half,
-        high=expected + half,
-        cost_per_trial=None if cost is None else float(cost[0]),
+        problem.space.control_sets[index].names,
+        problem.space.setpoints(index, found.setting),
+        *interval(sign(problem) * found.mean, found.sd),
+        None if cost is None else float(cost[0]),
         trials=history.trials_of(index),
         cost_low=ends[0],
         cost_high=ends[1],

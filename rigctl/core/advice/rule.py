@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rigctl.core.advice.worth import Gain
+from rigctl.core.advice.worth import FixedSetting, Gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +113,6 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class BestFixed:
-    """The setting that is best without a reading, whatever it costs, of all that a rule may play."""
-
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
-    expected: float
-    low: float
-    """Lower end of the interval for the expected outcome."""
-    high: float
-    cost_per_trial: float | None
-    """Currency units; None: nobody knows."""
-
-
-@dataclass(frozen=True, slots=True)
 class Earning:
     """What looking first earns, a trial, net of what trials cost; gains in currency units.
 
@@ -154,7 +139,8 @@ class LookWorth:
     looking does not.
     """
 
-    best: BestFixed
+    best: FixedSetting
+    """The setting that is best without a reading, whatever it costs, of all that a rule may play."""
     value: Gain
     """Of looking itself: of the best rule over it, whatever the trials of either cost; not expected below 0."""
     gain: Gain

@@ -43,11 +43,9 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A way of running that the recommended one is compared with."""
+class FixedSetting:
+    """A setting that is the same on all days, and what is expected of it. Outcomes in their own units."""
 
-    what: Literal["nothing", "everything", "today"]
-    """All left alone; all variables controlled; what is done today."""
     control_set: tuple[str, ...]
     setpoints: Mapping[str, float]
     """Engineering units."""
@@ -55,10 +53,18 @@ class Reference:
     low: float
     """Lower end of the interval for the expected outcome."""
     high: float
+    cost_per_trial: float | None
+    """Mean metered cost, currency units, of this setting where costs depend on it; None: nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(FixedSetting):
+    """A way of running that the recommended one is compared with."""
+
+    what: Literal["nothing", "everything", "today"]
+    """All left alone; all variables controlled; what is done today."""
     gain: Gain
     """Of the recommended way over this one."""
-    cost_per_trial: float | None
-    """Mean metered cost; None: nobody knows."""
     cost_at_least: float | None
     """What a trial costs whatever is controlled, where the whole cost is not known."""
     trials: int
@@ -169,18 +175,15 @@ class Appraisal:
     ) -> Reference:
         s, columns = sign(self.problem), sorted(way)
         mean, covariance = jointly(self.posterior, self.space, [way, self.way(self.chosen)])
-        expected, half = s * float(mean[0]), half_width(float(np.sqrt(max(covariance[0, 0], 0.0))))
         cost = None if index is None else self.charged[index]
         variables = self.space.variables
         return Reference(
+            tuple(variables[c].name for c in columns),
+            {variables[c].name: variables[c].low + way[c] * float(self.space.spans[c]) for c in columns},
+            *interval(s * float(mean[0]), float(np.sqrt(max(covariance[0, 0], 0.0)))),
+            cost,
             what=what,
-            control_set=tuple(variables[c].name for c in columns),
-            setpoints={variables[c].name: variables[c].low + way[c] * float(self.space.spans[c]) for c in columns},
-            expected=expected,
-            low=expected - half,
-            high=expected + half,
-            gain=_gain(*difference(mean, covariance, 1, 0)),
-            cost_per_trial=cost,
+            gain=Gain(*interval(*difference(mean, covariance, 1, 0))),
             cost_at_least=self.floor_cost if cost is None else None,
             trials=0 if index is None else self.history.trials_of(index),
             seen=self._seen(way),
@@ -207,7 +210,7 @@ class Appraisal:
         ways = [self.way(i) for i in range(len(sets))]
         mean, covariance = jointly(self.posterior, self.space, ways)
         for i, cost in enumerate(self.charged):
-            gain = _gain(*difference(mean, covariance, i, self.chosen))
+            gain = Gain(*interval(*difference(mean, covariance, i, self.chosen)))
             if cost is not None and cost - paid >= SMALLEST and gain.expected > 0:
                 found.append(_pay_back(sets[i].names, sets[self.chosen].names, cost - paid, gain, at_most=False))
         return found
@@ -226,7 +229,7 @@ class Appraisal:
                 at = float(values[int(tried.argmax())])
                 ways = [{**base, column: at}, base]
             mean, covariance = jointly(self.posterior, self.space, ways)
-            gain, own = _gain(*difference(mean, covariance, 0, 1)), variable.setpoint(at)
+            gain, own = Gain(*interval(*difference(mean, covariance, 0, 1))), variable.setpoint(at)
             found.append(Lesson(variable.name, controlled, own, gain, self._extra_cost(column)))
         return found
 
@@ -248,8 +251,9 @@ def half_width(sd: float) -> float:
     return NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd
 
 
-def _gain(mean: float, sd: float) -> Gain:
-    return Gain(mean, mean - half_width(sd), mean + half_width(sd))
+def interval(mean: float, sd: float) -> tuple[float, float, float]:
+    """Return a mean with the lower and the upper end of its interval."""
+    return mean, mean - half_width(sd), mean + half_width(sd)
 
 
 def _pay_back(dearer: tuple[str, ...], than: tuple[str, ...], extra: float, gain: Gain, *, at_most: bool) -> PayBack:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rigctl.core.advice.rule import BestFixed, Between, Earning, LookWorth, Rule, RuleLine, Setting
-from rigctl.core.advice.worth import SMALLEST, Gain
+from rigctl.core.advice.rule import Between, Earning, LookWorth, Rule, RuleLine, Setting
+from rigctl.core.advice.worth import SMALLEST, FixedSetting, Gain
 from rigctl.core.experiment.natural import ENOUGH
 from rigctl.text import decimals_for, ends, in_full, set_label, written
 
@@ -106,7 +106,7 @@ class _Words:
     def span(self, low: float, high: float) -> str:
         return f"{ends(low, high, self.decimals)} {self._unit}".rstrip()
 
-    def best(self, best: BestFixed) -> str:
+    def best(self, best: FixedSetting) -> str:
         """Say what looking is compared with."""
         cost = best.cost_per_trial
         price = "" if cost is None else f", at {in_full(cost, 3)} {self._currency} a trial"

@@ -11,11 +11,11 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from rigctl.core.advice.rule import BestFixed, Between, Earning, LookWorth, Rule, RuleLine, Setting, Slope, Trust
+from rigctl.core.advice.rule import Between, Earning, LookWorth, Rule, RuleLine, Setting, Slope, Trust
 from rigctl.core.advice.rules.full import Days, Full, Readings
 from rigctl.core.advice.rules.planner import FoundRule, Planner
 from rigctl.core.advice.rules.short import Leaf
-from rigctl.core.advice.worth import SMALLEST, Gain, half_width
+from rigctl.core.advice.worth import SMALLEST, FixedSetting, Gain, interval
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
 from rigctl.core.experiment.space import Variable
@@ -293,17 +293,17 @@ class _Stating:
 
     def rule(self) -> Rule:
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
-        expected, half = self._expected(self.short), self._half(0)
+        expected, low, high = self._interval(self._expected(self.short), 0)
         stated = [self._line(i, line) for i, line in enumerate(self.lines)]
         if len(stated) == 1:  # it is the fixed setting, and is said to be worth what that is
-            stated = [replace(stated[0], expected=expected, low=expected - half, high=expected + half)]
+            stated = [replace(stated[0], expected=expected, low=low, high=high)]
         loss = float(np.mean(self.best.mean - self.short.mean))
         follows = any(line.follows for line in stated)
         return Rule(
             lines=tuple(stated),
             expected=expected,
-            low=expected - half,
-            high=expected + half,
+            low=low,
+            high=high,
             cost_per_trial=_mean_cost(self.short),
             full_expected=self._expected(self.best),
             full_cost=_mean_cost(self.best),
@@ -317,32 +317,30 @@ class _Stating:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
         c = self.covariance
         mean = float(np.mean(played.mean - (over or self.top).mean))
-        half = half_width(float(np.sqrt(max(c[group, group] + c[base, base] - 2 * c[group, base], 0.0))))
-        return Gain(mean, mean - half, mean + half)
+        variance = c[group, group] + c[base, base] - 2 * c[group, base]
+        return Gain(*interval(mean, float(np.sqrt(max(variance, 0.0)))))
 
     def _expected(self, played: RulePlayed) -> float:
         """Return what is expected, outcome units, by its difference from what is known exactly."""
         return self.fixed.expected + sign(self.planner.problem) * float(np.mean(played.mean - self.alone.mean))
 
-    def _half(self, group: int) -> float:
-        return half_width(float(np.sqrt(max(self.covariance[group, group], 0.0))))
+    def _interval(self, expected: float, group: int) -> tuple[float, float, float]:
+        return interval(expected, float(np.sqrt(max(self.covariance[group, group], 0.0))))
 
     def _line(self, number: int, line: RuleLine) -> RuleLine:
         """Say what is expected on the days of a line."""
         mine = self.which == number
         if not mine.any():
             return line
-        expected, half = (
-            sign(self.planner.problem) * float(self.short.mean[mine].mean()),
-            self._half(len(self.covariance) - len(self.lines) + number),
-        )
+        mean, group = float(self.short.mean[mine].mean()), len(self.covariance) - len(self.lines) + number
+        expected, low, high = self._interval(sign(self.planner.problem) * mean, group)
         cost = self.short.cost[mine]
         return replace(
             line,
             share=float(mine.mean()),
             expected=expected,
-            low=expected - half,
-            high=expected + half,
+            low=low,
+            high=high,
             cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
         )
 
@@ -386,9 +384,9 @@ class _Stating:
 
         return Earning(price, *self._at(top), over(self.short, 0), over(rule, 5))
 
-    def _best_fixed(self) -> BestFixed:
-        expected, half = self._expected(self.top), self._half(2)
-        return BestFixed(*self._at(self.top), expected, expected - half, expected + half, _mean_cost(self.top))
+    def _best_fixed(self) -> FixedSetting:
+        expected = self._interval(self._expected(self.top), 2)
+        return FixedSetting(*self._at(self.top), *expected, _mean_cost(self.top))
 
     def _at(self, fixed: RulePlayed) -> tuple[tuple[str, ...], Mapping[str, float]]:
         """Return names and setpoints of what is alike on all days."""
