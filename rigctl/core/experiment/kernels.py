@@ -118,6 +118,33 @@ class ProductKernel:
         """
         return self.to(c).matrix(a, mask)
 
+    def of_pairs(self, distances: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return correlations (p,) at distances (d, p), and every factor's d ln k_l / d ln l, (d, p)."""
+        slopes = np.empty_like(distances)
+        exponent, product = np.zeros(distances.shape[1]), np.ones(distances.shape[1])
+        matern = self.name == "matern-5/2"
+        scales = np.minimum(np.sqrt(5.0 / 3.0) / self.lengthscales, STEEPEST) if matern else 1.0 / self.lengthscales
+        buffers = np.empty((2, min(BLOCK, distances.shape[1])))
+        for part in blocks(distances.shape[1], 1, BLOCK):
+            t, below = buffers[:, : len(exponent[part])]
+            for factor, scale in enumerate(scales):
+                slope = slopes[factor, part]
+                np.multiply(distances[factor, part], scale, out=t)
+                np.multiply(t, t, out=slope)
+                if matern:
+                    exponent[part] += t
+                    product[part] *= _polynomial(t, out=below)
+                    t *= 2.0 * HALF
+                    t += 1.0
+                    slope *= t
+                    slope /= below
+                else:
+                    exponent[part] += slope
+        exponent *= -2.0 * HALF if matern else -0.5
+        np.exp(exponent, out=exponent)
+        product *= exponent
+        return product, slopes
+
     def to(self, c: FloatArray) -> Correlations:
         """Prepare the rows of c (n, d), where many others are compared with the same ones."""
         return Correlations(self, c)
