@@ -63,7 +63,7 @@ class RigctlError(Exception):
     @property
     def flaw(self) -> Flaw:
         """Return what is wrong, in fields as far as whoever raised it gave them."""
-        return flaw_of(self)
+        return Flaw(str(self)) if self.added else flaw_of(self)
 
     def extend(self, more: str) -> None:
         """Append to what it says."""
@@ -198,6 +198,16 @@ class DeviceError(RigctlError):
         """The line's URL."""
 
     @property
+    def flaw(self) -> Flaw:
+        """Return what is wrong, with device and bus as where."""
+        return super().flaw.within("" if self.added else self.where)
+
+    @property
+    def where(self) -> str:
+        """Return device and bus, as far as they are known."""
+        return ": ".join(filter(None, (self.device, self.bus)))
+
+    @property
     def devices(self) -> frozenset[str]:
         """Return `device`, and what else was given."""
         return self._devices | {self.device} - {""}
@@ -208,7 +218,7 @@ class DeviceError(RigctlError):
         return RigctlError.__str__(self)
 
     def __str__(self) -> str:
-        return ": ".join(filter(None, (self.device, self.bus, self.what)))
+        return ": ".join(filter(None, (self.where, self.what)))
 
 
 class DeviceTimeout(DeviceError):

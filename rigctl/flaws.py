@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rigctl.printable import printable
@@ -36,6 +36,10 @@ class Flaw:
         lead = f"got {self.got}{self.lead}" if self.got else self.lead
         said = ("; " if "," in self.lead else ", ").join(filter(None, (lead, self.allowed)))
         return "; ".join(filter(None, (said, self.remedy)))
+
+    def within(self, where: str) -> Flaw:
+        """Return the same, of something that is part of something else."""
+        return replace(self, where=": ".join(filter(None, (where, self.where))))
 
     @property
     def fields(self) -> dict[str, str]:

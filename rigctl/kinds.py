@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
+from rigctl.flaws import got
+
 AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 """What an editor takes for a number with its unit."""
 _UNITS: Final = re.compile(r"(_per)?_(s|ml|h)$|_$")
@@ -40,7 +42,7 @@ class Kind:
         """
         amount: float = units.quantity(text, self)
         if self.positive and amount == 0:
-            raise ValueError(f'got "{text}", must be more than nothing')
+            raise ValueError(got(text, "must be more than nothing"))
         return amount
 
 

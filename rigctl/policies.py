@@ -7,6 +7,7 @@ from rigctl.core.asking import next_proposal
 from rigctl.core.experiment.policy import BudgetSpent, Finished, NotWorthIt, Policy, Proposal
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.flaws import got
 
 __all__ = [
     "BudgetSpent",
@@ -19,6 +20,7 @@ __all__ = [
     "Proposal",
     "check_policy",
     "first_point",
+    "got",
     "look",
     "next_proposal",
     "policy_class",

@@ -16,6 +16,7 @@ from typing import Annotated, Final, Literal
 from annotated_types import Ge, Le
 
 from rigctl.errors import UsageError
+from rigctl.flaws import Flaw
 from rigctl.kinds import Clash, Duration, Late, Section, Whole
 
 MOST_BYTES: Final = 65_536
@@ -42,11 +43,11 @@ class Secret:
         lines = (line.strip() for line in text.splitlines())
         found = tuple(line for line in lines if line and not line.startswith("#"))
         if not found and self.env:
-            raise UsageError(f"{self}: is not set, must hold a URL; set it where rigctl is started")
+            raise UsageError(Flaw("is not set", "must hold a URL", "set it where rigctl is started", where=str(self)))
         if not found:
-            raise UsageError(f"{self}: is empty, must hold a URL on a line of its own")
+            raise UsageError(Flaw("is empty", "must hold a URL on a line of its own", where=str(self)))
         if len(found) > MOST_URLS:
-            raise UsageError(f"{self}: got {len(found)} lines, must be at most {MOST_URLS}")
+            raise UsageError(Flaw("", f"must be at most {MOST_URLS}", got=f"{len(found)} lines", where=str(self)))
         return found
 
 
@@ -55,7 +56,7 @@ def _text_of(path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
         remedy = f"write one URL on each line of it, then `chmod 600 {path}`"
-        raise UsageError(f"file {path}: is not there, must hold the URLs; {remedy}") from error
+        raise UsageError(Flaw("is not there", "must hold the URLs", remedy, where=f"file {path}")) from error
     except OSError as error:
         raise UsageError(f"file {path}: cannot be read: {error.strerror}; it must be this user's own") from error
     found = os.fstat(descriptor)

@@ -19,6 +19,7 @@ from rigctl.console.output import console, print_fields, screen_class
 from rigctl.core.advice.rule import Setting
 from rigctl.core.advice.rules.saying import _setting
 from rigctl.errors import ConfigError, DeviceFault, GarbledReply, Mistake
+from rigctl.flaws import Flaw
 from rigctl.page import words
 from rigctl.page.door import plain_page
 from rigctl.page.facts import log_entries
@@ -94,7 +95,7 @@ def test_nor_can_a_driver_of_others():
         str(DeviceFault(EVERYTHING, device="dmm")),
         Reading.invalid("V", 0.0, EVERYTHING).detail,
         Identity(EVERYTHING).model,
-        str(ConfigError([Mistake("rig.yaml:1", EVERYTHING)])),
+        str(ConfigError([Mistake("rig.yaml:1", Flaw(EVERYTHING))])),
         Alarm(Severity.MAJOR, EVERYTHING, EVERYTHING, EVERYTHING, kind="k").detail,
     ]
     assert all(harmless(str(text)) for text in said)

@@ -11,6 +11,7 @@ import math
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
+from rigctl.flaws import Flaw
 from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Doser, DoseStatus, Driver, Meter, Pace, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel, EzoDevice
 
@@ -82,7 +83,8 @@ class EzoPump(EzoDevice, Doser, Meter):
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
         channel = self._channel
         if not (math.isfinite(volume_ml) and volume_ml >= self.min_dose_ml):
-            raise DeviceFault(f"got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent")
+            asked = f"a dose of {volume_ml} mL"
+            raise DeviceFault(Flaw("", f"must be >= {self.min_dose_ml}", "nothing was sent", got=asked))
         channel.listen()
         channel.events.forget_dose()
         # down to what it can be sent: what was asked for is what caps were held against
@@ -115,7 +117,7 @@ class EzoPump(EzoDevice, Doser, Meter):
     def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
         """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""
         if not (math.isfinite(volume_ml) and volume_ml >= LEAST_CAL_ML):
-            raise DeviceFault(f"got {volume_ml} mL, must be >= {LEAST_CAL_ML}; nothing was sent")
+            raise DeviceFault(Flaw("", f"must be >= {LEAST_CAL_ML}", "nothing was sent", got=f"{volume_ml} mL"))
         self._channel.command(f"Cal,{volume_ml:.2f}", deadline)
 
     def total(self, deadline: Deadline) -> Reading:

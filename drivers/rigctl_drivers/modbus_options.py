@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import DeviceOptions
 from rigctl_drivers.registers import NumberType, WordOrder, decode, encode, width
 
@@ -32,7 +33,7 @@ class NumberOptions(DeviceOptions):
     @model_validator(mode="after")
     def _scale_is_not_zero(self) -> NumberOptions:
         if self.scale == 0.0:
-            raise ValueError("scale: got 0, must not be 0")
+            raise ValueError(got(0, "must not be 0", where="scale"))
         return self
 
     def value(self, raw: float) -> float:
@@ -86,9 +87,8 @@ class ReadOptions(NumberOptions):
         if block is not None and self.table in ("coil", "discrete"):
             raise ValueError(f"block: only registers are read in blocks, got {self.table}")
         if block is not None and not block.at <= self.at <= block.at + block.count - width(self.type):
-            raise ValueError(
-                f"block: got {block.count} registers from {block.at} on, must hold the {self.type} at {self.at}"
-            )
+            held = f"{block.count} registers from {block.at} on"
+            raise ValueError(Flaw("", f"must hold the {self.type} at {self.at}", got=held, where="block"))
         if self.bit is not None and (self.table in ("coil", "discrete") or self.type != "uint16"):
             raise ValueError(f"bit: only a register of type uint16 has bits, got {self.table} {self.type}")
         return self
@@ -121,9 +121,11 @@ class EnableOptions(DeviceOptions):
         if (self.coil is None) != by_register or (self.table is None) != (self.at is None):
             raise ValueError("give either `coil`, or `register: holding` and `at`")
         if self.coil is not None and {"on", "off"} & self.model_fields_set:
-            raise ValueError("`on` and `off` are values of a register; a coil has its own")
+            raise ValueError(
+                Flaw("`on` and `off` are values of a register", remedy="leave them out: a coil has its own")
+            )
         if self.on == self.off:
-            raise ValueError(f"on, off: got {self.on} for both, must differ")
+            raise ValueError(got(self.on, "must differ", where="on, off", lead=" for both"))
         return self
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.flaws import got
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -396,7 +397,7 @@ def _misfit(options: ModbusOptions, value: float) -> str:
     try:
         write.words(value)
     except (ValueError, struct.error) as problem:
-        return f"cannot be held by holding register {write.at}: {problem}; change its type or scale"
+        return f"cannot be held by holding register {write.at}: {problem}"
     return ""
 
 
@@ -445,7 +446,7 @@ class ModbusRegisterDriver(Driver):
     def connect(options: ModbusOptions, line: RegisterLine) -> Device:
         if options.address == 0 and line.url.startswith(("modbus_rtu:", "rtu_tcp:")):
             everybody = "every unit on the line obeys it, and none answers"
-            raise ValueError(f"address: got 0, must be 1 to 247: 0 is the broadcast, {everybody}")
+            raise ValueError(got(0, f"must be 1 to 247: 0 is the broadcast, {everybody}", where="address"))
         if options.counter:
             return ModbusCounter(options, line)
         if options.read is None:

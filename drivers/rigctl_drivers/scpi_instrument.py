@@ -13,6 +13,7 @@ from string import Formatter
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.flaws import Flaw
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -201,7 +202,7 @@ class ScpiOutput(ScpiDevice, Actuator):
 
     def apply(self, value: float, deadline: Deadline) -> None:
         if not math.isfinite(value):
-            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
+            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
         if self._options.set is None and value not in (0.0, 1.0):
             raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
         self._channel.earlier_errors(deadline)

@@ -27,6 +27,7 @@ from rigctl.campaign.trial import State
 from rigctl.codec import fields_of, typed
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
+from rigctl.flaws import Flaw, got
 from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
 from rigctl.text import in_full, lasting
@@ -186,7 +187,7 @@ class Outcome(TrialAct):
             journal.awaited.come(self.trial, dict.fromkeys(missing), self.who, self.why, act=self.verb)
             return f"trial {self.trial}: ends without an outcome; its cost stays spent"
         if outcomes is None:
-            raise UsageError(f"trial {self.trial}: outcomes: got nothing, must be numbers by name")
+            raise UsageError(got(None, "must be numbers by name", where=f"trial {self.trial}: outcomes"))
         if self.force and given_up(row):
             why = self.why or "its outcome came after it was given up"
             return Amend(trial=self.trial, becomes=Amendment(outcomes=outcomes), who=self.who, why=why).apply(
@@ -265,15 +266,15 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
         if value is not None:
             _check_finite(name, value)
     if becomes.amount is not None and not isinstance(becomes.amount, int):
-        raise UsageError(f"cost: got {becomes.amount!r}, must be whole micro-units of money")
+        raise UsageError(got(becomes.amount, "must be whole micro-units of money", where="cost"))
     if becomes.amount is not None and becomes.amount < 0:
-        raise UsageError(f"cost: got {in_full(to_units(becomes.amount), 6)}, must not be negative")
+        raise UsageError(got(to_units(becomes.amount), "must not be negative", where="cost"))
     _check_whole(row, becomes, names)
 
 
 def _check_finite(where: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
-        raise UsageError(f"{where}: got {value!r:.40}, must be a finite number")
+        raise UsageError(got(value, "must be a finite number", where=where))
 
 
 def _check_whole(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequence[str]]) -> None:
@@ -300,8 +301,8 @@ def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
     """Raise `UsageError` unless these are the outcomes that a trial awaits, all of them."""
     said, missing = tuple(outcomes), _awaited_names(reader, row)
     if set(said) != set(missing):
-        got = ", ".join(said) or "nothing"
-        raise UsageError(f"trial {row.trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+        allowed = f"must be all that it awaits: {', '.join(missing)}"
+        raise UsageError(Flaw("", allowed, got=", ".join(said) or "nothing", where=f"trial {row.trial}"))
 
 
 def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
@@ -365,14 +366,14 @@ class Care(Act):
         """Raise UsageError where this cannot be said of this device."""
         if self.device not in rig.devices:
             known = ", ".join(rig.devices)
-            raise UsageError(f"got {self.device!r}, must be a device of this rig: {known}")
+            raise UsageError(got(self.device, f"must be a device of this rig: {known}"))
 
     def outcome(self, rig: RigSpec) -> str:
         raise NotImplementedError
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         if rig is None:
-            raise UsageError(f"{self.device}: got no configuration, must be one that has the device")
+            raise UsageError(Flaw("", "must be one that has the device", got="no configuration", where=self.device))
         self.check(rig)
         out = out_of_service(journal.read).get(self.device, "")
         if self.kind == "out" and out:
@@ -417,11 +418,11 @@ class Refilled(Care):
         Care.check(self, rig)
         if rig.care.get(self.device, CareSpec()).inventory is None:
             bottled = ", ".join(n for n, care in rig.care.items() if care.inventory is not None)
-            which = f", such as {bottled}" if bottled else "; write `inventory: {volume: 500 mL}` under the pump"
-            raise UsageError(f"{self.device}: got a device without `inventory`, must be one with it{which}")
+            allowed = f"must be one with it{f', such as {bottled}' if bottled else ''}"
+            remedy = "" if bottled else "write `inventory: {volume: 500 mL}` under the pump"
+            raise UsageError(Flaw("", allowed, remedy, "a device without `inventory`", self.device))
         if self.volume_ml is not None and not 0 < self.volume_ml < float("inf"):
-            got = f"got a volume of {self.volume_ml:g} mL, must be more than nothing"
-            raise UsageError(f"{self.device}: {got}")
+            raise UsageError(Flaw("", "must be more than nothing", "", f"{self.volume_ml:g} mL", self.device))
 
     def outcome(self, rig: RigSpec) -> str:
         inventory = rig.care[self.device].inventory
@@ -440,7 +441,7 @@ class Replaced(Care):
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
         if not self.part:
-            raise UsageError(f"{self.device}: got no part, must say what was replaced, e.g. {TUBING}")
+            raise UsageError(Flaw("", f"must say what was replaced, e.g. {TUBING}", got="no part", where=self.device))
 
     def outcome(self, rig: RigSpec) -> str:
         counted = "; its mL are counted from now on" if self.part == TUBING else ""
@@ -458,7 +459,7 @@ class Calibrated(Care):
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
         if self.age_s < 0:
-            raise UsageError(f"{self.device}: got a date to come, must be in the past")
+            raise UsageError(Flaw("", "must be in the past", got="a date to come", where=self.device))
 
     def outcome(self, rig: RigSpec) -> str:
         every_s = rig.care.get(self.device, CareSpec()).calibration.every_s
@@ -497,14 +498,14 @@ def act_of(request: Request) -> Act:
 def _number(request: Request, name: str) -> float | None:
     value = request.arguments[name]
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise UsageError(f"{name}: got {value!r}, must be a number")
+        raise UsageError(got(value, "must be a number", where=name))
     return None if value is None else float(value)
 
 
 def _by_name(request: Request, name: str) -> Mapping[str, float] | None:
     value = request.arguments[name]
     if not isinstance(value, Mapping | None):
-        raise UsageError(f"{name}: got {value!r:.40}, must be numbers by name")
+        raise UsageError(got(value, "must be numbers by name", where=name))
     return value
 
 
@@ -518,7 +519,7 @@ def _amendment(request: Request, name: str) -> Amendment:
     if not (all(isinstance(values, Mapping) for values in named) and isinstance(becomes.note, str | None)):
         raise UsageError(f"{name}: values and outcomes must be by name, and note text")
     if not isinstance(amount, int) or isinstance(amount, bool) or abs(amount) > LARGEST:
-        raise UsageError(f"{name}: cost: got {amount!r:.40}, must be whole micro-units of money")
+        raise UsageError(got(amount, "must be whole micro-units of money", where=f"{name}: cost"))
     note = None if becomes.note is None else one_line(becomes.note)
     return Amendment(becomes.values, becomes.outcomes, becomes.amount, note)
 

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
 from rigctl.errors import UsageError
+from rigctl.flaws import Flaw
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark
@@ -218,10 +219,8 @@ def shelved_words(alarm: int, seconds: float) -> str:
         UsageError: nobody may shelve for so long, or so shortly.
     """
     if not 0 < seconds <= LONGEST_SHELF_S:
-        raise UsageError(
-            f"alarm {alarm}: got {seconds:g} s, must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h); "
-            "shelve it again when it is back"
-        )
+        allowed = f"must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h)"
+        raise UsageError(Flaw("", allowed, "shelve it again when it is back", f"{seconds:g} s", f"alarm {alarm}"))
     return f"alarm {alarm} for {seconds:g} s"
 
 

@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import structlog
 from rigctl.campaign.lock import UNKNOWN, holder
 from rigctl.campaign.people import barred, person
 from rigctl.errors import RigctlError, UsageError, reason
+from rigctl.flaws import Flaw, got
 from rigctl.printable import one_line
 
 FILE_NAME = "control.sock"
@@ -59,7 +60,7 @@ class Request:
         """
         value = self.arguments.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST:
-            raise UsageError(f"{name}: got {value!r:.40}, must be a whole number")
+            raise UsageError(got(value, "must be a whole number", where=name))
         return value
 
     def text(self, name: str) -> str:
@@ -133,7 +134,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):
         refused = UsageError if answer.get("usage") else RigctlError
-        raise refused(f"{verb}: {answer.get('error', 'the daemon ended before it answered')}")
+        parts = answer.get("flaw") or {"lead": answer.get("error", "the daemon ended before it answered")}
+        raise refused(Flaw(**{f.name: str(parts.get(f.name, "")) for f in fields(Flaw)}).within(str(verb)))
     return answer
 
 
@@ -196,7 +198,8 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
         return await reader.readline()
     except ValueError as error:  # the rest of it is not waited for
-        raise UsageError(f"got more than {MAX_REQUEST_BYTES} bytes on one line, must be a request") from error
+        found = f"more than {MAX_REQUEST_BYTES} bytes on one line"
+        raise UsageError(Flaw("", "must be a request", got=found)) from error
 
 
 def _uid(writer: asyncio.StreamWriter) -> int:
@@ -238,14 +241,14 @@ async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
     except (ValueError, KeyError, TypeError, RecursionError):
         return {"ok": False, "error": 'a request is one line of JSON, e.g. {"verb": "status"}'}
     if not isinstance(verb, str) or verb not in verbs:
-        return {"ok": False, "error": f"got {verb!r:.60}, must be one of {', '.join(verbs)}"}
+        return {"ok": False, "error": str(got(verb, f"must be one of {', '.join(verbs)}"))}
     arguments = {name: value for name, value in asked.items() if name not in ("verb", "who", "why")}
     request = Request(verb, _words(asked.get("who")) or asker, _words(asked.get("why")), arguments)
     try:
         answer = verbs[verb](request)
         return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}
     except RigctlError as error:
-        return {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
+        return {"ok": False, "error": str(error), "flaw": asdict(error.flaw), "usage": isinstance(error, UsageError)}
 
 
 def _words(said: Any) -> str:

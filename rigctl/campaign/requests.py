@@ -27,6 +27,7 @@ from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.people import paused_words
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
+from rigctl.flaws import got
 from rigctl.rig.protocols import Calibration
 
 # Single instruments, driven by a person -------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ class Manual(CampaignPart):
         operation, device = request.text("operation"), request.text("device")
         acts = self._acts(request, device)
         if operation not in acts:
-            raise UsageError(f"got {operation!r}, must be one of {', '.join(acts)}")
+            raise UsageError(got(operation, f"must be one of {', '.join(acts)}"))
         self._check(operation, device)
         if self.doing:
             raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
@@ -203,7 +204,7 @@ def _number(request: Request, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{name}: got {value!r}, must be a number")
+        raise UsageError(got(value, "must be a number", where=name))
     return float(value)
 
 
@@ -310,7 +311,7 @@ class Requests(CampaignPart):
     def _note(self, request: Request) -> Answer:
         verb = request.text("act")
         if verb not in NOTED:
-            raise UsageError(f"act: got {verb!r}, must be one of {', '.join(NOTED)}")
+            raise UsageError(got(verb, f"must be one of {', '.join(NOTED)}", where="act"))
         self._keep(replace(request, verb=verb), request.text("argument"), request.text("outcome"))
         return {}
 

@@ -15,7 +15,7 @@ from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, Outcome
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import SCALES, Units
 from rigctl.config.wording import no_name
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
@@ -268,5 +268,5 @@ def _read(given: Mapping[str, str], readers: Mapping[str, Any]) -> dict[str, Any
         try:
             found[key] = readers[key](text)
         except ValueError as error:
-            raise ValueError(f"{key}: {error}") from error
+            raise ValueError(flaw_of(error).within(key)) from error
     return found

@@ -36,9 +36,8 @@ class Findings:
         self.strays: set[KeyPath] = set()
         """Keys that belong elsewhere: what they name is not declared by them."""
 
-    def add(self, path: KeyPath, what: Flaw | str) -> None:
+    def add(self, path: KeyPath, flaw: Flaw) -> None:
         if not self.muted(path):
-            flaw = what if isinstance(what, Flaw) else Flaw(what)
             self._mistakes.append(self._document.mistake(path, flaw))
 
     def told(self, path: KeyPath) -> bool:

@@ -14,6 +14,7 @@ from rigctl.config.safety import (
 )
 from rigctl.config.schema import VariableSection
 from rigctl.errors import KeyPath
+from rigctl.flaws import Flaw, got
 from rigctl.rig.spec import (
     FollowSpec,
     MeasureSpec,
@@ -80,7 +81,7 @@ def _references(context: CheckContext, wired: bool) -> None:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
         elif wired and not (isinstance(section, OutcomeSpec) and section.by == "hand"):
-            context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
+            context.findings.add((*path, "sensor"), Flaw("is missing", f"must name the device that measures {name}"))
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
         path = ("variables", name, "doses", "pump") if variable.doses is not None else ("variables", name, "actuator")
@@ -93,8 +94,8 @@ def _references(context: CheckContext, wired: bool) -> None:
             # a pump takes volumes; what it brings about is in the unit of the sensor that judges its doses
             _serves(context, path, actuator, None if actuator in context.pumps else variable.unit)
             if actuator in served:
-                what = f"which serves {served[actuator]} already; must be a device of its own"
-                context.findings.add(path, f'got "{actuator}", {what}')
+                flaw = got(actuator, "must be a device of its own", lead=f", which serves {served[actuator]} already")
+                context.findings.add(path, flaw)
             served.setdefault(actuator, name)
 
 
@@ -117,7 +118,7 @@ def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
             told = any(context.findings.told_below((*path, k)) for k in ("unit", "plausible", key))
             if not told and not bounds[0] <= held[0] <= held[1] <= bounds[1]:
                 must = f"must hold the {key} [{held[0]:g}, {held[1]:g}]"
-                context.findings.add((*path, "plausible"), f"got [{bounds[0]:g}, {bounds[1]:g}], {must}")
+                context.findings.add((*path, "plausible"), Flaw("", must, got=f"[{bounds[0]:g}, {bounds[1]:g}]"))
                 break
     return plausible
 
@@ -134,15 +135,15 @@ def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None)
     if context.findings.attempt(("devices", device, "unit"), None, context.units.unit, its_unit) is None:
         return
     if not context.units.same(its_unit, unit):
-        what = f"which speaks {its_unit}; must speak {unit} as used here: give {device} unit: {unit}, or write here in "
-        context.findings.add(path, f'got "{device}", {what}{its_unit}')
+        must, remedy = f"must speak {unit} as used here", f"give {device} unit: {unit}, or write here in {its_unit}"
+        context.findings.add(path, got(device, must, remedy, lead=f", which speaks {its_unit}"))
 
 
 def _wiring(context: CheckContext, name: str, section: VariableSection) -> VariableWiring:
     low, high = section.range
     tolerance = READ_BACK_SHARE * (high - low) if section.read_back_tolerance is None else section.read_back_tolerance
     if tolerance < 0:
-        context.findings.add(("variables", name, "read_back_tolerance"), f"got {tolerance:g}, must not be negative")
+        context.findings.add(("variables", name, "read_back_tolerance"), got(tolerance, "must not be negative"))
     dosing = context.config.dosing
     allowed = max([tolerance, *(dosing[n].tolerance for n in section.actuators if n in dosing)])
     follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * (high - low))
@@ -158,7 +159,7 @@ def _follows(
     if given is not None:
         least = most = given
         if not section.actuators and not context.findings.told(path):
-            context.findings.add(path, f"must be left out: no actuator could bring {name} to a setpoint")
+            context.findings.add(path, Flaw("", f"must be left out: no actuator could bring {name} to a setpoint"))
     if not section.actuators or section.doses is not None or (given is None and section.sensor in section.actuators):
         return None
     return FollowSpec(max(least, most), least, shown_unit(section.unit))
@@ -170,11 +171,11 @@ def _follows(
 def _timing(context: CheckContext, section: TrialTiming | None, wired: bool) -> TrialTiming:
     if section is None:
         if wired:
-            context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
+            context.findings.add(("trial",), Flaw("is missing", "must say how long to settle and how to measure"))
         return BY_HAND
     if section.look is not None and all(v.doses is not None for v in context.config.variables.values()):
-        what = "no variable has a sensor that could be read before a trial: leave it out"
-        context.findings.add(("trial", "look"), what)
+        lead = "no variable has a sensor that could be read before a trial"
+        context.findings.add(("trial", "look"), Flaw(lead, remedy="leave it out"))
     return section
 
 
@@ -182,7 +183,7 @@ def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
     names = [meter.name for meter in context.config.meters]
     for i, name in enumerate(names):
         if name in names[:i]:
-            context.findings.add(("meters", i, "name"), f'got "{name}" a second time, must differ')
+            context.findings.add(("meters", i, "name"), got(name, "must differ", lead=" a second time"))
     return tuple(context.config.meters)
 
 
@@ -199,13 +200,15 @@ def _check_awaited(context: CheckContext) -> None:
         path: KeyPath = ("further_outcomes", i)
         for key in ("after", *_OF_LATE):
             if findings.given((*path, key)) is not None:
-                what = "is said of `outcome`, for all outcomes of a trial are awaited together; move it there"
-                findings.add((*path, key), what)
+                lead = "is said of `outcome`, for all outcomes of a trial are awaited together"
+                findings.add((*path, key), Flaw(lead, remedy="move it there"))
         if section.by == "hand" and first.by != "hand":
-            what = "got hand, must be sensor unless `outcome` is by hand, too: the trial waits for all of them"
-            findings.add((*path, "by"), what)
+            must = "must be sensor unless `outcome` is by hand, too: the trial waits for all of them"
+            findings.add((*path, "by"), got("hand", must))
     if first.by == "hand" and first.after_s is not None:
-        findings.add(("outcome", "after"), "is for an outcome that a sensor reads; by: hand takes `within` alone")
+        flaw = Flaw("is for an outcome that a sensor reads", remedy="by: hand takes `within` alone")
+        findings.add(("outcome", "after"), flaw)
     if not first.comes_later and not findings.told(("outcome", "after")):
         for key in (key for key in _OF_LATE if findings.given(("outcome", key)) is not None):
-            findings.add(("outcome", key), "is only for an outcome that comes later; give by: hand, or `after`")
+            flaw = Flaw("is only for an outcome that comes later", remedy="give by: hand, or `after`")
+            findings.add(("outcome", key), flaw)

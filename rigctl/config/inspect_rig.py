@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Final
@@ -21,6 +21,7 @@ from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
+from rigctl.flaws import Flaw, got
 from rigctl.rig import wiring
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import line_of, taken_apart
@@ -37,6 +38,7 @@ ROUNDING: Final = 1e-6
 """Of the range or the setpoint: so much becomes of a number that stands in a float32."""
 LOOKED_AT: Final = 97
 """Setpoints of a range that are tried for their rounding; a prime, so that they do not all lie on its steps."""
+HOLDABLE: Final = "narrow the range to what the device can hold, or give it a type or scale that can hold more"
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
 """A port of this machine's own: a pseudo-terminal has a program at its other end, every other port has a plug."""
@@ -52,8 +54,8 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
     _lines(context, spec.devices, registry)
     _units(context, devices)
     if not spec.meters and context.findings.whole("meters"):
-        what = "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
-        context.findings.add(("meters",), what)
+        flaw = Flaw("is missing", "must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free")
+        context.findings.add(("meters",), flaw)
     _clock(context, spec)
     _hearts(context, spec, devices)
     _setpoints(context, spec, registry)
@@ -78,7 +80,7 @@ def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
     except ConfigError as error:
         for found in error.mistakes:
             if not context.findings.told(found.path):
-                context.findings.add(found.path, found.what)
+                context.findings.add(found.path, found.flaw)
 
 
 def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:
@@ -93,11 +95,10 @@ def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:
                 continue
             told = context.findings.told((*path, key)) or context.findings.told((*path, "unit"))
             if not context.units.same(made.unit, unit) and not told:
-                context.findings.add(
-                    (*path, key),
-                    f'got "{device}", whose driver speaks {made.unit}; must be {unit} as here, for nothing converts '
-                    f"between them: write {path[-1]} in {made.unit}, or make the instrument speak {unit}",
-                )
+                must = f"must be {unit} as here, for nothing converts between them"
+                remedy = f"write {path[-1]} in {made.unit}, or make the instrument speak {unit}"
+                flaw = got(device, must, remedy, lead=f", whose driver speaks {made.unit}")
+                context.findings.add((*path, key), flaw)
 
 
 # what cannot be meant ---------------------------------------------------------------------------------------------
@@ -110,11 +111,8 @@ def _clock(context: CheckContext, spec: RigSpec) -> None:
     urls = dict.fromkeys(d.url for d in spec.devices.values())
     real = [url for url in urls if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]
     if real:
-        context.findings.add(
-            path,
-            f"got {spec.speedup:g}, but real instruments are at {', '.join(real)}; must be 1, so leave it out: a cap "
-            f"of 24 h would be one of {86400 / spec.speedup:.3g} s",
-        )
+        must = f"must be 1, so leave it out: a cap of 24 h would be one of {86400 / spec.speedup:.3g} s"
+        context.findings.add(path, got(spec.speedup, must, lead=f", but real instruments are at {', '.join(real)}"))
     else:
         context.findings.warn(
             path, f"{spec.speedup:g} is for simulated rigs: one that does not say that it is simulated will be refused"
@@ -126,10 +124,8 @@ def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device])
     for name, device in devices.items():
         heart = device.heart
         if heart is not None and heart.every_s < spec.watch.every_s:
-            what = (
-                f"got {heart.every_s:g} s, must be at least the {spec.watch.every_s:g} s between two looks of the watch"
-            )
-            context.findings.add(("devices", name, "heartbeat", "every_s"), what)
+            must = f"must be at least the {spec.watch.every_s:g} s between two looks of the watch"
+            context.findings.add(("devices", name, "heartbeat", "every_s"), Flaw("", must, got=f"{heart.every_s:g} s"))
 
 
 def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
@@ -139,22 +135,25 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
         path, device = ("safety", "safe_state", name), spec.devices.get(name)
         safe = [limits.safe_state] if isinstance(limits.safe_state, float) else []
         if any(not limits.low <= value <= limits.high for value in safe):
-            got = f"got {limits.safe_state:g}, must lie within the range [{limits.low:g}, {limits.high:g}]"
-            context.findings.add(path, f"{got}, or be off: the guard sends nothing else")
+            must = (
+                f"must lie within the range [{limits.low:g}, {limits.high:g}], or be off: the guard sends nothing else"
+            )
+            context.findings.add(path, got(limits.safe_state, must))
         driver = None if device is None else registry.driver(device.driver)
         if device is None or driver is None or name in spec.pumps:
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         values = [*ends, *safe, *filter(None, [prepared.get(name)])]
-        found = driver.misfits(device.options, values) or _astray(driver, device.options, limits, values)
-        for what in found:
-            context.findings.add(("devices", name), what)
+        misfits = [Flaw(told, remedy=HOLDABLE) for told in driver.misfits(device.options, values)]
+        found = misfits or _astray(driver, device.options, limits, values)
+        for flaw in found:
+            context.findings.add(("devices", name), flaw)
         too_far = None if found else _too_far(driver, device.options, limits)
         if too_far:
             context.findings.add(("safety", "limits", name, "max_step"), too_far)
 
 
-def _too_far(driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits) -> str | None:
+def _too_far(driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits) -> Flaw | None:
     """Say where a device makes a step of a setpoint that is larger than the actuator may take at once."""
     if limits.slew is None or not math.isfinite(limits.slew.max_step):
         return None
@@ -163,12 +162,12 @@ def _too_far(driver: type[Driver], options: DeviceOptions, limits: ActuatorLimit
 
 def _astray(
     driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]
-) -> Sequence[str]:
+) -> Collection[Flaw]:
     """Say where the guard lets a setpoint pass that a device makes another of, beyond the range or not to be confirmed.
 
     What lies between two setpoints stays between what the device makes of them, so that the ends speak for all.
     """
-    found: dict[str, None] = {}
+    found: dict[Flaw, None] = {}
     for value in values:
         if not limits.low <= value <= limits.high:
             continue  # told already
@@ -176,13 +175,14 @@ def _astray(
         told = f"holds {held:g} where {value:g} is sent"
         if not limits.low - slack <= held <= limits.high + slack:
             remedy = "end the range at a step of its register or command, or give it finer ones"
-            found[f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]; {remedy}"] = None
+            found[Flaw(f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]", remedy=remedy)] = None
         elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
-            found[f"{told}, so its safe state would never be confirmed; give one that it can hold"] = None
-    return tuple(found)
+            lead = f"{told}, so its safe state would never be confirmed"
+            found[Flaw(lead, remedy="give one that it can hold")] = None
+    return found
 
 
-def _leap(rounded: Callable[[float], float], low: float, high: float, most: float) -> str:
+def _leap(rounded: Callable[[float], float], low: float, high: float, most: float) -> Flaw | None:
     """Say where a step that the guard lets pass becomes a larger one on its way to the device: just before one of its.
 
     The next number that it can hold is looked for by halving: what it makes of a setpoint never falls as that rises.
@@ -193,9 +193,10 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     slack = ROUNDING * (most + high - low)
     moves = rounded(min(before + most - slack, high)) - rounded(before)
     if moves <= most + slack:
-        return ""
+        return None
     step = rounded(after) - rounded(before)
-    return f"got {most:g}, but its device moves by {moves:g}; give a multiple of its {step:g}, or make that finer"
+    remedy = f"give a multiple of its {step:g}, or make that finer"
+    return got(most, "", remedy, lead=f", but its device moves by {moves:g}")
 
 
 def _coarse(context: CheckContext, spec: RigSpec, variable: Variable, registry: Registry) -> None:
@@ -226,7 +227,8 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
         for key, cap_ml in caps.items():
             if cap_ml is not None and (cap_ml == 0 or cap_ml < least_ml):
                 least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
-                context.findings.add(("safety", "limits", pump, key), f"got {cap_ml:g} mL, must be {least}")
+                flaw = Flaw("", f"must be {least}", got=f"{cap_ml:g} mL")
+                context.findings.add(("safety", "limits", pump, key), flaw)
     for pump, dosing in spec.dosing.items():
         served = next((v.name for v in spec.variables if pump in v.actuators), None)
         named = (
@@ -237,10 +239,8 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
         if served is None or any(map(context.findings.told, named)):
             continue
         if dosing.sensor not in spec.plausible:
-            context.findings.add(
-                ("variables", served, "plausible"),
-                f"is missing, must say which readings of {dosing.sensor} can be true: {pump} doses by them",
-            )
+            flaw = Flaw("is missing", f"must say which readings of {dosing.sensor} can be true: {pump} doses by them")
+            context.findings.add(("variables", served, "plausible"), flaw)
 
 
 def _least_ml(devices: Mapping[str, Device], pump: str) -> float:
@@ -266,11 +266,13 @@ def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]
     for at, given_ml in ((("range",), variable.high), (("doses", "otherwise"), volume.otherwise_ml)):
         cap_ml, why = min(most, default=(given_ml, ""))
         if given_ml > cap_ml:
-            context.findings.add((*path, *at), f"got {given_ml:g} mL, must be at most {cap_ml:g} mL: {why}")
+            context.findings.add(
+                (*path, *at), Flaw("", f"must be at most {cap_ml:g} mL: {why}", got=f"{given_ml:g} mL")
+            )
     lowest, (floor_ml, why) = variable.low or variable.step or 0.0, max(least)
     if lowest < floor_ml:
-        remedy = f"begin at {floor_ml:g} mL, or at 0 with a step of at least as much"
-        context.findings.add((*path, "range"), f"got {lowest:g} mL as the least volume; {why}: {remedy}")
+        remedy = f"{why}: begin at {floor_ml:g} mL, or at 0 with a step of at least as much"
+        context.findings.add((*path, "range"), Flaw(remedy=remedy, got=f"{lowest:g} mL as the least volume"))
 
 
 def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
@@ -292,9 +294,8 @@ def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     if (lowest > variable.low + near) if raises else (highest < variable.high - near):
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
         where = f"starts at {'least' if raises else 'most'} at {start:.4g} {variable.unit}"
-        context.findings.add(
-            path, f"{wrong}, which {where}: a setpoint of {end:g} cannot be reached in any trial; {remedy}"
-        )
+        lead = f"{wrong}, which {where}: a setpoint of {end:g} cannot be reached in any trial"
+        context.findings.add(path, Flaw(lead, remedy=remedy))
     else:
         side = "below" if raises else "above"
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
@@ -306,9 +307,9 @@ def _treatments(context: CheckContext) -> None:
         return
     for pump, dosing in context.config.dosing.items():
         if dosing.treatment is not None and dosing.treat_s is None:
-            what = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
+            lead = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
             remedy = f'say how long it is on before {pump} doses, such as "2 min", or "0 s" if it takes none'
-            context.findings.add(("dosing", pump, "treat"), f"{what}; {remedy}")
+            context.findings.add(("dosing", pump, "treat"), Flaw(lead, remedy=remedy))
 
 
 # what may not share a line, a register or a coil -------------------------------------------------------------------
@@ -322,11 +323,9 @@ def _lines(context: CheckContext, devices: Mapping[str, DeviceSpec], registry: R
     for first, *others in by_line.values():
         for device in others:
             if device.url != first.url:
-                context.findings.add(
-                    _bus(device),
-                    f"got {device.url}, the same line as {first.url} of {first.name}; must be one URL and one "
-                    f"protocol, for two who open one wire read each other's answers",
-                )
+                must = "must be one URL and one protocol, for two who open one wire read each other's answers"
+                flaw = Flaw(f", the same line as {first.url} of {first.name}", must, got=device.url)
+                context.findings.add(_bus(device), flaw)
         _, place = taken_apart(first.url)
         if _NUMBERED.fullmatch(place):
             what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
@@ -335,8 +334,8 @@ def _lines(context: CheckContext, devices: Mapping[str, DeviceSpec], registry: R
         for device, own in claims:
             written = Counter(claim.place for claim in own if claim.use == "writes")
             for place in (place for place, times in written.items() if times > 1):
-                what = f"writes {place} for more than one purpose, one over the other; give each a place of its own"
-                context.findings.add(("devices", device.name), what)
+                lead = f"writes {place} for more than one purpose, one over the other"
+                context.findings.add(("devices", device.name), Flaw(lead, remedy="give each a place of its own"))
         for (one, held), (other, wanted) in combinations(claims, 2):
             if one.url == other.url:  # else told already
                 _at_odds(context, one, held, other, wanted)
@@ -364,8 +363,8 @@ def _at_odds(
 ) -> None:
     """Report the first thing that two devices on one line cannot both have, or should know of."""
     if _WHOLE_LINE in held or _WHOLE_LINE in wanted:
-        what = f"got the line of {first.name}, which cannot be shared; give each a port of its own"
-        context.findings.add(_bus(second), what)
+        flaw = Flaw(", which cannot be shared", remedy="give each a port of its own", got=f"the line of {first.name}")
+        context.findings.add(_bus(second), flaw)
         return
     places = {claim.place: claim for claim in held}
     for claim in wanted:
@@ -382,13 +381,11 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
         return False
     if "keeps" in uses or uses == {"writes"}:
         what = "writes" if uses == {"writes"} else "is"
-        context.findings.add(path, f"{what} {wanted.place}, as {first} does; each needs a place of its own")
+        flaw = Flaw(f"{what} {wanted.place}, as {first} does", remedy="each needs a place of its own")
+        context.findings.add(path, flaw)
     elif held.span != wanted.span:
-        context.findings.add(
-            path,
-            f"{wanted.use} {wanted.place} as part of {wanted.span}, which {first} {held.use} as part of {held.span}; "
-            f"words may not overlap: one of the addresses or types is wrong",
-        )
+        lead = f"{wanted.use} {wanted.place} as part of {wanted.span}, which {first} {held.use} as part of {held.span}"
+        context.findings.add(path, Flaw(lead, remedy="words may not overlap: one of the addresses or types is wrong"))
     elif uses == {"reads"}:
         context.findings.warn(path, f"reads {wanted.place}, as {first} does: both show the same quantity")
     else:
@@ -424,20 +421,21 @@ def check_budget(context: CheckContext, spec: RigSpec, problem: Problem) -> None
         return
     told = forecast(spec, problem, context.config.max_trials)
     path, budget = ("budget",), context.findings.given(("budget",))
-    got = f'got "{budget["total"] if isinstance(budget, Mapping) else budget}"'
+    total = budget["total"] if isinstance(budget, Mapping) else budget
     must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
     if told.least > told.budget:
         because = f": a trial takes at least {lasting(told.least_s)}" if told.least_s else ""
-        context.findings.add(path, f"{got}, {must}{because}; raise it")
+        context.findings.add(path, got(total, f"{must}{because}", "raise it"))
         return
     if problem.cost_ceiling is not None and told.least > problem.cost_ceiling:
-        context.findings.add(("budget", "max_per_trial"), f"got {problem.cost_ceiling:g}, {must}; raise it")
+        context.findings.add(("budget", "max_per_trial"), got(problem.cost_ceiling, must, "raise it"))
         return
     trials, sets = told.buys(told.likely), len(problem.space.control_sets)
     if trials is not None and trials < sets and context.config.max_trials is None:
         enough = f"{_up(sets * (told.likely or 0.0))} {context.config.currency}"
-        what = f"{got}, which likely buys {trials} of the {sets} trials that play every control set once"
-        context.findings.warn(path, f"{what}, must be about {enough} for them; raise it, or list fewer control sets")
+        lead = f", which likely buys {trials} of the {sets} trials that play every control set once"
+        must, remedy = f"must be about {enough} for them", "raise it, or list fewer control sets"
+        context.findings.warn(path, got(total, must, remedy, lead=lead))
 
 
 def _up(amount: float) -> str:
@@ -465,12 +463,11 @@ def _check_pump(context: CheckContext, spec: RigSpec, variable: Variable, pump: 
         return
     needed = math.ceil((furthest - dosing.tolerance) / (most_ml * abs(dosing.effect_per_ml)))
     from_where = "from where its treatment leaves it" if dosing.treatment is not None else "from all natural values"
-    got = f"got {dosing.max_doses} doses of at most {most_ml:g} mL, which move {variable.name} by "
-    got += f"{reach - dosing.tolerance:.3g} {variable.unit}"
+    moved = f", which move {variable.name} by {reach - dosing.tolerance:.3g} {variable.unit}"
     must = f"must be {needed} to reach the setpoint {end:g} {from_where}"
-    remedy = f"; or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, most_ml)}, or narrow the range"
+    remedy = f"or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, most_ml)}, or narrow the range"
     find = context.findings.add if nearest > reach and dosing.treatment is None else context.findings.warn
-    find(path, f"{got}, {must}{remedy}")
+    find(path, Flaw(moved, must, remedy, got=f"{dosing.max_doses} doses of at most {most_ml:g} mL"))
 
 
 def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:

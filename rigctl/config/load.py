@@ -133,7 +133,7 @@ def load_text(
     policy = _policy(config.policy, findings)
     if problem is not None and isinstance(policy, Particular):
         for key, what in policy.mistakes(problem):
-            findings.add(tuple(key.split(".")), what)
+            findings.add(tuple(key.split(".")), what if isinstance(what, Flaw) else Flaw(what))
     findings.raise_any()
     if problem is None or policy is None:  # cannot be: whatever is None left a finding
         raise ConfigError([Mistake(str(path), Flaw("does not hold"))])

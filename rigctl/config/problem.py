@@ -18,7 +18,7 @@ from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
 from rigctl.errors import KeyPath
-from rigctl.flaws import shown
+from rigctl.flaws import Flaw, got
 from rigctl.rig.spec import OutcomeSpec
 from rigctl.text import set_label, set_members
 
@@ -49,7 +49,7 @@ def build_problem(context: CheckContext) -> Problem | None:
     before = findings.count
     variables = [_variable(context, name, section) for name, section in config.variables.items()]
     if not config.variables and findings.whole("variables"):
-        findings.add(("variables",), "must name at least one variable")
+        findings.add(("variables",), Flaw("", "must name at least one variable"))
     sets = _control_sets(context)
     budget, most = config.budget
     whole = [v for v in variables if v is not None]
@@ -82,7 +82,7 @@ def build_today(context: CheckContext) -> Mapping[str, float] | None:
         return None
     for i, name in enumerate(section.control):
         if context.known(("today", "control", i), name, ["variables"], "variable") and name not in section.at:
-            findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
+            findings.add(("today", "at"), Flaw(f"has no value for {name}, which is controlled today", remedy="give it"))
     _check_controlled(context, "today", section)
     return section.at
 
@@ -90,7 +90,7 @@ def build_today(context: CheckContext) -> Mapping[str, float] | None:
 def _check_controlled(context: CheckContext, key: str, section: SettingSection) -> None:
     for name in section.at:
         if name not in section.control:
-            context.findings.add((key, "at", name), f'got "{name}", must be among those in {key}.control')
+            context.findings.add((key, "at", name), got(name, f"must be among those in {key}.control"))
 
 
 def _variable(context: CheckContext, name: str, section: VariableSection) -> Variable | None:
@@ -123,12 +123,12 @@ def _step(context: CheckContext, path: KeyPath, section: VariableSection) -> flo
     low, high = section.range
     least, most = (high - low) / MOST_STEPS, high - low
     if not least <= step <= most:
-        findings.add(path, f"got {step:g}, must be at most the range, {most:g} {unit}, and at least {least:g} {unit}")
+        findings.add(path, got(step, f"must be at most the range, {most:g} {unit}, and at least {least:g} {unit}"))
         return None
     last = last_level(low, high, step)
     if last != high:
-        what = f"must lead from {low:g} to {high:g} in whole steps; end the range at {last:g}, or take another step"
-        findings.add(path, f"got {step:g}, {what}")
+        must = f"must lead from {low:g} to {high:g} in whole steps"
+        findings.add(path, got(step, must, f"end the range at {last:g}, or take another step"))
         return None
     return step
 
@@ -150,9 +150,9 @@ def _control_sets(context: CheckContext) -> list[list[str]]:
         if strangers:
             continue
         if len(set(members)) < len(members):
-            findings.add(path, f"got {shown(members)}, must name each variable once")
+            findings.add(path, got(members, "must name each variable once"))
         elif frozenset(members) in seen:
-            findings.add(path, f"is the same as control_sets[{seen[frozenset(members)]}]; remove one")
+            findings.add(path, Flaw(f"is the same as control_sets[{seen[frozenset(members)]}]", remedy="remove one"))
         else:
             seen[frozenset(members)] = i
             sets.append([m for m in members if m in config.variables])
@@ -160,7 +160,7 @@ def _control_sets(context: CheckContext) -> list[list[str]]:
             if wired and m in config.variables and not config.variables[m].actuators and m not in idle:
                 idle.add(m)
                 remedy = f"give variables.{m} an actuator, or take {m} out of the control sets"
-                findings.add(path, f'got "{m}", which has no actuator; must have one: {remedy}')
+                findings.add(path, got(m, "must have one", remedy, lead=", which has no actuator"))
     return [s for s in sets if s] if declared else []
 
 
@@ -168,14 +168,12 @@ def _all_sets(context: CheckContext, wired: bool) -> list[list[str]]:
     names = [n for n, v in context.config.variables.items() if v.actuators or not wired]
     count = 2 ** len(names) - 1
     if count > MAX_CONTROL_SETS:
-        context.findings.add(
-            ("control_sets",),
-            f"all subsets of {len(names)} variables are {count} control sets, must be at most {MAX_CONTROL_SETS}; "
-            f"list those worth trying",
-        )
+        lead = f"all subsets of {len(names)} variables are {count} control sets"
+        flaw = Flaw(lead, f"must be at most {MAX_CONTROL_SETS}", "list those worth trying")
+        context.findings.add(("control_sets",), flaw)
         return []
     if not names and context.config.variables:
-        context.findings.add(("control_sets",), "no variable has an actuator, so there is nothing to control")
+        context.findings.add(("control_sets",), Flaw("no variable has an actuator, so there is nothing to control"))
     return [list(c) for size in range(1, len(names) + 1) for c in combinations(names, size)]
 
 
@@ -183,12 +181,13 @@ def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
     """Return the outcomes besides the first; each has a name of its own, or they could not be told apart."""
     config, column = context.config, "a column of every history and export"
     for name in COLUMNS & set(context.declared["variables"]):
-        context.findings.add(("variables", name), f"is {column}; rename it")
+        context.findings.add(("variables", name), Flaw(f"is {column}", remedy="rename it"))
     taken = dict.fromkeys(COLUMNS, column) | dict.fromkeys(context.declared["variables"], "a variable")
     outcomes: list[FurtherOutcome] = []
     for path, section in context.outcomes:
         if section.name in taken:
-            context.findings.add((*path, "name"), f'got "{section.name}", which is {taken[section.name]}; must differ')
+            flaw = got(section.name, "must differ", lead=f", which is {taken[section.name]}")
+            context.findings.add((*path, "name"), flaw)
         taken.setdefault(section.name, "another outcome")
         if section is not config.outcome:
             floor = _floor(context, path, section)
@@ -201,13 +200,16 @@ def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float 
     if floor is None or bounds is None or context.findings.told((*path, "floor")):
         return floor
     maximise = outcome.direction == "maximise"
+    side = "below" if maximise else "above"
     if not context.findings.told_below((*path, "plausible")) and (
         floor >= bounds[1] if maximise else floor <= bounds[0]
     ):
         context.findings.add(
             (*path, "floor"),
-            f"got {floor:g}, must be {'below' if maximise else 'above'} the plausible outcomes {bounds[0]:g} to "
-            f"{bounds[1]:g}: it is the worst value there can be",
+            got(
+                floor,
+                f"must be {side} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: it is the worst there can be",
+            ),
         )
     return floor
 
@@ -217,7 +219,8 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
     if not given:
         return None
     if context.config.costs == "per-setting":
-        context.findings.add(("costs",), 'got "per-setting" beside known_costs, which are per set; remove one of them')
+        flaw = Flaw(", which are per set", remedy="remove one of them", got='"per-setting" beside known_costs')
+        context.findings.add(("costs",), flaw)
     labels = {frozenset(s): set_label(s) for s in sets}
     costs: dict[frozenset[str], float] = {}
     for label, amount in given.items():
@@ -229,7 +232,8 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
         if context.findings.whole("known_costs"):  # else its own mistake is told
-            context.findings.add(("known_costs",), f"has no cost for {', '.join(missing)}; give all or none")
+            flaw = Flaw(f"has no cost for {', '.join(missing)}", remedy="give all or none")
+            context.findings.add(("known_costs",), flaw)
         return None
     return tuple(costs[frozenset(s)] for s in sets)
 
@@ -245,12 +249,12 @@ def _declared(
     parameters = section.truncated_normal or section.uniform
     given = {} if parameters is None else parameters.model_dump(exclude_none=True)
     if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-        what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
-        context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
+        must, remedy = "must be mean and sd, or loc and scale", f"write the spread of {path[1]} in {unit}, e.g. sd: ..."
+        context.findings.add(path, Flaw("", must, remedy, got=" and ".join(given) or "nothing"))
         return None
     wrong = misplaced(kind, given, unit, variable.range, variable.natural_range)
-    for key, what in wrong.items():
-        context.findings.add((*path, key) if key else path, what)
+    for key, flaw in wrong.items():
+        context.findings.add((*path, key) if key else path, flaw)
     if wrong:
         return None
     described = {"sample": list(section.empirical or ())} if kind == "empirical" else given
@@ -280,8 +284,8 @@ def build_reference(
     if second and second not in units:
         findings.add(("reference", "second_sensor"), unknown(second, sorted(units), "one of further_outcomes"))
     elif second and units[second] != context.config.outcome.unit:
-        what = f'got "{second}" in {units[second]}, must have the outcome\'s unit, {context.config.outcome.unit}'
-        findings.add(("reference", "second_sensor"), what)
+        flaw = got(second, f"must have the outcome's unit, {context.config.outcome.unit}", lead=f" in {units[second]}")
+        findings.add(("reference", "second_sensor"), flaw)
     found = _setting(context, variables, sets)
     if findings.count > before:
         return None
@@ -301,8 +305,7 @@ def _setting(
         return None
     labels = [set_label(s) for s in sets]
     if sets and frozenset(section.control) not in map(frozenset, sets):
-        got = set_label(section.control)
-        findings.add(("reference", "control"), unknown(got, labels, "a control set"))
+        findings.add(("reference", "control"), unknown(set_label(section.control), labels, "a control set"))
         return None
     by_name = {v.name: v for v in variables}
     if not sets or not all(name in by_name for name in section.control):
@@ -319,17 +322,17 @@ def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> flo
     """Return where a setpoint is, unit interval; None where it is missing or cannot be set."""
     findings, path = context.findings, ("reference", "at", v.name)
     if v.name not in section.at:
-        findings.add(path[:2], f"has no value for {v.name}, which is controlled in it; give it")
+        findings.add(path[:2], Flaw(f"has no value for {v.name}, which is controlled in it", remedy="give it"))
         return None
     value = section.at[v.name]
     if findings.told(path):
         return None
     u = (value - v.low) / (v.high - v.low)
     if not v.low <= value <= v.high:
-        findings.add(path, f"got {value:g}, must be within {v.low:g} to {v.high:g} {v.unit}")
+        findings.add(path, got(value, f"must be within {v.low:g} to {v.high:g} {v.unit}"))
         return None
     if v.steps and abs(u * v.steps - round(u * v.steps)) > OFF_GRID * v.steps:
-        findings.add(path, f"got {value:g}, must be on a step of {v.step:g} {v.unit}; {v.setpoint(u):g} is the nearest")
+        findings.add(path, got(value, f"must be on a step of {v.step:g} {v.unit}", f"{v.setpoint(u):g} is the nearest"))
         return None
     return u
 
@@ -347,7 +350,7 @@ def misplaced(
     unit: str,
     setpoints: tuple[float, float],
     natural: tuple[float, float] | None = None,
-) -> dict[str, str]:
+) -> dict[str, Flaw]:
     """Return what is wrong with the parameters of a distribution, by parameter (empty: with all of them).
 
     Args:
@@ -359,27 +362,23 @@ def misplaced(
     """
     low, high = natural or setpoints
     name = "range" if natural is None else "natural_range"
-    within = f"within the {name}, {low:g} to {high:g} {unit}"
-    apart = "" if natural else "; if it is elsewhere when left alone, say where: natural_range: [low, high]"
+    must = f"must lie within the {name}, {low:g} to {high:g} {unit}"
+    apart = "" if natural else "if it is elsewhere when left alone, say where: natural_range: [low, high]"
     if kind == "uniform":
-        return _uneven(given.get("low", low), given.get("high", high), (low, high), unit, within + apart)
+        first, last = given.get("low", low), given.get("high", high)
+        found = f"{first:g} to {last:g} {unit}"
+        if not first < last:
+            remedy = f"write {{low: {last:g}, high: {first:g}}}" if first > last else ""
+            return {"": Flaw("", "must rise from low to high", remedy, found)}
+        return {"": Flaw("", must, apart, found)} if first < low or last > high else {}
     if kind == "truncated_normal" and "mean" in given:
         mean, sd, span = given["mean"], given["sd"], high - low
         if not low < mean < high:
-            return {"mean": f"got {mean:g} {unit}, must lie {within}{apart}"}
+            return {"mean": Flaw("", must, apart, f"{mean:g} {unit}")}
         most = largest_sd((mean - low) / span) * span
         if not 0 < sd < most * WIDEST:
             must = f"must be more than 0 and less than {most:.3g} {unit} for a mean of {mean:g} {unit}"
-            return {"sd": f"got {sd:g} {unit}, {must}; for a wider spread write natural: uniform"}
+            return {"sd": Flaw("", must, "for a wider spread write natural: uniform", f"{sd:g} {unit}")}
     elif kind == "truncated_normal" and not given["scale"] > 0:
-        return {"scale": f"got {given['scale']:g} {unit}, must be more than nothing"}
-    return {}
-
-
-def _uneven(first: float, last: float, bounds: tuple[float, float], unit: str, within: str) -> dict[str, str]:
-    if not first < last:
-        remedy = f"; write {{low: {last:g}, high: {first:g}}}" if first > last else ""
-        return {"": f"got {first:g} to {last:g} {unit}, must rise from low to high{remedy}"}
-    if first < bounds[0] or last > bounds[1]:
-        return {"": f"got {first:g} to {last:g} {unit}, must lie {within}"}
+        return {"scale": Flaw("", "must be more than nothing", got=f"{given['scale']:g} {unit}")}
     return {}

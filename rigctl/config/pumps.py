@@ -9,7 +9,7 @@ from rigctl.config.findings import CheckContext
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
-from rigctl.flaws import got
+from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.limits import SPANS, TankSpec
 from rigctl.rig.spec import CalibrationSpec, CareSpec, DosingSpec, RigSpec, VolumeSpec
@@ -27,19 +27,18 @@ def check_dosing(context: CheckContext, pump: str, section: DosingSpec) -> None:
     variable = next(((n, v) for n, v in context.config.variables.items() if pump in v.actuators), None)
     if variable is None:
         if context.findings.whole("variables") and not unserved(context) and not findings.told(path):
-            what = f"must be the actuator of a variable; write actuator: {pump} under the variable that it brings about"
-            findings.add(path, what)
+            remedy = f"write actuator: {pump} under the variable that it brings about"
+            findings.add(path, Flaw("", "must be the actuator of a variable", remedy))
         return
     name, served = variable
     if served.doses is not None:
         must = f"must be one or the other: remove it here, or write actuator: {pump} there"
-        findings.add(path, f"is the pump whose volume is {name}, which no sensor judges; {must}")
+        findings.add(path, Flaw(f"is the pump whose volume is {name}, which no sensor judges", must))
         return
     named = ((*path, "sensor"), ("variables", name, "sensor"))
     if section.sensor != served.sensor and not any(map(findings.told, named)):
-        findings.add(
-            (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
-        )
+        flaw = got(section.sensor, f"must be {served.sensor}, the sensor of {name} that it serves")
+        findings.add((*path, "sensor"), flaw)
 
 
 def build_volumes(context: CheckContext) -> Mapping[str, VolumeSpec]:
@@ -59,11 +58,11 @@ def _reads_nothing(context: CheckContext, name: str, section: VariableSection) -
     for key in (*_MEASURED, *_EXPECTED):
         if doses is not None and context.findings.given(("variables", name, key)) is not None:
             what = f"must be left out: {name} is what {doses.pump} gives, and no sensor reads it"
-            remedy = "; see doses.otherwise" if key.startswith("natural") else ""
-            context.findings.add(("variables", name, key), what + remedy)
+            remedy = "see doses.otherwise" if key.startswith("natural") else ""
+            context.findings.add(("variables", name, key), Flaw("", what, remedy))
     if not context.findings.told(("variables", name, "unit")) and not context.units.same(section.unit, "mL"):
-        what = f'got "{section.unit}", must be mL: {name} is the volume that a pump gives'
-        context.findings.add(("variables", name, "unit"), what)
+        must = f"must be mL: {name} is the volume that a pump gives"
+        context.findings.add(("variables", name, "unit"), got(section.unit, must))
 
 
 def check_pair(context: CheckContext, name: str, section: VariableSection) -> None:
@@ -71,18 +70,18 @@ def check_pair(context: CheckContext, name: str, section: VariableSection) -> No
     path: KeyPath = ("variables", name, "actuator")
     (first, second), dosing = section.actuators, context.config.dosing
     if first == second:
-        context.findings.add(path, f'got "{first}" twice, must be two pumps: one down and one up')
+        context.findings.add(path, got(first, "must be two pumps: one down and one up", lead=" twice"))
         return
     strangers = [pump for pump in (first, second) if pump not in context.declared["dosing"]]
     if strangers:
-        must = "must be pumps that dose toward a setpoint; describe each under dosing"
-        context.findings.add(path, f"got {', '.join(strangers)} of two, {must}")
+        must, remedy = "must be pumps that dose toward a setpoint", "describe each under dosing"
+        context.findings.add(path, Flaw("", must, remedy, got=f"{', '.join(strangers)} of two"))
         return
     holds = (p in dosing and not context.findings.told(("dosing", p, "effect")) for p in (first, second))
     if all(holds) and dosing[first].effect_per_ml * dosing[second].effect_per_ml > 0:
         way = "raise" if dosing[first].effect_per_ml > 0 else "lower"
-        must = f"which both {way} {name}; must be one down and one up: one of the effects has the wrong sign"
-        context.findings.add(path, f"got {first} and {second}, {must}")
+        must = "must be one down and one up: one of the effects has the wrong sign"
+        context.findings.add(path, Flaw(f", which both {way} {name}", must, got=f"{first} and {second}"))
 
 
 def unserved(context: CheckContext) -> bool:
@@ -116,14 +115,15 @@ def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[st
         if findings.told(at):
             continue
         if ratio <= 0:
-            findings.add(at, f"got {ratio:g}, must be > 0: mL of {name} per mL of {pump}")
+            findings.add(at, got(ratio, f"must be > 0: mL of {name} per mL of {pump}"))
         serves = [n for n, v in config.variables.items() if name in v.actuators]
         leads = [p for p, others in _along(context) if name in others and p != pump]
         if serves or name == pump or name in context.declared["dosing"]:
             what = f"which doses for {serves[0]}" if serves else "which doses by itself"
-            findings.add(at, f'got "{name}", {what}; must be a pump that does nothing but dose along with {pump}')
+            flaw = got(name, f"must be a pump that does nothing but dose along with {pump}", lead=f", {what}")
+            findings.add(at, flaw)
         elif leads:
-            findings.add(at, f'got "{name}", which doses along with {leads[0]}; must be a pump of its own')
+            findings.add(at, got(name, "must be a pump of its own", lead=f", which doses along with {leads[0]}"))
 
 
 def _along(context: CheckContext) -> list[tuple[str, Mapping[str, float]]]:
@@ -141,7 +141,7 @@ def check_tanks(context: CheckContext) -> None:
         path: KeyPath = ("safety", "tanks", tank)
         _pumps(context, path, its)
         if not its.most_ml and not context.findings.told_below(path):
-            context.findings.add(path, f"has no cap, must have one of {', '.join(SPANS)}")
+            context.findings.add(path, Flaw("has no cap", f"must have one of {', '.join(SPANS)}"))
 
 
 def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
@@ -151,7 +151,7 @@ def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
         if not context.findings.told(at) and name not in pumps and context.findings.whole("dosing"):
             context.findings.add(at, got(name, "must be a pump", did_you_mean(name, sorted(pumps))))
         if name in section.pumps[:i]:
-            context.findings.add(at, f'got "{name}" a second time, must differ')
+            context.findings.add(at, got(name, "must differ", lead=" a second time"))
 
 
 def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
@@ -175,8 +175,8 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
                     what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
                     context.findings.warn(("safety", section, cap.name, key), what)
             if takes_ml > most_ml:
-                what = f"got {most_ml:g} mL, must be at least the {takes_ml:g} mL that a trial may be given"
-                context.findings.add(("safety", section, cap.name, key), what)
+                must = f"must be at least the {takes_ml:g} mL that a trial may be given"
+                context.findings.add(("safety", section, cap.name, key), Flaw("", must, got=f"{most_ml:g} mL"))
 
 
 # what runs out, wears out and has to be calibrated ----------------------------------------------------------------
@@ -188,8 +188,8 @@ def build_care(context: CheckContext) -> dict[str, CareSpec]:
     for name, section in context.config.devices.items():
         for key, given in (("inventory", section.inventory), ("tubing", section.tubing)):
             if given is not None and name not in context.pumps:
-                what = f"is only for pumps, and {name} doses nothing; take it out"
-                context.findings.add(("devices", name, key), what)
+                flaw = Flaw(f"is only for pumps, and {name} doses nothing", remedy="take it out")
+                context.findings.add(("devices", name, key), flaw)
         care = CareSpec(section.inventory, section.tubing, section.calibration or CalibrationSpec())
         found |= {name: care} if care != CareSpec() else {}
     return found

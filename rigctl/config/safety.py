@@ -16,7 +16,7 @@ from rigctl.config.reading import zone_of
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import KeyPath
-from rigctl.flaws import Flaw
+from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition
@@ -41,7 +41,8 @@ def build_begins(context: CheckContext) -> float | None:
     if clock.begins is None:
         return None
     if clock.speedup == 1:
-        context.findings.add(path, f'got "{clock.begins}", is for simulated rigs; needs a speedup, or leave it out')
+        flaw = got(clock.begins, "", "needs a speedup, or leave it out", lead=", is for simulated rigs")
+        context.findings.add(path, flaw)
     return context.findings.attempt(path, None, instant, clock.begins)
 
 
@@ -54,8 +55,8 @@ def with_windows(context: CheckContext, rig: RigSpec, problem: Problem | None) -
     windows += [(("safety", "limits", name, "allowed"), limits.allowed) for name, limits in rig.limits.items()]
     for path, hours in windows:
         if hours is not None and hours.opens_s(0.0, rig.expected_s) == math.inf:
-            what = f"must be open for as long as a trial is expected to take, {lasting(rig.expected_s)}"
-            context.findings.add(path, f'got "{hours.text}", {what}')
+            must = f"must be open for as long as a trial is expected to take, {lasting(rig.expected_s)}"
+            context.findings.add(path, got(hours.text, must))
     return rig
 
 
@@ -116,12 +117,13 @@ def _safe_state(context: CheckContext, name: str, wired: bool) -> Literal["off"]
     if given is None:
         # a pump has no other safe state; what is no device is told of where it is named
         if wired and name not in context.pumps and name in context.declared["devices"]:
-            context.findings.add(path, f"is missing, must say where {name} goes on a fault; write {name}: off")
+            flaw = Flaw("is missing", f"must say where {name} goes on a fault", f"write {name}: off")
+            context.findings.add(path, flaw)
         return "off"
     device = context.config.devices.get(name)
     parked = None if device is None else (device.model_extra or {}).get("safe_value")
     if given == "off" and parked is not None and not context.findings.told(path):
-        context.findings.add(path, f"got off, but the device's safe_value is {parked}: give that value here")
+        context.findings.add(path, got("off", f"must be the device's safe_value, {parked}"))
     return given
 
 
@@ -135,7 +137,7 @@ def _check_caps(context: CheckContext, name: str, section: LimitSpec) -> None:
         if (
             most_ml is None and is_pump and not context.findings.told((*path, key))
         ):  # one wrong reading decides a dose: no pump goes without a cap
-            context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
+            context.findings.add((*path, key), Flaw("is missing", f'must cap what {name} may give, e.g. "20 mL"'))
 
 
 def _stands_still(context: CheckContext, name: str, section: LimitSpec) -> None:
@@ -144,7 +146,7 @@ def _stands_still(context: CheckContext, name: str, section: LimitSpec) -> None:
     for key, given in (("max_step", section.max_step), ("max_rate", section.max_rate_per_s)):
         if given is not None:
             where = ("safety", "limits", name, key)
-            context.findings.add(where, f"must be left out: {what}, it has no setpoint that moves")
+            context.findings.add(where, Flaw("", f"must be left out: {what}, it has no setpoint that moves"))
 
 
 def _no_pump(context: CheckContext, path: KeyPath, section: LimitSpec) -> None:
@@ -179,12 +181,13 @@ def _interlocks(context: CheckContext) -> tuple[InterlockSpec, ...]:
     for i, interlock in enumerate(found):
         path: KeyPath = ("safety", "interlocks", i)
         if interlock.name in [other.name for other in found[:i]]:
-            context.findings.add((*path, "name"), f'got "{interlock.name}" a second time, must differ')
+            context.findings.add((*path, "name"), got(interlock.name, "must differ", lead=" a second time"))
         if interlock.when is None:
             continue  # it does not hold, which is told
         if not can_hold(interlock.when):
-            got = context.findings.given((*path, "when"))
-            context.findings.add((*path, "when"), f'got "{got}", which can never hold; must be true of some readings')
+            given = context.findings.given((*path, "when"))
+            flaw = got(given, "must be true of some readings", lead=", which can never hold")
+            context.findings.add((*path, "when"), flaw)
         if interlock.until is not None:
             _ends(context, (*path, "until"), interlock.when, interlock.until)
     return found
@@ -193,11 +196,11 @@ def _interlocks(context: CheckContext) -> tuple[InterlockSpec, ...]:
 def _ends(context: CheckContext, path: KeyPath, when: Condition, until: Condition) -> None:
     strangers = until.names - when.names
     if strangers:
-        got, allowed = ", ".join(sorted(strangers)), ", ".join(sorted(when.names))
-        context.findings.add(path, f'got "{until}", which speaks of {got}; must speak of what `when` does: {allowed}')
+        allowed, lead = ", ".join(sorted(when.names)), f", which speaks of {', '.join(sorted(strangers))}"
+        context.findings.add(path, got(str(until), f"must speak of what `when` does: {allowed}", lead=lead))
     elif not can_hold(until):
-        what = "which can never hold; must be true of some readings, or the interlock never clears"
-        context.findings.add(path, f'got "{until}", {what}')
+        must = "must be true of some readings, or the interlock never clears"
+        context.findings.add(path, got(str(until), must, lead=", which can never hold"))
     elif can_hold(when, until):
         context.findings.warn(path, f'"{until}" can hold while "{when}" still does: the interlock would flutter')
 
@@ -211,12 +214,11 @@ def _rules(context: CheckContext, path: KeyPath, section: VariableSection | Outc
     if stale_after_s is not None:
         stale: KeyPath = (*path, "stale_after")
         if every_s is None and not findings.told((*path, "watch_every")):
-            findings.add(
-                stale, "needs watch_every, for the watch takes no reading that no interlock speaks of; give it"
-            )
+            lead = "needs watch_every, for the watch takes no reading that no interlock speaks of"
+            findings.add(stale, Flaw(lead, remedy="give it"))
         elif every_s is not None and stale_after_s <= every_s:
-            what = f"must be more than the {every_s:g} s between two readings of the watch"
-            findings.add(stale, f'got "{findings.given(stale)}", {what}')
+            flaw = got(findings.given(stale), f"must be more than the {every_s:g} s between two readings of the watch")
+            findings.add(stale, flaw)
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
     moves = isinstance(section, OutcomeSpec) or any(a in context.declared["dosing"] for a in section.actuators)
     frozen_after = section.frozen_after or (None if moves else (None, None))

@@ -134,7 +134,14 @@ def problems_of(
     unknown = {_path(e): _meant(str(e["loc"][-1]), _known(model, _path(e), beside)) for e in errors if _unknown(e)}
     meant = {(*path[:-1], near) for path, near in unknown.items() if near is not None}
     told = [e for e in errors if not (e["type"] == "missing" and _path(e) in meant)]
-    return [(_path(e), _flaw(e, model, whose, beside)) for e in told], meant
+    return [placed(_path(e), _flaw(e, model, whose, beside), model) for e in told], meant
+
+
+def placed(path: KeyPath, flaw: Flaw, model: type) -> tuple[KeyPath, Flaw]:
+    """Return where a flaw of a section stands: at the key that it names itself, if the section has it."""
+    if flaw.where not in keys_at(model, path):
+        return path, flaw
+    return (*path, flaw.where), dataclasses.replace(flaw, where="")
 
 
 def missing(path: KeyPath, model: type = RigConfig, whose: str = "") -> Flaw:
@@ -400,9 +407,8 @@ def make_policy(name: str, cls: type, options: Mapping[str, Any], path: KeyPath,
     try:
         return _instance(cls, checked)
     except ValueError as error:
-        flaw = flaw_of(error)
-        known = flaw.where in model.model_fields
-        findings.add((*path, flaw.where) if known else path, dataclasses.replace(flaw, where="") if known else flaw)
+        below, flaw = placed((), flaw_of(error), model)
+        findings.add((*path, *below), flaw)
         return None
 
 

@@ -1,44 +1,12 @@
-"""How mistakes are worded: values as the file has them, and each sentence's parts.
-
-A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies. Programs are given the parts.
-"""
+"""What was meant by values that are nearly right, as remedies."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
 
 from rigctl.flaws import Flaw, got, write
 
 _OPENING, _CLOSING = "([{", ")]}"
-_AFTER_GOT: Final = re.compile(r", |; |: | at column | a second time|$")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Holds what a sentence says, as far as it says it."""
-
-    got: str | None
-    allowed: str | None
-    remedy: str | None
-
-
-def parts_of(what: str) -> Parts:
-    """Take a mistake's sentence apart; what is in quotes or brackets is of one piece."""
-    said, _, remedy = _cut(what, "; ")
-    before, _, allowed = _cut(said, "must ")
-    got = None
-    if before.startswith("got "):
-        plain = _masked(before)
-        end = _AFTER_GOT.search(plain, 4)
-        got = before[4 : end.start() if end else None].strip()
-    return Parts(got, f"must {allowed}" if allowed else None, remedy or None)
-
-
-def _cut(text: str, at: str) -> tuple[str, str, str]:
-    place = _masked(text).find(at)
-    return (text, "", "") if place < 0 else (text[:place], at, text[place + len(at) :])
 
 
 def _masked(text: str) -> str:

@@ -24,6 +24,7 @@ from rigctl.console.hands import BY_HAND, CampaignPlace, HandOperation, by_hand,
 from rigctl.console.options import AsJson, Bus, State, buses
 from rigctl.console.output import tell
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 
 Do = Callable[[Any, Path | None, Path, list[str] | None], Sequence[Mapping[str, Any]]]
 """Does what is asked for: what, by which configuration, in which state directory, over which buses."""
@@ -91,7 +92,7 @@ class _Field:
             try:
                 return SWITCHED[text.lower()] if text.lower() in SWITCHED else float(text)
             except ValueError:
-                raise UsageError(f'{self.label}: got "{text}", must be a number, on or off') from None
+                raise UsageError(got(text, "must be a number, on or off", where=self.label)) from None
         return int(text) if self.type is int else text
 
 
@@ -191,5 +192,5 @@ def _split(verb: str, which: Sequence[str], arguments: Sequence[_Field]) -> tupl
     if not 0 <= len(which) - len(arguments) <= 1 or not all(words[f.name].isdecimal() for f in numbers):
         last = f", the {numbers[-1].name}'s number last" if numbers else ""
         wanted = " ".join(f.metavar for f in arguments)
-        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] {wanted}{last}")
+        raise UsageError(got(" ".join(which), f"must be [CONFIG] {wanted}{last}", where=verb))
     return Path(which[0]) if len(which) > len(arguments) else None, {f.name: f.read(words[f.name]) for f in arguments}

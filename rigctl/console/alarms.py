@@ -16,6 +16,7 @@ from rigctl.campaign.journal.reader import looking
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import ShownColumn, lines, print_json_line, table
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.flaws import Flaw
 from rigctl.notify.services import NotSent, Parsed, parsed, ping, require_apprise
 from rigctl.notify.texts import Words
 from rigctl.page.words import SEVERITIES, alarm_words, clock
@@ -203,7 +204,8 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
     """
     spec = loaded.telling.notify
     if spec is None:
-        raise UsageError(f"{loaded.path}: notify: is missing, must say who is told; see docs/how-to/be-told.md")
+        where, remedy = f"{loaded.path}: notify", "see docs/how-to/be-told.md"
+        raise UsageError(Flaw("is missing", "must say who is told", remedy, where=where))
     sent: dict[str, str] = {}
     if spec.urls is not None:
         require_apprise()

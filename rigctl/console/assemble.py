@@ -22,6 +22,7 @@ from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
+from rigctl.flaws import flaw_of
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.clocks import Clock
 from rigctl.rig.registry import Registry
@@ -130,7 +131,7 @@ def perform(act: Act, directory: Path, config: Path | None = None) -> Mapping[st
         try:
             return {**about, "outcome": act.apply(journal, rig)}
         except UsageError as error:
-            raise UsageError(f"{act.verb}: {error}") from error
+            raise UsageError(flaw_of(error).within(act.verb)) from error
 
 
 def begin_by_hand(loaded: LoadedConfig, journal: Journal) -> None:

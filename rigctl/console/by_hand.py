@@ -33,7 +33,7 @@ from rigctl.core.experiment.policy import Finished
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.errors import ConfigError, Mistake, UsageError
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import in_full, set_label, set_members, shown_unit
 
 VOID, IMPORTED = "void", "imported"
@@ -183,7 +183,7 @@ def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[
         try:
             yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if shown_unit(v.unit) else "a number")
         except ValueError as error:
-            raise UsageError(f"{option}: {name}: {error}") from None
+            raise UsageError(flaw_of(error).within(f"{option}: {name}")) from None
 
 
 def iso_date(written: str) -> str:

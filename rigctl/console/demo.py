@@ -29,6 +29,7 @@ from rigctl.core.advice.recommend import Option
 from rigctl.core.advice.rule import Rule
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.flaws import got
 from rigctl.page.shown import ShownLabels
 from rigctl.text import set_label
 
@@ -74,7 +75,7 @@ def check_scenario(name: str, data: Path | None) -> None:
         UsageError: there is not, or it has not.
     """
     if name not in NAMES:
-        raise UsageError(f'--scenario: got "{name}", must be one of {", ".join(NAMES)}')
+        raise UsageError(got(name, f"must be one of {', '.join(NAMES)}", where="--scenario"))
     file = ARRAYS.get(name)
     if data is None and name in NEED_ARRAYS:
         raise UsageError(f"--scenario {name}: needs --data DIR, the directory that {file} is in")

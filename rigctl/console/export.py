@@ -36,6 +36,7 @@ from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.files import whole
+from rigctl.flaws import got
 from rigctl.printable import cell
 from rigctl.text import set_label
 
@@ -77,7 +78,7 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
         UsageError: there is no such kind.
     """
     if what not in list(Records):
-        raise UsageError(f"records: got {what!r}, must be one of {', '.join(Records)}")
+        raise UsageError(got(what, f"must be one of {', '.join(Records)}", where="records"))
     reader, loaded = campaign.reader, campaign.loaded
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names

@@ -32,6 +32,7 @@ from rigctl.console.safe import left_safe
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.by_hand import check_able
@@ -143,7 +144,8 @@ def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str,
         return
     pump, measured_ml = asked.device, said.pop("measured_ml")
     if measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
-        raise UsageError(f"manual calibrate {pump}: --measured is missing, must be what was measured, e.g. 9.6 mL")
+        allowed = "must be what was measured, e.g. 9.6 mL"
+        raise UsageError(Flaw("--measured is missing", allowed, where=f"manual calibrate {pump}"))
     yield _done(place, "dose", said)
     yield _done(place, "calibrate", {**said, "volume_ml": _asked(pump) if measured_ml is None else measured_ml})
 
@@ -178,7 +180,7 @@ def quantity(where: str, text: str, kind: str) -> float:
     try:
         return Units(None).quantity(text, KINDS[kind])
     except ValueError as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(flaw_of(error).within(where)) from error
 
 
 def since(date: str) -> float:
@@ -187,7 +189,7 @@ def since(date: str) -> float:
         then = datetime.fromisoformat(date)
         aware = then if then.tzinfo is not None else then.astimezone()
     except (ValueError, OverflowError):  # the second and some of the first: so long ago that no clock knows it
-        raise UsageError(f'--on: got "{date}", must be a date such as 2026-03-01') from None
+        raise UsageError(got(date, "must be a date such as 2026-03-01", where="--on")) from None
     return (datetime.now(UTC) - aware).total_seconds()
 
 

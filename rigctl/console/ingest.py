@@ -134,7 +134,7 @@ def _cells(
     names = (*loaded.problem.space.names, *further)
     for name in values:
         if name not in names:
-            what = "a variable or further outcome: " if further else "a variable: "
+            what = "a variable or further outcome" if further else "a variable"
             raise UsageError(unknown(name, names, what, where=where))
     return {**values, first: outcome, "cost": cost}
 

@@ -23,6 +23,7 @@ from rigctl.console import output
 from rigctl.console.interview import Interview
 from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.printable import printable
 from rigctl.rig.finding import Sighting, look, urls_of
 from rigctl.rig.places import physical
@@ -55,7 +56,7 @@ def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
         try:
             urls = urls_of(where)
         except ValueError as error:
-            raise UsageError(f"--probe: {error}") from error
+            raise UsageError(flaw_of(error).within("--probe")) from error
         for end in {end for url in urls for end in physical(url)}:
             if taken.setdefault(end, where) != where:
                 raise UsageError(f"--probe: {where} is the same as {taken[end]}; give one of them")
@@ -74,7 +75,8 @@ def units_of(text: str) -> tuple[int, ...]:
         found = re.fullmatch(r"\s*(\d{1,3})\s*(?:-\s*(\d{1,3})\s*)?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
         if not 1 <= first <= last <= MOST_UNITS:
-            raise UsageError(f'--units: got "{text}", must be addresses from 1 to {MOST_UNITS} such as 1-8 or 1-4,17')
+            must = f"must be addresses from 1 to {MOST_UNITS} such as 1-8 or 1-4,17"
+            raise UsageError(got(text, must, where="--units"))
         units |= set(range(first, last + 1))
     return tuple(sorted(units))
 
@@ -249,7 +251,7 @@ def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
         try:
             return tuple(place.text for place in places_of(shlex.split(text)))
         except UsageError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(error.flaw) from error
 
     return terminal.ask(question, read, "")
 
@@ -327,7 +329,7 @@ def _lacking(lacking: Mapping[str, str]) -> str:
 
 def _may_write(file: Path, force: bool) -> None:
     if file == Path("-"):  # other programs take it for standard output; `rigctl check -` would look for a file
-        raise UsageError('init: got "-", must be the name of a file, such as rig.yaml')
+        raise UsageError(Flaw("", "must be the name of a file, such as rig.yaml", got='"-"', where="init"))
     if file.exists() and not force:
         raise UsageError(f"init: {file} is there already; give another name, or --force to write over it")
     if not file.parent.is_dir():

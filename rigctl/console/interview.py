@@ -24,6 +24,7 @@ from rigctl.config.draft import (
     is_metered,
     is_pump,
 )
+from rigctl.flaws import got
 
 if TYPE_CHECKING:
     from rigctl.config.draft import Natural
@@ -274,7 +275,7 @@ def _yes(text: str) -> bool:
         return True
     if word in ("n", "no"):
         return False
-    raise ValueError(f'got "{text.strip()}", must be yes or no')
+    raise ValueError(got(text.strip(), "must be yes or no"))
 
 
 def _or_none(reader: Callable[[str], T]) -> Callable[[str], T | None]:

@@ -16,6 +16,7 @@ from rigctl.campaign.journal.verifying import Config, JournalVerdict, verified
 from rigctl.config.load import load_text
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.flaws import Flaw
 from rigctl.rig.spec import RigSpec
 
 BACKUPS: Final = "backups"
@@ -62,8 +63,8 @@ def verify(path: Path) -> Verification:
     try:
         verdict = verified(file, allowed)
     except UsageError as error:
-        allowed_here = "a journal's file, its state directory, or the configuration of a rig that has run"
-        raise UsageError(f"verify: got {path}, which is no journal, must be {allowed_here}") from error
+        must = "must be a journal's file, its state directory, or the configuration of a rig that has run"
+        raise UsageError(Flaw(", which is no journal", must, got=str(path), where="verify")) from error
     return Verification(file, verdict, tuple(unread))
 
 

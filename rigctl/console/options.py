@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
 
@@ -75,7 +76,7 @@ def named(verb: str, which: Sequence[str], what: str, *, number: bool = False) -
     """
     if len(which) > 2 or (number and not which[-1].isdecimal()):
         last = f", the {what.lower()}'s number last" if number else ""
-        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] {what}{last}")
+        raise UsageError(got(" ".join(which), f"must be [CONFIG] {what}{last}", where=verb))
     return Path(which[0]) if len(which) > 1 else None, which[-1]
 
 
@@ -89,6 +90,6 @@ def buses(given: Sequence[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, url = text.partition("=")
         if not equals:
-            raise UsageError(f'--bus: got "{text}", must be NAME=URL')
+            raise UsageError(got(text, "must be NAME=URL", where="--bus"))
         urls[name] = url
     return urls

@@ -27,7 +27,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import set_label, told_utc
 
 FAR: Final = 6.0
@@ -272,7 +272,7 @@ def _numbers(loaded: LoadedConfig, said: SaidOutcome) -> Mapping[str, float]:
         try:
             found[name] = units.to(text, own[name], f"a quantity in {own[name]}")
         except ValueError as error:
-            raise UsageError(f"{where}: {error}") from None
+            raise UsageError(flaw_of(error).within(where)) from None
     return found
 
 

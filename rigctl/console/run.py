@@ -32,6 +32,7 @@ from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.money import to_units
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import PolicyError, UsageError, counted
+from rigctl.flaws import Flaw, got
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec, configured
@@ -232,7 +233,7 @@ def prepared(
     fixed, learn = setpoints(loaded, wish.at), share(wish.learn)
     if fixed and (learn is not None or wish.anew or wish.full):
         other = "--learn" if learn is not None else "--anew" if wish.anew else "--full"
-        raise UsageError(f"operate: got --set and {other}, must be one of them; with --set nothing is recommended")
+        raise UsageError(f"operate: give --set or {other}, not both; with --set nothing is recommended")
     if wish.full and not loaded.problem.looks:
         raise UsageError(needs_look("operate", config))
     if not known and not fixed:
@@ -240,10 +241,8 @@ def prepared(
         first = (
             "`rigctl trial outcome TRIAL VALUE` says one that is awaited" if awaited else f"`rigctl run {config}` first"
         )
-        raise UsageError(
-            f"{directory}: got {there}, must be at least one trial with an outcome; {first}, "
-            "or say what to run with --set NAME=X,..."
-        )
+        remedy = f"{first}, or say what to run with --set NAME=X,..."
+        raise UsageError(Flaw(f"holds {there}", remedy=remedy, where=str(directory)))
     at_least = trials if wish.anew else 0
     return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least, wish.full), directory
 
@@ -277,8 +276,12 @@ def share(text: str | None) -> float | None:
         value = math.nan
     if not 0.0 <= value <= MOST_LOST:  # nan, too
         raise UsageError(
-            f'--learn: got "{text}", must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05; it is '
-            "what exploring may lose of the gain over controlling nothing"
+            got(
+                text,
+                f'must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05',
+                "it is what exploring may lose of the gain over controlling nothing",
+                where="--learn",
+            )
         )
     return value
 
@@ -292,22 +295,23 @@ def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float
     if given is None:
         return ()
     if not given.strip():  # what a script fills in and has not: without it something else is run
-        raise UsageError(f'--set: got "{given}", must be NAME=X,...; leave --set out to run what was found to be best')
+        remedy = "leave --set out to run what was found to be best"
+        raise UsageError(got(given, "must be NAME=X,...", remedy, where="--set"))
     space = loaded.problem.space
     found: dict[str, float] = {}
     for v, text, value in quantities(loaded, "--set", given):
         unit = f" {shown_unit(v.unit)}".rstrip()
         if not v.low <= value <= v.high:
-            raise UsageError(f'--set: {v.name}: got "{text}", must be from {v.low:g} to {v.high:g}{unit}')
+            raise UsageError(got(text, f"must be from {v.low:g} to {v.high:g}{unit}", where=f"--set: {v.name}"))
         if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
             must = f"must be in steps of {v.step:g}{unit} from {v.low:g}{unit}"
-            raise UsageError(f'--set: {v.name}: got "{text}", {must}')
+            raise UsageError(got(text, must, where=f"--set: {v.name}"))
         found[v.name] = value
     try:
         index = space.index_of(tuple(found))
     except ValueError:
         allowed = ", ".join(c.label for c in space.control_sets)
-        raise UsageError(f"--set: got {set_label(found)}, must be one of the control sets: {allowed}") from None
+        raise UsageError(got(set_label(found), f"must be one of the control sets: {allowed}", where="--set")) from None
     return tuple((name, found[name]) for name in space.control_sets[index].names)
 
 

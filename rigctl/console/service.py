@@ -23,6 +23,7 @@ from rigctl.console.run import needs_look, share
 from rigctl.console.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
 from rigctl.files import whole
+from rigctl.flaws import got
 from rigctl.rig.places import taken_apart
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -115,7 +116,7 @@ def made(
     options = _production(loaded, config, learn, operate=operate, full=full)
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
-        raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
+        raise UsageError(got(who, "must be an account such as rigctl", where="--as"))
     _require_absolute(loaded)
     speaks_out, listening, written = _telling(loaded)
     service = Service(
@@ -142,9 +143,9 @@ def made(
 def _production(loaded: LoadedConfig, config: Path, learn: str | None, *, operate: bool, full: bool) -> Sequence[str]:
     """Return the options that `rigctl operate` is given."""
     if share(learn) is not None and not operate:
-        raise UsageError(f'service: got --learn "{learn}" without --operate, must be both; a campaign learns anyway')
+        raise UsageError("service: --learn needs --operate; a campaign learns anyway")
     if full and not operate:
-        raise UsageError("service: got --full without --operate, must be both; a campaign follows no rule")
+        raise UsageError("service: --full needs --operate; a campaign follows no rule")
     if full and not loaded.problem.looks:
         raise UsageError(needs_look("service", config))
     return [*(["--learn", learn] if learn is not None else []), *(["--full"] if full else [])]
@@ -154,8 +155,9 @@ def _require_absolute(loaded: LoadedConfig) -> None:
     for device in loaded.rig.devices.values():
         scheme, place = taken_apart(device.url)
         if "tcp" not in scheme and not place.startswith("/"):
-            what = f'got "{device.url}", must begin at / for a service, which has another working directory'
-            raise UsageError(f"{loaded.path}: devices.{device.name}: {what}; or give --bus NAME={scheme}:///dev/...")
+            must = "must begin at / for a service, which has another working directory"
+            remedy, where = f"or give --bus NAME={scheme}:///dev/...", f"{loaded.path}: devices.{device.name}"
+            raise UsageError(got(device.url, must, remedy, where=where))
 
 
 def _absolute(path: Path) -> Path:

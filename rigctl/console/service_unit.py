@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rigctl.errors import UsageError
+from rigctl.flaws import Flaw
 from rigctl.rig.places import host_and_port, stable_name, taken_apart
 from rigctl.rig.values import SafeTimes
 
@@ -105,7 +106,7 @@ def doubled(text: str) -> str:
         UsageError: it holds a line break or another sign that no unit can hold.
     """
     if not text.isprintable():
-        raise UsageError(f"got {text!r}, must have no line breaks or control characters in a unit; rename it")
+        raise UsageError(Flaw("", "must have no line breaks or control characters in a unit", "rename it", repr(text)))
     return text.replace("%", "%%")
 
 

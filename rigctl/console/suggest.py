@@ -27,6 +27,7 @@ from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent, Finished, Proposal
 from rigctl.core.experiment.problem import JsonState
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
+from rigctl.flaws import got
 from rigctl.page.campaign import campaign_spec
 from rigctl.text import shown_unit
 
@@ -102,7 +103,7 @@ def readings(loaded: LoadedConfig, given: str | None) -> Mapping[str, Looked]:
     if given is None:
         return {}
     if not given.strip():
-        raise UsageError(f'--now: got "{given}", must be NAME=X,...; leave --now out where nothing was read')
+        raise UsageError(got(given, "must be NAME=X,...", "leave --now out where nothing was read", where="--now"))
     found = {}
     for v, _, value in quantities(loaded, "--now", given):
         unit = f" {shown_unit(v.unit)}".rstrip()

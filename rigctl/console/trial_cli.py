@@ -27,6 +27,7 @@ from rigctl.console.options import (
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 from rigctl.printable import printable
 
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
@@ -365,7 +366,7 @@ def _maps(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         header, equals, name = (part.strip() for part in text.rpartition("="))
         if not (equals and header and name):
-            raise UsageError(f'--map: got "{text}", must be HEADER=NAME, e.g. "hydration [%]=hydration"')
+            raise UsageError(got(text, 'must be HEADER=NAME, e.g. "hydration [%]=hydration"', where="--map"))
         found[header] = name
     return found
 
@@ -373,14 +374,14 @@ def _maps(given: Sequence[str]) -> dict[str, str]:
 def decimals_said(given: str | None) -> Any:
     """Return the mark that a person says numbers have before their fraction."""
     if given not in (None, "comma", "point"):
-        raise UsageError(f'--decimal: got "{given}", must be comma or point')
+        raise UsageError(got(given, "must be comma or point", where="--decimal"))
     return given
 
 
 def _tab(given: str | None) -> str | None:
     text = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
     if text is not None and len(text) != 1:
-        raise UsageError(f'--separator: got "{given}", must be one character, or tab')
+        raise UsageError(got(given, "must be one character, or tab", where="--separator"))
     return text
 
 

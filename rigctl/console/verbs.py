@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
@@ -18,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageError, dotted
-from rigctl.flaws import Flaw
+from rigctl.flaws import Flaw, got
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
@@ -43,12 +41,6 @@ ACTED_ON: Final = ("trial", "device", "alarm")
 """Groups whose commands are made of acts."""
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A disk has no more room, or none for this user."""
-_GRAMMAR = re.compile(
-    r"(?:(?P<where>[^:]+): )?(?:got (?P<got>.+?)|is missing|unknown key), "
-    r"must be (?P<allowed>[^;]+?)(?:; (?P<remedy>.+))?",
-    re.DOTALL,
-)
-"""How most messages are built: where, got, allowed, remedy."""
 _MUST_BE: Final[Mapping[str, str]] = {
     "greater_than_equal": "at least {ge}",
     "less_than_equal": "at most {le}",
@@ -58,7 +50,6 @@ _MUST_BE: Final[Mapping[str, str]] = {
 }
 """What an option must be, by what the parser calls its fault; a value error is that of a choice."""
 _HELP: Final = "`rigctl --help` lists all"
-_QUOTED: Final = re.compile("'([^']*)'")
 
 
 class _Named(TyperGroup):
@@ -154,40 +145,42 @@ def _as_refusal(ctx: Any, error: Exception) -> RigctlError | None:
     if isinstance(error, RigctlError):
         return None if ctx.params.get("debug") else error
     # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
-    told = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
-    if not told and isinstance(error, PermissionError) and error.filename and not ctx.params.get("debug"):
+    flaw = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
+    if flaw is None and isinstance(error, PermissionError) and error.filename and not ctx.params.get("debug"):
         from rigctl.campaign.people import barred  # noqa: PLC0415  # only where somebody is barred
 
         return RigctlError(barred(Path(os.fsdecode(error.filename)), error))
-    return UsageError(told) if told else None
+    return None if flaw is None else UsageError(flaw)
 
 
-def _nowhere(error: Exception) -> str:
+def _nowhere(error: Exception) -> Flaw | None:
     """Say that the directory that the verb was called in is there no more, if that is what has happened."""
     try:
         os.getcwd()  # noqa: PTH109  # its failure is what is asked for
     except FileNotFoundError:
-        return "the folder you are in is gone; `cd` into one that is there" if isinstance(error, OSError) else ""
-    return ""
+        if isinstance(error, OSError):
+            return Flaw("the folder you are in is gone", remedy="`cd` into one that is there")
+    return None
 
 
-def _call_told(ctx: Any, error: Any) -> str:
-    """Say what is wrong with a call in the form of all refusals, as far as the parser tells; else in its words.
+def _call_told(ctx: Any, error: Any) -> Flaw | None:
+    """Return what is wrong with a call in the form of all refusals, as far as the parser tells; else in its words.
 
-    Nothing where it shows the help in place of an error.
+    None where it shows the help in place of an error.
     """
     param = getattr(error, "param", None)
     faults: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     if param is not None and faults and faults[0]["type"] in _MUST_BE:
-        fault = faults[0]
-        must = _MUST_BE[fault["type"]].format(", ".join(_QUOTED.findall(fault["msg"])[1:]), **fault.get("ctx", {}))
-        return f'{max(param.opts, key=len)}: got "{fault["input"]}", must be {must}'
+        fault, choices = faults[0], param.type_descriptor.choices or ()
+        words = ", ".join(str(getattr(choice, "value", choice)) for choice in choices)
+        must = _MUST_BE[fault["type"]].format(words, **fault.get("ctx", {}))
+        return got(str(fault["input"]), f"must be {must}", where=max(param.opts, key=len))
     what: str = " ".join(error.format_message().split()).removesuffix(".")
     if not what:
-        return ""
+        return None
     verb = " ".join(error.ctx.command_path.split()[1:]) if error.ctx else ctx.invoked_subcommand or ""
-    help_of = f"`{' '.join(('rigctl', *verb.split()))} --help` says what it takes"
-    return f"{verb}{': ' if verb else ''}{what[:1].lower()}{what[1:]}; {help_of}"
+    remedy = f"`{' '.join(('rigctl', *verb.split()))} --help` says what it takes"
+    return Flaw(f"{what[:1].lower()}{what[1:]}", remedy=remedy, where=verb)
 
 
 @contextmanager
@@ -216,35 +209,21 @@ def _print(answer: Mapping[str, Any]) -> None:
 
 
 def error_fields(error: RigctlError) -> Mapping[str, Any]:
-    """Return an error for programs: `kind` and `what`, and `where`, `got`, `allowed`, `remedy` as far as it says them.
+    """Return an error for programs: `kind` and `what`, and `where`, `got`, `allowed`, `remedy` as far as it has them.
 
     A configuration's error has one such object per mistake.
     """
     fields: dict[str, Any] = {"kind": type(error).__name__, "what": str(error)}
     if isinstance(error, ConfigError):
         return {**fields, "mistakes": [_mistake_fields(mistake) for mistake in error.mistakes]}
-    if isinstance(error, DeviceError):
-        where = {name: value for name, value in (("device", error.device), ("bus", error.bus)) if value}
-        return {**_parts(error.flaw), **({"where": ": ".join(where.values())} if where else {}), **where, **fields}
-    return {**_parts(error.flaw), **fields}
+    whose = (error.device, error.bus) if isinstance(error, DeviceError) else ("", "")
+    return {**error.flaw.fields, **{n: v for n, v in zip(("device", "bus"), whose, strict=True) if v}, **fields}
 
 
 def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:
-    from rigctl.config.wording import parts_of  # noqa: PLC0415  # only where a configuration does not hold
-
     place = {"file": mistake.file, "line": mistake.line, "column": mistake.column, "path": dotted(mistake.path)}
-    known = {name: value or None for name, value in place.items()}
-    parts = mistake.flaw.fields or asdict(parts_of(mistake.what))
-    said = {name: parts.get(name) for name in ("got", "allowed", "remedy")}
-    return {"where": mistake.where, "what": mistake.what, **said, **known}
-
-
-def _parts(flaw: Flaw) -> Mapping[str, str]:
-    """Return a message's parts; one that keeps to the usual form is taken apart."""
-    found = _GRAMMAR.fullmatch(str(flaw))
-    if flaw.fields:
-        return flaw.fields
-    return {} if found is None else {name: part for name, part in found.groupdict().items() if part}
+    parts = {name: mistake.flaw.fields.get(name) for name in ("got", "allowed", "remedy")}
+    return {"where": mistake.where, "what": mistake.what, **parts, **{name: v or None for name, v in place.items()}}
 
 
 HEAD: Final = """\

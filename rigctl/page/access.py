@@ -29,6 +29,7 @@ from rigctl.campaign import control
 from rigctl.campaign.lock import make_directory
 from rigctl.errors import RigctlError, UsageError
 from rigctl.files import own, whole
+from rigctl.flaws import got
 
 FILE_NAME = "tokens.json"
 PREFIX = "rigctl-"
@@ -81,7 +82,7 @@ class TokenFile:
         """
         name = " ".join(name.split())
         if not name or len(name) > MAX_NAME or not name.isprintable():
-            raise UsageError(f"token: NAME: got {name!r}, must be a person's name of 1 to {MAX_NAME} characters")
+            raise UsageError(got(name, f"must be a person's name of 1 to {MAX_NAME} characters", where="token: NAME"))
         with self._alone() as tokens:
             if any(token.name == name for token in tokens):
                 raise UsageError(f"token: {name} has one already; `rigctl tools token revoke {name!r}` first")

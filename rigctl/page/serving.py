@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rigctl.errors import UsageError, reason
+from rigctl.flaws import got
 from rigctl.page.access import TokenFile
 from rigctl.page.acting import Judge
 from rigctl.page.door import LOOPBACK, is_loopback
@@ -104,19 +105,18 @@ def listening(place: ServedAt) -> socket.socket:
                 "one with --port, or --port 0 for any that is free"
             ) from error
         if error.errno == errno.EACCES:
-            raise UsageError(
-                f"--port {place.port}: this user may not listen there; must be 1024 to 65535. To be reached at port 80 "
-                "or 443, put a reverse proxy in front"
-            ) from error
+            lead, remedy = (
+                ", where this user may not listen",
+                "to be reached at port 80 or 443, put a reverse proxy in front",
+            )
+            raise UsageError(got(place.port, "must be 1024 to 65535", remedy, where="--port", lead=lead)) from error
         raise _no_host(place.host, os.strerror(error.errno or 0)) from error
     return out
 
 
 def _no_host(host: str, why: str) -> UsageError:
-    return UsageError(
-        f"--host: got {host}, must be an address or a name of this machine ({why}); 127.0.0.1 is for this machine "
-        "alone, 0.0.0.0 for all that can reach it"
-    )
+    remedy = "127.0.0.1 is for this machine alone, 0.0.0.0 for all that can reach it"
+    return UsageError(got(host, f"must be an address or a name of this machine ({why})", remedy, where="--host"))
 
 
 def url_of(place: ServedAt, listener: socket.socket) -> str:
@@ -210,5 +210,5 @@ def names(given: Sequence[str] | None) -> tuple[str, ...]:
     """
     for name in given or ():
         if not name or any(c in name for c in "/:@* ") or not name.isascii():
-            raise UsageError(f"--allow-host: got {name!r}, must be a name without port, such as rig.example")
+            raise UsageError(got(name, "must be a name without port, such as rig.example", where="--allow-host"))
     return tuple(given or ())

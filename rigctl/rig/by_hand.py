@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from rigctl.errors import DeviceError, DeviceFault, UsageError, in_words
+from rigctl.flaws import Flaw
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
@@ -164,4 +165,4 @@ def check_able(wiring: Wiring, operation: str, device: str) -> None:
     if device not in wiring.handles:
         what, able = "no device of this rig", list(wiring.handles)
     if device not in able:
-        raise UsageError(f"{device}: got {what}, must be one of {', '.join(able) or 'none'}")
+        raise UsageError(Flaw("", f"must be one of {', '.join(able) or 'none'}", got=what, where=device))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rigctl.errors import BrokenPlugin, DeviceError, DeviceTimeout, PortUnavailable
+from rigctl.flaws import got
 from rigctl.rig.clocks import Clock
 from rigctl.rig.places import host_and_port, stable_name
 from rigctl.rig.protocols import ByteLine, Deadline, Driver, Found
@@ -66,9 +67,7 @@ def urls_of(place: str) -> tuple[str, ...]:
         return text + tuple(f"modbus_rtu://{stable}?{frame}" for frame in MODBUS_FRAMES)
     host, number = host_and_port(place, "")
     if not host or (number and not number.isdigit()):
-        raise ValueError(
-            f'got "{place}", must be a serial port, a host, host:port or a URL such as serial:///dev/ttyUSB0'
-        )
+        raise ValueError(got(place, "must be a serial port, a host, host:port or a URL such as serial:///dev/ttyUSB0"))
     if not number:
         return tuple(f"{scheme}://{host}:{port}" for port, schemes in PORTS.items() for scheme in schemes)
     return tuple(f"{scheme}://{host}:{number}" for scheme in PORTS.get(number, ("modbus_tcp", "tcp", "rtu_tcp")))

@@ -306,7 +306,7 @@ class OutcomeSpec(SensorRules):
     def clashes(self) -> Iterator[Clash]:
         """A person or a sensor gives it, and a sensor is tried again for some time."""
         if self.by == "hand" and self.sensor is not None:
-            yield Clash("sensor", "but a person says it (by: hand); take one of them out")
+            yield Clash("sensor", "", (), "but a person says it (by: hand)", "take one of them out")
         if self.by != "hand" and self.after_s is not None and self.until_s <= self.after_s:
             yield Clash(
                 "within", "must be more than `after`, {after}: the sensor is tried again until then", ("after",)

@@ -11,7 +11,6 @@ from pydantic import Field, ValidationError
 
 from rigctl.config.document import parse
 from rigctl.config.shape import problems_of
-from rigctl.config.wording import parts_of
 from rigctl.errors import ConfigError
 from rigctl.rig.protocols import DeviceOptions
 from tests.config.broken.cases import GOLDEN, Case, cases, page, said_of, section, words_of
@@ -47,8 +46,7 @@ def test_it_is_told_where_and_in_the_golden_words(case: Case):
 def test_it_says_what_is_allowed_or_what_to_do(case: Case):
     """Each message has an allowed value or a remedy, is short, and has no word of the code's."""
     for mistake in said_of(case)[0]:
-        parts = parts_of(mistake.what)
-        assert parts.allowed or parts.remedy, mistake
+        assert mistake.flaw.allowed or mistake.flaw.remedy, mistake
         assert len(str(mistake).split()) <= MOST_WORDS
         assert not any(word in mistake.what for word in ("pydantic", "None", "Errno", "NoneType", "<class", "^["))
 

@@ -10,7 +10,6 @@ import pytest
 
 from rigctl.config.document import LONGEST_TEXT, MOST_BYTES, MOST_VALUES
 from rigctl.config.load import load
-from rigctl.config.wording import parts_of
 from rigctl.errors import ConfigError
 from tests.config.conftest import loaded
 from tests.config.texts import SMALL
@@ -38,8 +37,7 @@ def test_what_is_too_much_is_told_once_and_in_few_words(kind):
     with pytest.raises(ConfigError) as refused:
         loaded(HUGE[kind])
     (mistake,) = refused.value.mistakes
-    parts = parts_of(mistake.what)
-    assert parts.allowed or parts.remedy
+    assert mistake.flaw.allowed or mistake.flaw.remedy
     assert len(str(mistake)) < 500
 
 

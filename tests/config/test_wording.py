@@ -1,43 +1,10 @@
-"""A mistake's sentence comes apart into what was got, what is allowed and what to do."""
+"""Values that are nearly right are recognised, and what to write instead is said."""
 
 from __future__ import annotations
 
 import pytest
 
-from rigctl.config.wording import Parts, number_meant, parts_of, quantity_meant
-from rigctl.flaws import shown
-
-SENTENCES = {
-    'got "5 mM", must be a duration such as "20 min"; mM cannot be converted to s': Parts(
-        '"5 mM"', 'must be a duration such as "20 min"', "mM cannot be converted to s"
-    ),
-    "got {coil: 1, on: 3}, must differ": Parts("{coil: 1, on: 3}", "must differ", None),
-    'got "a, must b; c", must be d; e; f': Parts('"a, must b; c"', "must be d", "e; f"),
-    'got "=" at column 4 of "ph = 4", must be < or >': Parts('"="', "must be < or >", None),
-    'unknown key, must be one of a, b; did you mean "a"?': Parts(None, "must be one of a, b", 'did you mean "a"?'),
-    "is missing, must be given": Parts(None, "must be given", None),
-    'got "off-by-one", which is no sensor (driver x; y)': Parts('"off-by-one"', None, None),
-    'got the brace "{", which is not closed; write "}" at its end': Parts(
-        'the brace "{"', None, 'write "}" at its end'
-    ),
-    "": Parts(None, None, None),
-}
-
-
-@pytest.mark.parametrize(("what", "parts"), SENTENCES.items())
-def test_a_sentence_comes_apart(what, parts):
-    """Commas and semicolons in quotes or brackets part nothing; what is not said is None."""
-    assert parts_of(what) == parts
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(None, "nothing"), (True, "true"), ("yes", '"yes"'), ([1.5, None], "[1.5, ]"), ({"a": [1]}, "{a: [1]}")],
-)
-def test_a_value_is_shown_as_the_file_has_it(value, said):
-    """In YAML, not in Python; long ones are cut."""
-    assert shown(value) == said
-    assert len(shown("x" * 999)) == 60
+from rigctl.config.wording import number_meant, quantity_meant
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
     )["ExecStart"]
     assert " operate " in start
     assert '--learn "5 %%"' in start
-    assert "without --operate" in bench.rigctl("service", real, "--learn", "5 %", *on(SERIAL), code=2).err
-    assert "without --operate" in bench.rigctl("service", real, "--full", *on(SERIAL), code=2).err
+    assert "--operate" in bench.rigctl("service", real, "--learn", "5 %", *on(SERIAL), code=2).err
+    assert "--operate" in bench.rigctl("service", real, "--full", *on(SERIAL), code=2).err
 
 
 def test_a_unit_is_derived_from_the_configuration(bench, real, golden: Golden):

@@ -20,7 +20,8 @@ from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.policy import Particular
-from rigctl.errors import PluginError, UsageError
+from rigctl.errors import PluginError, UsageError, reason
+from rigctl.flaws import got
 
 PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")
 """Model options that fixed hyper-parameters cannot do without."""
@@ -56,7 +57,7 @@ def _told(where: str) -> Iterator[None]:
     try:
         yield
     except (PluginError, UsageError) as error:
-        raise UsageError(f"{where}: {error}") from error
+        raise UsageError(error.flaw.within(where)) from error
 
 
 def _outline(cell: Cell) -> BenchProblem:
@@ -66,7 +67,7 @@ def _outline(cell: Cell) -> BenchProblem:
         if cell.problem not in DATA_FILES:
             raise
         file = Path(cell.data or "") / DATA_FILES[cell.problem]
-        why = str(error).partition(". ")[0]  # what numpy advises after that is not for strangers' files
+        why = reason(error) if isinstance(error, OSError) else "it does not hold the arrays"
         raise UsageError(f"{file}: cannot be read: {why}; name a directory with the arrays by --data DIR") from error
 
 
@@ -133,14 +134,14 @@ class Block:
             if getattr(self, name) == ():
                 raise UsageError(f"{self.where}: no {name}; give at least one")
         if self.budget is not None and not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
-            raise UsageError(f"{self.where}: budget: got {self.budget}, must be more than nothing, and finite")
+            raise UsageError(got(self.budget, "must be more than nothing, and finite", where=f"{self.where}: budget"))
         wrong = [rho for rho in self.rhos if rho is not None and not 0 <= rho <= 1]
         if wrong:
-            raise UsageError(f"{self.where}: rho: got {wrong[0]}, must be from 0 to 1")
+            raise UsageError(got(wrong[0], "must be from 0 to 1", where=f"{self.where}: rho"))
         if not (isfinite(self.reading_sd) and self.reading_sd >= 0):
-            raise UsageError(f"{self.where}: reading_sd: got {self.reading_sd}, must be >= 0")
+            raise UsageError(got(self.reading_sd, "must be >= 0", where=f"{self.where}: reading_sd"))
         if any(seed < 0 for seed in self.seeds):
-            raise UsageError(f"{self.where}: seeds: got {list(self.seeds)}, must be 0 or more")
+            raise UsageError(got(list(self.seeds), "must be 0 or more", where=f"{self.where}: seeds"))
 
     def cells(self, data: Path | None = None) -> tuple[Cell, ...]:
         """Return cells by problem and seed, so that a stopped grid has every policy on the same seeds."""
@@ -261,7 +262,7 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
     """
     content = {PLURALS.get(str(key), str(key)): value for key, value in given.items()}
     if len(content) < len(given):
-        raise UsageError(f"{where}: got {', '.join(map(str, given))}, must name each key once, singular or plural")
+        raise UsageError(got(", ".join(map(str, given)), "must name each key once, singular or plural", where=where))
     for key in content:
         must_be_one_of(key, KEYS, f"{where}: key")
     for key in ("problem", "policy"):
@@ -270,7 +271,7 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
     costs, variance, budget = content.get("costs"), content.get("variance", list(VARIANCES)), content.get("budget")
     model = {} if content.get("model") is None else content["model"]
     if not isinstance(model, Mapping):
-        raise UsageError(f"{where}: model: got {model!r}, must be a mapping of model options")
+        raise UsageError(got(model, "must be a mapping of model options", where=f"{where}: model"))
     return Block(
         problems=_texts(content["problem"], f"{where}: problem"),
         policies=tuple(policy_spec(v, f"{where}: policy") for v in _listed(content["policy"])),
@@ -292,7 +293,7 @@ def _listed(value: Any) -> list[Any]:
 def _texts(value: Any, where: str) -> tuple[str, ...]:
     for name in _listed(value):
         if not isinstance(name, str):
-            raise UsageError(f"{where}: got {name!r}, must be a name or a list of names")
+            raise UsageError(got(name, "must be a name or a list of names", where=where))
     return tuple(_listed(value))
 
 
@@ -300,12 +301,12 @@ def _number(value: Any, where: str, allowed: str) -> float:
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         with suppress(ValueError, OverflowError):
             return float(value)  # from text too: to YAML 1.1, `1e3` is text
-    raise UsageError(f"{where}: got {value!r}, must be {allowed}")
+    raise UsageError(got(value, f"must be {allowed}", where=where))
 
 
 def _seeds(value: Any, where: str) -> tuple[int, ...]:
     if any(isinstance(v, bool) or not isinstance(v, int) for v in _listed(value)):
-        raise UsageError(f"{where}: got {value!r}, must be how many, or a list of whole numbers")
+        raise UsageError(got(value, "must be how many, or a list of whole numbers", where=where))
     if isinstance(value, int) and value < 1:
-        raise UsageError(f"{where}: got {value}, must be at least 1, or a list of seeds")
+        raise UsageError(got(value, "must be at least 1, or a list of seeds", where=where))
     return tuple(range(value) if isinstance(value, int) else value)

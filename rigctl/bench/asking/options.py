@@ -20,6 +20,7 @@ from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import ModelOptions, usual_kernel
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import UsageError
+from rigctl.flaws import Flaw, flaw_of, got
 
 KEYS = ("label", "policy", "options", "model", "reading")
 """Of a definition in a grid file."""
@@ -66,7 +67,7 @@ def policy_spec(given: object, where: str = "policy") -> PolicySpec:
     if isinstance(given, Mapping):
         return _defined(given, where)
     if not isinstance(given, str):
-        raise UsageError(f"{where}: got {given!r}, must be a label or a mapping of {', '.join(KEYS)}")
+        raise UsageError(got(given, f"must be a label or a mapping of {', '.join(KEYS)}", where=where))
     known = predefined()
     if given in known:
         return known[given]
@@ -78,15 +79,19 @@ def _defined(given: Mapping[Any, Any], where: str) -> PolicySpec:
     for key in given:
         must_be_one_of(key, KEYS, f"{where} {dict(given)}: key")
     if "label" not in given and "policy" not in given:
-        raise UsageError(f"{where} {dict(given)}: policy is missing, must be a label or an installed policy's name")
+        raise UsageError(
+            Flaw(f"{where} {dict(given)}: policy is missing", "must be a label or an installed policy's name")
+        )
     for key in ("label", "policy"):
         if key in given and not (isinstance(given[key], str) and given[key]):
-            raise UsageError(f"{where} {dict(given)}: {key}: got {given[key]!r}, must be text; put numbers in quotes")
+            raise UsageError(
+                got(given[key], "must be text", "put numbers in quotes", where=f"{where} {dict(given)}: {key}")
+            )
     for key in ("options", "model"):
         if not isinstance(given.get(key) or {}, Mapping):
-            raise UsageError(f"{where} {dict(given)}: {key}: got {given[key]!r}, must be a mapping of options")
+            raise UsageError(got(given[key], "must be a mapping of options", where=f"{where} {dict(given)}: {key}"))
     if not isinstance(given.get("reading", True), bool):
-        raise UsageError(f"{where} {dict(given)}: reading: got {given['reading']!r}, must be true or false")
+        raise UsageError(got(given["reading"], "must be true or false", where=f"{where} {dict(given)}: reading"))
     base = policy_spec(given.get("policy", given.get("label")), where)
     return PolicySpec(
         label=given.get("label", base.label),
@@ -121,10 +126,10 @@ def model_overrides(spec: PolicySpec) -> Mapping[str, Any]:
     for name, value in given.items():
         bounds = _bounds_of(name)
         if "gt" in bounds and value == bounds["gt"]:
-            raise UsageError(f"{where}.{name}: got {value}, must be finite and > {bounds['gt']}")
+            raise UsageError(got(value, f"must be finite and > {bounds['gt']}", where=f"{where}.{name}"))
         if "ge" in bounds and not bounds["ge"] <= value <= bounds.get("le", value):
             most = f" and at most {bounds['le']}" if "le" in bounds else ""
-            raise UsageError(f"{where}.{name}: got {value}, must be at least {bounds['ge']}{most}")
+            raise UsageError(got(value, f"must be at least {bounds['ge']}{most}", where=f"{where}.{name}"))
     build(ModelOptions, given, where)
     return given
 
@@ -175,12 +180,15 @@ def build(cls: type[Any], options: Mapping[str, Any], where: str) -> Any:
     values = checked(cls, options, where)
     for f in fields(cls):
         if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in values:
-            raise UsageError(f"{where}.{f.name}: is missing, must be {_allowed(get_type_hints(cls)[f.name])}")
+            allowed = f"must be {_allowed(get_type_hints(cls)[f.name])}"
+            raise UsageError(Flaw("is missing", allowed, where=f"{where}.{f.name}"))
     try:
         return cls(**values)
     except (TypeError, ValueError) as error:
-        of_a_field = str(error).partition(":")[0] in values
-        raise UsageError(f"{where}{'.' if of_a_field else ': '}{error}") from error
+        flaw = flaw_of(error)
+        own = flaw.where in values
+        where, flaw = (f"{where}.{flaw.where}", replace(flaw, where="")) if own else (where, flaw)
+        raise UsageError(flaw.within(where)) from error
 
 
 def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -205,7 +213,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             return tuple(_value(element, v, f"{where} {i}") for i, v in enumerate(value, 1))
     given = _tuple(value)
     if not _fits(hint, given):
-        raise UsageError(f"{where}: got {value!r}, must be {_allowed(hint)}")
+        raise UsageError(got(value, f"must be {_allowed(hint)}", where=where))
     return given
 
 

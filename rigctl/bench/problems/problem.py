@@ -26,6 +26,7 @@ from rigctl.core.experiment.problem import CostField, FurtherOutcome, ModelOptio
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 
 ZDT3_LEAST = 0.7733691
 """Minus the least f2 of ZDT3."""
@@ -321,7 +322,7 @@ def control_set_problem(
 
 def _marginal(variance: float) -> TruncatedNormal:
     if not variance > 0:
-        raise UsageError(f"variance: got {variance:g}, must be more than 0 and less than the uniform's 1/12")
+        raise UsageError(got(variance, "must be more than 0 and less than the uniform's 1/12", where="variance"))
     try:
         return TruncatedNormal.from_moments(0.5, sqrt(variance))
     except ValueError as error:

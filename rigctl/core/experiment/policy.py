@@ -15,6 +15,7 @@ import numpy as np
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.flaws import Flaw
 
 PRODUCTION = "operate"
 """The key of a policy's state under which production keeps what it runs. A campaign that goes on drops it."""
@@ -151,7 +152,7 @@ class Policy(Protocol):
 class Particular(Protocol):
     """Says why a policy does not fit a problem: a configuration is refused with its reasons."""
 
-    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
         """Return what does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
         ...
 

@@ -28,7 +28,7 @@ from rigctl.core.gp.model import Fitted
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
 from rigctl.core.multi_objective.trade_off import fit_further, outcome_values, reference_of, signs
 from rigctl.errors import PolicyError
-from rigctl.flaws import got
+from rigctl.flaws import Flaw, got
 from rigctl.text import plus_minus, shown_unit
 
 PER_VARIABLE = 10
@@ -74,12 +74,12 @@ class MoUcb:
     units: Units = "range"
     """An outcome is weighed in units of its `range` so far, or in its `own`."""
 
-    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
         """Return what of the problem does not fit, by configuration key."""
         if problem.further:
             return []
-        needed = f"got none, but policy {self.name} weighs several; add them, or use another policy"
-        return [("further_outcomes", needed)]
+        lead = f", but policy {self.name} weighs several"
+        return [("further_outcomes", Flaw(lead, remedy="add them, or use another policy", got="none"))]
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {}
@@ -134,11 +134,12 @@ class CaMobo(MoUcb):
         if not names or len(set(names)) < len(names):
             raise ValueError(got(list(self.order), "must name variables, dearest first, each once", where="order"))
 
-    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
         """Return what of the problem does not fit, by configuration key."""
         known = problem.space.names
         unknown = [entry for entry in self.order if _variable(entry) not in known]
-        wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
+        flaw = Flaw("", f"must be among {', '.join(known)}", got=", ".join(unknown))
+        wrong = [("policy.order", flaw)] if unknown else []
         # super() would look for the class that slots=True has replaced
         return [*MoUcb.mistakes(self, problem), *wrong]
 
