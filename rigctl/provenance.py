@@ -11,7 +11,7 @@ from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-NUMERICS = ("numpy", "scipy")
+NUMERICS = ("numpy", "scipy", "scikit-learn")
 DECIDES = ("core", "campaign/decide.py")
 """Parts of rigctl that a decision depends on."""
 

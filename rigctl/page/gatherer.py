@@ -283,7 +283,7 @@ class ProcessScholar:
 
 def studied_now(directory: Path) -> Study:
     """Return what the model says of the journal in this directory; in the process of its own."""
-    from rigctl.page.study import past, study_of  # noqa: PLC0415 - SciPy, in this process only
+    from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
 
     with looking(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)

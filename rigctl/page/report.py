@@ -36,7 +36,7 @@ from rigctl.text import set_label, shown_unit
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
-DECIDING: Final = ("numpy", "scipy")
+DECIDING: Final = ("numpy", "scipy", "scikit-learn")
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "RECORDED": "gave an outcome",

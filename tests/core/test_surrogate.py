@@ -14,9 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp import learning
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.learning import ProductCovariance
 from rigctl.core.gp.priors import log_prior
 from rigctl.core.gp.surrogate import Posterior, fit
-from tests.core.gp.sloped import ProductCovariance, SlopedCovariance
+from tests.core.gp.sloped import SlopedCovariance
 from tests.golden import Golden
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)

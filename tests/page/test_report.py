@@ -59,6 +59,7 @@ def test_the_document_needs_nothing_else(html):
         "By control set",
         "Faults and alarms",
         "Configuration and versions",
+        "scikit-learn",
         "further_outcomes:",
     ],
 )

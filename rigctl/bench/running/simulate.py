@@ -261,8 +261,8 @@ class SimulatedDays:
 def one_thread() -> Iterator[None]:
     """Keep this process to one thread: campaigns side by side would take the processors from each other."""
     # a limit only holds for libraries loaded by then, and the first decision must not pay for loading them
-    import scipy.optimize  # noqa: PLC0415
     import scipy.stats.qmc  # noqa: F401, PLC0415
+    import sklearn.gaussian_process  # noqa: F401, PLC0415
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
 
     with threadpool_limits(limits=1):

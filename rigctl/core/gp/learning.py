@@ -1,21 +1,30 @@
-"""Learning hyper-parameters: maximum a posteriori, from several starts.
+"""Learning hyper-parameters: scikit-learn's Gaussian process, maximum a posteriori.
 
-What is maximised is the log marginal likelihood plus the log prior (`core.gp.priors`), by L-BFGS-B within a box. Both
-are those of scikit-learn's Gaussian process with the same kernel, which the tests hold them against; it is not imported
-here, as it takes 110 MB of a process's memory and 0.7 s of its time (decision 11).
+`MapRegressor.fit` is scikit-learn's own: it maximises `log_marginal_likelihood` over `theta` within the kernel's
+bounds, and what is learned is the kernel it fitted. What it maximises is the log posterior, computed without the
+(n, n, d + 2) array of slopes that its own likelihood builds in every step (`core.gp.priors`).
+
+This module imports scikit-learn at its head, which takes 90 to 110 MB of a process's memory (with what it imports) for
+good, and 0.7 s of its time: import it only where a fit is due. A process that decides with fixed hyper-parameters never
+does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
 from rigctl.core.gp.priors import LogLikelihood, LogPrior, PriorName, log_prior
+
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 MOST_ROWS = 300
 """More rows than this are thinned evenly in time for learning (never for predicting): a fit costs n^3 per step, and
@@ -31,26 +40,91 @@ _FAILED = 1e25
 """Stands in for an infinite objective where the covariance does not factorise: the line search backs off from it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LogPosterior:
-    """Judge theta = ln of (signal_sd, noise_sd, lengthscales), (d + 2,), by the data and the prior."""
+class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types
+    """Give signal^2 prod_l k_l + noise^2 I; `theta` = ln of (signal_sd, noise_sd, lengthscales)."""
 
-    likelihood: LogLikelihood
-    prior: LogPrior
+    def __init__(self, values: FloatArray, name: KernelName = "squared-exponential") -> None:
+        self.values = values
+        self.name = name
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the logarithm up to a constant, and its gradient (d + 2,).
+    @property
+    def hyperparameter_values(self) -> Hyperparameter:
+        """Return name and box of what is learned, (d + 2,)."""
+        box = np.array([SIGNAL_BOX, NOISE_BOX, *[LENGTHSCALE_BOX] * (len(self.values) - 2)])
+        return Hyperparameter("values", "numeric", box, len(self.values))
 
-        Minus infinity, without a slope, where the covariance does not factorise: a line search backs off from there.
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> FloatArray:
+        """Return the covariance (n, n) of X (n, d), noise included, or (n, m), without, with Y (m, d).
+
+        Raises:
+            NotImplementedError: its gradient was asked for; the regressor below does without.
         """
-        found = self.likelihood.value_and_gradient(theta)
-        if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
-            return -np.inf, np.zeros_like(theta)
-        value, gradient = self.prior.value_and_gradient(theta)
-        return found[0] + value, found[1] + gradient
+        if eval_gradient:
+            raise NotImplementedError("the likelihood has its own slopes")
+        signal, noise = self.values[:2]
+        kernel = ProductKernel(self.name, np.asarray(self.values[2:]))
+        K: FloatArray = signal**2 * kernel.matrix(X, X if Y is None else Y)
+        if Y is None:
+            np.fill_diagonal(K, signal**2 + noise**2)
+        return K
 
-    def maximum(self, starts: Sequence[FloatArray]) -> FloatArray:
-        """Find the best converged optimum, (d + 2,), from starts (d + 2,); deterministic.
+    def diag(self, X: FloatArray) -> FloatArray:
+        """Return the prior variances (n,), noise included."""
+        return np.full(len(X), self.values[0] ** 2 + self.values[1] ** 2)
+
+    def is_stationary(self) -> bool:
+        return True
+
+    def _check_bounds_params(self) -> None:
+        """Accept an optimum on the box: data without any noise have theirs there, and nobody need be warned."""
+
+
+class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-learn carries no types
+    """Fit scikit-learn's Gaussian process where the posterior of its hyper-parameters is largest.
+
+    Args:
+        kernel: where learning begins if there are no `starts`.
+        prior: of the kernel's `theta`.
+        starts: theta, (d + 2,) each, that are climbed from.
+        noise: (n, 2), as in `History.noise`, standardised; None: all rows are as noisy as theta says.
+    """
+
+    def __init__(
+        self,
+        kernel: ProductCovariance,
+        prior: LogPrior,
+        starts: Sequence[FloatArray] = (),
+        noise: FloatArray | None = None,
+    ) -> None:
+        super().__init__(kernel, alpha=0.0, optimizer=self._search, copy_X_train=False)
+        self.prior = prior
+        self.starts = starts
+        self.noise = noise
+
+    def log_marginal_likelihood(
+        self,
+        theta: FloatArray | None = None,
+        eval_gradient: bool = False,
+        clone_kernel: bool = True,  # noqa: ARG002  # scikit-learn's signature
+    ) -> float | tuple[float, FloatArray]:
+        """Return the log marginal likelihood of theta (d + 2,) plus its log prior, and the gradient if asked for.
+
+        Minus infinity where the covariance does not factorise. Without theta it is what was reached by the fit. The
+        kernel is never touched, so `clone_kernel` changes nothing.
+        """
+        if theta is None:
+            return float(self.log_marginal_likelihood_value_)
+        likelihood = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name, self.noise)
+        found = likelihood.value_and_gradient(theta)
+        if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
+            value, gradient = -np.inf, np.zeros_like(theta)
+        else:
+            log_prior_value, log_prior_gradient = self.prior.value_and_gradient(theta)
+            value, gradient = found[0] + log_prior_value, found[1] + log_prior_gradient
+        return (value, gradient) if eval_gradient else value
+
+    def _search(self, objective: Objective, theta: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
+        """Find the best converged optimum; deterministic.
 
         All starts get a few iterations; then, the best first, those are continued that may still lead elsewhere.
 
@@ -58,34 +132,21 @@ class LogPosterior:
             FitFailed: none converged.
         """
         first = min(FIRST_ITERATIONS, MOST_ITERATIONS)
-        begun = [self._climbed(start, first) for start in starts]
+        begun = [_minimised(objective, start, bounds, first) for start in self.starts or [theta]]
         best: tuple[FloatArray, float] | None = None
         reasons = []
         for early in sorted(begun, key=lambda r: float(r.fun)):
             if best is not None and (early.fun > best[1] + HOPE or np.abs(early.x - best[0]).max() < SAME):
                 continue
             left = 0 if early.success else MOST_ITERATIONS - first
-            result = self._climbed(early.x, left) if left else early
+            result = _minimised(objective, early.x, bounds, left) if left else early
             if not result.success or result.fun >= _FAILED:
                 reasons.append(str(result.message))
             elif best is None or result.fun < best[1]:
                 best = (np.asarray(result.x), float(result.fun))
         if best is None:
             raise FitFailed(f"no start converged ({'; '.join(sorted(set(reasons)))})")
-        return best[0]
-
-    def _climbed(self, start: FloatArray, iterations: int) -> OptimizeResult:
-        def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient = self.value_and_gradient(theta)
-            return min(-value, _FAILED), -gradient
-
-        options = {"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-3}
-        return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=box(len(start) - 2), options=options)
-
-
-def box(d: int) -> FloatArray:
-    """Return the least and the largest theta that is learned, (d + 2, 2)."""
-    return np.asarray(np.log([SIGNAL_BOX, NOISE_BOX, *[LENGTHSCALE_BOX] * d]))
+        return best
 
 
 def learn(
@@ -111,16 +172,27 @@ def learn(
         FitFailed: no start led to a finite optimum.
     """
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))
+    kernel = ProductCovariance(_values(initial), initial.kernel)
     shrunk = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
-    limits = box(x.shape[1])
-    starts = [np.clip(np.log(_values(h)), *limits.T) for h in (initial, shrunk, previous) if h is not None]
+    starts = [np.clip(np.log(_values(h)), *kernel.bounds.T) for h in (initial, shrunk, previous) if h is not None]
     own = None if noise is None else noise[rows] / (initial.y_scale, 1.0)
-    standardised = (y[rows] - initial.y_shift) / initial.y_scale
-    likelihood = LogLikelihood(x[rows], standardised, initial.kernel, own)
-    theta = LogPosterior(likelihood, log_prior(prior, x.shape[1])).maximum(starts)
-    signal, noise_sd, *lengthscales = np.exp(theta).tolist()
+    model = MapRegressor(kernel, log_prior(prior, x.shape[1]), starts, own)
+    try:
+        model.fit(x[rows], (y[rows] - initial.y_shift) / initial.y_scale)
+    except np.linalg.LinAlgError as failure:
+        raise FitFailed("the covariance at the optimum is not positive definite") from failure
+    signal, noise_sd, *lengthscales = (float(v) for v in model.kernel_.values)
     return replace(initial, signal_sd=signal, noise_sd=noise_sd, lengthscales=tuple(lengthscales))
 
 
 def _values(h: Hyperparameters) -> FloatArray:
     return np.array([h.signal_sd, max(h.noise_sd, NOISE_BOX[0]), *h.lengthscales])
+
+
+def _minimised(objective: Objective, start: FloatArray, bounds: FloatArray, iterations: int) -> OptimizeResult:
+    def finite(theta: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective(theta)
+        return min(value, _FAILED), gradient
+
+    options = {"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-3}
+    return minimize(finite, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

@@ -201,7 +201,7 @@ class _Data:
 
 
 def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName) -> Posterior:
-    from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scipy.optimize: only where it fits
+    from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
 
     try:
         return _condition(given, learn(given.x, given.y, initial, previous, prior, noise=given.noise), ())

@@ -1,43 +1,11 @@
-"""The covariance, and with its slopes, as scikit-learn's own process wants them: a witness of ours."""
+"""The covariance with its slopes, as scikit-learn's own likelihood wants them."""
 
 from __future__ import annotations
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from rigctl.core.experiment.kernels import ProductKernel
-from rigctl.core.gp.learning import box
-
-
-class ProductCovariance(Kernel):
-    """signal^2 prod_l k_l + noise^2 I; `theta` = ln of (signal_sd, noise_sd, lengthscales)."""
-
-    def __init__(self, values, name="squared-exponential"):
-        self.values = values
-        self.name = name
-
-    @property
-    def hyperparameter_values(self):
-        """Name and box of what is learned, (d + 2,)."""
-        return Hyperparameter("values", "numeric", np.exp(box(len(self.values) - 2)), len(self.values))
-
-    def __call__(self, X, Y=None, eval_gradient=False):
-        """The covariance (n, n) of X (n, d), noise included, or (n, m), without, with Y (m, d)."""
-        if eval_gradient:
-            raise NotImplementedError("the likelihood has its own slopes")
-        signal, noise = self.values[:2]
-        K = signal**2 * ProductKernel(self.name, np.asarray(self.values[2:])).matrix(X, X if Y is None else Y)
-        if Y is None:
-            np.fill_diagonal(K, signal**2 + noise**2)
-        return K
-
-    def diag(self, X):
-        """The prior variances (n,), noise included."""
-        return np.full(len(X), self.values[0] ** 2 + self.values[1] ** 2)
-
-    def is_stationary(self):
-        """It depends on differences only."""
-        return True
+from rigctl.core.gp.learning import ProductCovariance
 
 
 class SlopedCovariance(ProductCovariance):
