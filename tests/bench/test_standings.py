@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 
 import pytest
 
-from rigctl.bench.tables.standings import FLOORS, by_costs, standings, standings_text
+from rigctl.bench.tables.standings import LEAST, by_costs, standings, standings_text
 from tests.bench.tables import frame, rows
 from tests.golden import Golden
 
@@ -44,8 +44,8 @@ def test_the_figures_are_those_computed_by_hand() -> None:
 def test_regrets_of_nothing_count_as_the_floor() -> None:
     """Neither a zero nor a negative quality regret makes a mean meaningless."""
     found = {row.policy: row for row in standings(table({**ENDS, "a": (0.0, 0.0)}))}
-    assert found["a"].means["simple", 1.0] == pytest.approx(FLOORS["simple"])
-    assert found["a"].means["quality", 0.25] == pytest.approx(FLOORS["quality"])
+    assert found["a"].means["simple", 1.0] == pytest.approx(LEAST["simple"])
+    assert found["a"].means["quality", 0.25] == pytest.approx(LEAST["quality"])
 
 
 def test_only_what_all_have_played_is_compared() -> None:

@@ -19,7 +19,15 @@ from rigctl.bench.tables.results import (
     steps,
     trials_of,
 )
-from rigctl.bench.tables.summary import compare, comparison_text, reached, reached_text, summarise, summary_text
+from rigctl.bench.tables.summary import (
+    REGRETS,
+    compare,
+    comparison_text,
+    reached,
+    reached_text,
+    summarise,
+    summary_text,
+)
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
@@ -27,6 +35,8 @@ from tests.golden import Golden
 
 TWO = ("toy", "moderate", 0.04, 4.0)
 """Budget 4: trials of cost 1 end exactly on each quarter."""
+LAST_SIMPLE = 5
+"""Of the ratios of one scenario: three of inference regret, then three of simple regret, the last at the end."""
 
 
 def value(trials: pd.DataFrame, column: str, share: float) -> float:
@@ -191,12 +201,15 @@ def compared(ours: float, theirs: tuple[float, float]) -> object:
 def test_the_ratio_is_to_the_best_published_policy_and_averaged_geometrically() -> None:
     """Ratios 1, 1, 1/4 for each of two regrets: geometric mean 4^(-1/3)."""
     comparison = compared(0.1, (0.4, 0.6))
-    end = [r for r in comparison.ratios if r.share == 1.0]
+    end = [r for r in comparison.ratios if r.share == 1.0 and r.regret in REGRETS]
     assert [r.best_policy for r in end] == ["p", "p"]
     assert [r.ratio for r in end] == pytest.approx([0.25, 0.25])
     assert end[0].difference.mean == pytest.approx(-0.3)
     assert comparison.geometric_mean() == pytest.approx(4 ** (-1 / 3))
     assert comparison.geometric_mean("simple", 1.0) == pytest.approx(0.25)
+    # .9 against 1.2 in all, of a range of .8 in both trials; the same trials cost the same
+    assert comparison.geometric_mean("quality", 1.0) == pytest.approx(0.75)
+    assert comparison.geometric_mean("cost_regret") == 1.0
     assert comparison.no_worse_everywhere
     assert comparison.by_name()["no_worse_everywhere"] is True
 
@@ -205,7 +218,7 @@ def test_only_seeds_that_both_have_are_compared() -> None:
     """Ours has finished the easy seed only: it is not compared with the mean over easy and hard ones."""
     ends = {("ours", 0): 0.1, ("p", 0): 0.1, ("p", 1): 0.7}
     table = frame([rows(p, s, [0.8, v], setting=TWO, costs=[1.0, 3.0]) for (p, s), v in ends.items()])
-    last = compare(table, "ours", ["p"]).ratios[-1]
+    last = compare(table, "ours", ["p"]).ratios[LAST_SIMPLE]
     assert last.ratio == pytest.approx(1.0)
     assert (last.ours.n, last.best.n) == (1, 1)
 
@@ -230,9 +243,9 @@ def test_being_worse_in_one_place_is_told(golden: Golden) -> None:
 @pytest.mark.slow
 def test_regrets_of_zero_count_as_the_floor() -> None:
     """Zero against zero is 1, zero against 0.08 is the floor's share of it: 1e-4 of the range 0.8."""
-    assert compared(0.0, (0.0, 0.5)).ratios[-1].ratio == 1.0
-    assert compared(0.0, (0.08, 0.5)).ratios[-1].ratio == pytest.approx(1e-4 * 0.8 / 0.08)
-    assert compared(1e-9, (0.0, 0.5)).ratios[-1].no_worse
+    assert compared(0.0, (0.0, 0.5)).ratios[LAST_SIMPLE].ratio == 1.0
+    assert compared(0.0, (0.08, 0.5)).ratios[LAST_SIMPLE].ratio == pytest.approx(1e-4 * 0.8 / 0.08)
+    assert compared(1e-9, (0.0, 0.5)).ratios[LAST_SIMPLE].no_worse
 
 
 def test_a_comparison_without_runs_is_an_error(golden: Golden) -> None:

@@ -6,7 +6,7 @@ Everything that summarises, draws or judges begins with `trials_of`, which check
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -33,8 +33,9 @@ FROM_ZERO = ("trial", "quality", "cost_regret", "cost_varying", "dear_input")
 SHARES = (0.25, 0.5, 1.0)
 """Of the budget, where regrets are compared."""
 FLOOR_SHARE = 1e-4
-"""Regrets below this share of the outcome's range count as equal to it wherever ratios are taken: an exact zero, or
-one policy's 1e-9 against another's 1e-7, is no reason to call the one infinitely or a hundred times better."""
+FLOORS = {"inference": FLOOR_SHARE, "simple": FLOOR_SHARE, "quality": 1e-2, "cost_regret": 1e-2}
+"""Regrets below these shares of `regret_unit` count as equal to them wherever ratios are taken: an exact zero, or one
+policy's 1e-9 against another's 1e-7, is no reason to call the one infinitely or a hundred times better."""
 
 Axis = Literal["cost", "trial"]
 
@@ -194,10 +195,26 @@ def outcome_range(runs: pd.DataFrame) -> float:
     return float((best - runs["value"].groupby(level="seed").min()).mean())
 
 
-def regret_floor(runs: pd.DataFrame) -> float:
-    """Return what regrets of one scenario are raised to at least before ratios are taken, outcome units."""
+def regret_unit(runs: pd.DataFrame, regret: str, share: float) -> float:
+    """Return what a regret of one scenario is a share of; see `floors_text`."""
+    if regret == "cost_regret":
+        return float(runs.index.unique("budget")[0])
+    return outcome_range(runs) * (float(at_share(runs, "trial", share).mean()) if regret == "quality" else 1.0)
+
+
+def floors_text(floors: Mapping[str, float]) -> str:
+    """Say what regrets are shares of where ratios are taken, and what they count as at least."""
+    told = ", ".join(f"{regret.replace('_', ' ')} {floor:.2%}" for regret, floor in floors.items())
+    return (
+        f"Simple and inference regret are shares of the outcome's range, quality regret of the range in every trial, "
+        f"cost regret of the budget. They count as at least: {told}."
+    )
+
+
+def regret_floor(runs: pd.DataFrame, regret: str = "simple", share: float = 1.0) -> float:
+    """Return what that regret of one scenario is raised to at least before ratios are taken."""
     # where every outcome is the same, or unknown, any positive number keeps the ratio of equals at 1
-    return max(1e-12, FLOOR_SHARE * outcome_range(runs))
+    return max(1e-12, FLOORS[regret] * regret_unit(runs, regret, share))
 
 
 def best_set(runs: pd.DataFrame) -> str:

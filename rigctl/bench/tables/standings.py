@@ -1,7 +1,6 @@
 """How policies stand on many problems: geometric means of the four regrets, and each policy against its rivals.
 
-Regrets are shares: simple and inference regret of the outcome's range, quality regret of that range in every trial,
-cost regret of the budget. Each is a mean over seeds, and at least a floor before its logarithm is taken.
+Each regret is a mean over seeds, as a share of its unit (`regret_unit`), and at least a floor before its logarithm.
 """
 
 from __future__ import annotations
@@ -14,11 +13,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rigctl.bench.tables.results import SCENARIO, SHARES, PolicyScenario, at_share, outcome_range, trials_of, within
+from rigctl.bench.tables.results import (
+    FLOORS,
+    SCENARIO,
+    SHARES,
+    PolicyScenario,
+    at_share,
+    floors_text,
+    regret_unit,
+    trials_of,
+    within,
+)
 from rigctl.bench.tables.summary import REGRETS, table_text
 
-FLOORS = {"simple": 1e-3, "inference": 1e-3, "quality": 1e-2, "cost_regret": 1e-2}
-"""What each regret counts as at least: true values are known to 1e-3 of the range, and sums begin at a hundredth."""
+LEAST = {**FLOORS, "simple": 1e-3, "inference": 1e-3}
+"""What each regret counts as at least, as a share of its unit: true values are only known to 1e-3 of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
         UsageError: the table is not one of this bench.
     """
     trials = trials_of(frame)
-    logs = {(regret, share): _logs(trials, regret, share) for regret in FLOORS for share in SHARES}
+    logs = {(regret, share): _logs(trials, regret, share) for regret in LEAST for share in SHARES}
     judged = [table for (regret, _), table in logs.items() if regret in REGRETS]
     whole = sum(judged[1:], judged[0]) / len(judged)
     if min(len(whole.columns), len(whole.dropna())) < 2:
@@ -91,18 +100,13 @@ def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
 def _logs(trials: pd.DataFrame, regret: str, share: float) -> pd.DataFrame:
     """Return the logarithm of that regret as a share, by problem and policy, of the seeds that all have played."""
     means: Any = at_share(trials, regret, share).unstack("policy").dropna().groupby(level=SCENARIO).mean()
-    units = []
-    for key in means.index:
-        scenario = PolicyScenario(*key)
-        runs = within(trials, [scenario])
-        plays = float(at_share(runs, "trial", share).mean()) if regret == "quality" else 1.0
-        units.append(scenario.budget if regret == "cost_regret" else outcome_range(runs) * plays)
-    return pd.DataFrame(np.log(means.div(pd.Series(units, index=means.index), axis=0).clip(lower=FLOORS[regret])))
+    units = [regret_unit(within(trials, [PolicyScenario(*key)]), regret, share) for key in means.index]
+    return pd.DataFrame(np.log(means.div(pd.Series(units, index=means.index), axis=0).clip(lower=LEAST[regret])))
 
 
 def standings_text(rows: Sequence[Standing]) -> str:
     """Return a line per policy; regrets in percent, at the three shares of the budget."""
-    regrets = {regret: [key for key in rows[0].means if key[0] == regret] for regret in FLOORS}
+    regrets = {regret: [key for key in rows[0].means if key[0] == regret] for regret in LEAST}
     shares = "/".join(f"{100 * share:.0f}" for share in SHARES)
     head = ["policy", *(f"{regret.replace('_', ' ')} {shares}" for regret in regrets)]
     lines = []
@@ -113,9 +117,7 @@ def standings_text(rows: Sequence[Standing]) -> str:
         rest = [single, f"{row.to_best_per_problem:.2f}", f"{row.trials:.0f}", f"{row.decisions_s:.2g}"]
         lines.append([row.policy, *means, *rest])
     table = table_text([[*head, "to the best other", "to the best per problem", "trials", "CPU s"], *lines])
-    floors = ", ".join(f"{regret.replace('_', ' ')} {floor:.1%}" for regret, floor in FLOORS.items())
-    units = "of the outcome's range, quality regret of that in every trial, cost regret of the budget"
     return (
-        f"{table}\n{rows[0].problems} problems. Geometric means in percent {units}; at least: {floors}.\n"
-        f"Ratios are of simple and inference regret; in brackets two standard errors over the problems."
+        f"{table}\n{rows[0].problems} problems. Regrets are geometric means in percent. Ratios are of simple and "
+        f"inference regret; in brackets two standard errors.\n{floors_text(LEAST)}"
     )

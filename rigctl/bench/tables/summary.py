@@ -19,6 +19,7 @@ import pandas as pd
 
 from rigctl.bench.tables.results import (
     FLOOR_SHARE,
+    FLOORS,
     GROUP,
     RUN,
     SCENARIO,
@@ -26,6 +27,7 @@ from rigctl.bench.tables.results import (
     PolicyScenario,
     Stat,
     at_share,
+    floors_text,
     group_index,
     policies_of,
     regret_floor,
@@ -167,7 +169,7 @@ class Ratio:
 
     scenario: PolicyScenario
     regret: str
-    """`inference` or `simple`."""
+    """One of `FLOORS`."""
     share: float
     ours: Stat
     """Over the seeds both have."""
@@ -178,7 +180,7 @@ class Ratio:
     difference: Stat
     """Ours minus that policy's, paired: a seed fixes function, initial points and noise for every policy."""
     floor: float
-    """What both means are raised to at least before the ratio is taken, outcome units."""
+    """What both means are raised to at least before the ratio is taken."""
     missing: tuple[str, ...] = ()
     """Published policies that were not run here, or on none of our seeds: the best may be one of them."""
 
@@ -198,7 +200,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Ours against the best published policy everywhere.
+    """Ours against the best published policy everywhere: means of ratios are of simple and inference regret alone.
 
     A regret below `FLOOR_SHARE` (1e-4) of the outcome's range is taken as that: two policies that both found the
     optimum are equal, whatever the last digits say, and a mean of exactly zero still has a ratio.
@@ -210,12 +212,13 @@ class Comparison:
 
     def geometric_mean(self, regret: str | None = None, share: float | None = None) -> float:
         """Return that of all ratios, or of those of one regret or share only; NaN if there are none."""
-        chosen = [r.ratio for r in self.ratios if regret in {None, r.regret} and share in {None, r.share}]
+        regrets = REGRETS if regret is None else (regret,)
+        chosen = [r.ratio for r in self.ratios if r.regret in regrets and share in {None, r.share}]
         return exp(sum(map(log, chosen)) / len(chosen)) if chosen else nan
 
     @property
     def no_worse_everywhere(self) -> bool:
-        return bool(self.ratios) and all(r.no_worse for r in self.ratios)
+        return bool(self.ratios) and all(r.no_worse for r in self.ratios if r.regret in REGRETS)
 
     def by_name(self) -> dict[str, Any]:
         return {
@@ -224,7 +227,7 @@ class Comparison:
             "floor_share": FLOOR_SHARE,
             "geometric_mean": {
                 "all": self.geometric_mean(),
-                **{regret: self.geometric_mean(regret) for regret in REGRETS},
+                **{regret: self.geometric_mean(regret) for regret in FLOORS},
                 **{f"{share:g}": self.geometric_mean(share=share) for share in SHARES},
             },
             "no_worse_everywhere": self.no_worse_everywhere,
@@ -253,10 +256,10 @@ def compare(frame: pd.DataFrame, ours: str, published: Sequence[str]) -> Compari
 
 def _ratios(scenario: PolicyScenario, runs: pd.DataFrame, ours: str, published: Sequence[str]) -> list[Ratio]:
     """Return at most one of each regret and share: against the policy that fares best."""
-    floor = regret_floor(runs)
     rows = []
-    for regret in REGRETS:
+    for regret in FLOORS:
         for share in SHARES:
+            floor = regret_floor(runs, regret, share)
             table = at_share(runs, regret, share).unstack("policy")
             mine = table[ours]
             pairs = {p: table[p].where(mine.notna()) for p in published if p in table}
@@ -297,17 +300,19 @@ def comparison_text(comparison: Comparison) -> str:
     lines = []
     for r in comparison.ratios:
         measured = [str(r.ours.n), str(r.ours), r.best_policy, str(r.best), f"{r.ratio:.3g}"]
-        lines.append([str(r.scenario), r.regret, f"{r.share:.0%}", *measured, "" if r.no_worse else "worse"])
+        lines.append(
+            [str(r.scenario), r.regret.replace("_", " "), f"{r.share:.0%}", *measured, "" if r.no_worse else "worse"]
+        )
     # where a published policy is missing, the best of the others may be easier to beat
     missing = {r.scenario: r.missing for r in comparison.ratios if r.missing}
     without = [f"\nWithout {', '.join(policies)}: {scenario}." for scenario, policies in missing.items()]
     worse = sum(not r.no_worse for r in comparison.ratios)
-    means = ", ".join(f"{regret} {comparison.geometric_mean(regret):.3g}" for regret in REGRETS)
+    means = ", ".join(f"{regret.replace('_', ' ')} {comparison.geometric_mean(regret):.3g}" for regret in FLOORS)
     return (
         f"{table_text([head, *lines])}\n"
         f"geometric mean of the ratios: {comparison.geometric_mean():.3g} ({means}); "
         f"worse in {worse} of {len(comparison.ratios)}.\n"
-        f"Regrets below {FLOOR_SHARE:g} of the outcome's range count as equal to it."
+        f"The mean of all is of simple and inference regret. {floors_text(FLOORS)}"
         f"{''.join(without)}"
     )
 
