@@ -6,12 +6,13 @@ import json
 import math
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim_rig.plants.pump import Dispense
 
@@ -192,25 +193,47 @@ def counted(dispense: Dispense, *, left: bool) -> float:
     return min(dispense.delivered_ml, abs(dispense.target_ml)) if ran_on else dispense.delivered_ml
 
 
-def check_caps(
-    pump: str, given: list[tuple[float, float]], per_dose_ml: float | None, per_day_ml: float | None
-) -> None:
+class Given(NamedTuple):
+    """What one dose has delivered."""
+
+    at_s: float
+    """True time of its start."""
+    ml: float
+    trial: int = 0
+    """0: none was under way."""
+
+
+def check_trials(name: str, given: Iterable[Given], most_ml: float | None) -> None:
+    """Hold what the pumps of a cap have delivered in each trial against it; 3 % inaccuracy.
+
+    Raises:
+        Violation: it was more than allowed.
+    """
+    by_trial: defaultdict[int, float] = defaultdict(float)
+    for dose in (dose for dose in given if dose.trial):
+        by_trial[dose.trial] += dose.ml
+    for trial, ml in by_trial.items() if most_ml is not None else ():
+        if ml > 1.03 * most_ml:
+            raise Violation(f"{name}: delivered {ml:.2f} mL in trial {trial}, cap {most_ml:g}")
+
+
+def check_caps(pump: str, given: Sequence[Given], per_dose_ml: float | None, per_day_ml: float | None) -> None:
     """Hold what a pump has delivered of our doses, (true time of the start, mL), against its caps; 3 % inaccuracy.
 
     Raises:
         Violation: it was more than allowed.
     """
-    for at_s, volume_ml in given:
+    for at_s, volume_ml, _ in given:
         if per_dose_ml is not None and volume_ml > 1.03 * per_dose_ml:
             raise Violation(f"{pump}: delivered {volume_ml:.2f} mL in one dose at {at_s:.1f} s, cap {per_dose_ml:g}")
         if per_day_ml is None:
             continue
-        day_ml = sum(v for s, v in given if at_s - 86400.0 < s <= at_s)
+        day_ml = sum(v for s, v, _ in given if at_s - 86400.0 < s <= at_s)
         if day_ml > 1.03 * per_day_ml:
             raise Violation(f"{pump}: delivered {day_ml:.2f} mL in 24 h before {at_s:.1f} s, cap {per_day_ml:g}")
 
 
-def check_windows(name: str, given: Iterable[tuple[float, float]], most: Iterable[tuple[float, float | None]]) -> None:
+def check_windows(name: str, given: Iterable[Given], most: Iterable[tuple[float, float | None]]) -> None:
     """Hold what the pumps of a cap have delivered together against its windows (seconds, mL), wherever they begin.
 
     A dose counts from its intent on, which is some seconds before it starts.
@@ -220,17 +243,15 @@ def check_windows(name: str, given: Iterable[tuple[float, float]], most: Iterabl
     """
     doses = sorted(given)
     for span_s, most_ml in most:
-        for at_s, _ in doses if most_ml is not None else ():
-            ml = sum(v for s, v in doses if at_s - span_s + STARTS_S < s <= at_s)
+        for at_s, *_ in doses if most_ml is not None else ():
+            ml = sum(v for s, v, _ in doses if at_s - span_s + STARTS_S < s <= at_s)
             if ml > 1.03 * most_ml:
                 raise Violation(f"{name}: delivered {ml:.2f} mL in {span_s:g} s before {at_s:.1f} s, cap {most_ml:g}")
 
 
-def barred(
-    given: Iterable[tuple[float, float]], span_s: float, most_ml: float, next_ml: float
-) -> Iterator[tuple[float, float]]:
+def barred(given: Iterable[Given], span_s: float, most_ml: float, next_ml: float) -> Iterator[tuple[float, float]]:
     """Give the times, true seconds, in which a window has no room for a dose of so many mL."""
-    changes = sorted(change for at_s, ml in given for change in ((at_s, ml), (at_s + span_s, -ml)))
+    changes = sorted(change for at_s, ml, _ in given for change in ((at_s, ml), (at_s + span_s, -ml)))
     inside_ml = 0.0
     for (at_s, ml), (until_s, _) in pairwise([*changes, (math.inf, 0.0)]):
         inside_ml += ml

@@ -26,10 +26,12 @@ from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
 from tests.simulation.books import (
     Books,
+    Given,
     Violation,
     barred,
     check_caps,
     check_sends,
+    check_trials,
     check_windows,
     control_set_of,
     counted,
@@ -147,6 +149,8 @@ class Witness(Eyes):
         """By actuator: the dose that has left last, by its number in the journal."""
         self._came: dict[str, dict[int, int]] = {}
         """By actuator: which of the plant's dispenses belongs to which dose."""
+        self._trial_of: dict[int, int] = {}
+        """By dose: the trial under way as it left."""
         self._driven_since_s: float | None = None
         self._pump_of = {bus: name for name, bus in plant.buses(spec.rig).items() if name in spec.rig.pumps}
         self._coils = {at: name for (table, at), name in places(spec.rig).items() if table == "coil"}
@@ -183,6 +187,8 @@ class Witness(Eyes):
             self.fail(f"{pump}: {volume_ml} mL leaves a second time for one intent: {rows}")
         self._intents.update(number for _, number in rows)
         self._next[pump] = rows[0][1] if rows else 0
+        for (trial,) in self._ask("SELECT trial FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')"):
+            self._trial_of[self._next[pump]] = trial
 
     def _switches(self, data: bytes) -> None:
         on = [self._coils.get(coil, f"coil {coil}") for coil in _switched_on(data[MBAP:])]
@@ -309,9 +315,9 @@ class Witness(Eyes):
             if not any(since_s <= at_s <= until_s + CALM_S for since_s, until_s in self.mischief.disk_spells):
                 raise Violation(f"an alarm did not reach the journal: {alarm.source}: {alarm.message}")
 
-    def _given(self, running: Running) -> dict[str, list[tuple[float, float]]]:
-        """Return by pump when, true time, our doses have begun, and what they have delivered, mL."""
-        by_pump: dict[str, list[tuple[float, float]]] = {}
+    def _given(self, running: Running) -> dict[str, list[Given]]:
+        """Return by pump what our doses have delivered."""
+        by_pump: dict[str, list[Given]] = {}
         for bus, circuit in self.plant.assembly.circuits.items():
             if not isinstance(circuit, PumpCircuit) or bus not in self._pump_of:
                 continue
@@ -320,7 +326,11 @@ class Witness(Eyes):
             start_s, left = self.kernel.now_s - circuit.pump.now_s, self._left.get(pump, 0)
             if running.safe_first_s is not None:  # else nobody has been there to stop what the life before left running
                 left = 0
-            by_pump[pump] = [(start_s + e.started_s, counted(e, left=e.number <= left)) for e in entries]
+            trials = {number: self._trial_of.get(dose, 0) for dose, number in self._came.get(pump, {}).items()}
+            by_pump[pump] = [
+                Given(start_s + e.started_s, counted(e, left=e.number <= left), trials.get(e.number, 0))
+                for e in entries
+            ]
         return by_pump
 
     def _delivered(self, running: Running) -> None:
@@ -335,6 +345,7 @@ class Witness(Eyes):
             together = [dose for pump in cap.pumps for dose in by_pump.get(pump, ())]
             windows = ((3600.0, cap.per_hour_ml), (86400.0, cap.per_day_ml), (math.inf, cap.per_campaign_ml))
             check_windows(cap.name, together, windows)
+            check_trials(cap.name, together, cap.per_trial_ml)
 
     def barred_s(self, running: Running, since_s: float) -> float:
         """Return for how long since then a cap that comes free again has had no room for another dose, true seconds."""

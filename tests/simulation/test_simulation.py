@@ -17,7 +17,16 @@ from rigctl.rig.protocols import Reading
 from sim_rig.plants.pump import Dispense
 from tests.simulation import seed as seeds
 from tests.simulation.aims import asks, commands, doses
-from tests.simulation.books import Books, Violation, check_caps, check_sends, check_windows, counted
+from tests.simulation.books import (
+    Books,
+    Given,
+    Violation,
+    check_caps,
+    check_sends,
+    check_trials,
+    check_windows,
+    counted,
+)
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
@@ -101,7 +110,7 @@ def test_a_dose_without_an_intent_and_one_sent_twice_are_found_out():
 
 def test_what_is_delivered_beyond_a_cap_is_found_out():
     """Of one dose, and of any 24 hours."""
-    given = [(0.0, 60.0), (80_000.0, 60.0), (170_000.0, 60.0)]
+    given = [Given(0.0, 60.0), Given(80_000.0, 60.0), Given(170_000.0, 60.0)]
     check_caps("pump", given, 60.0, 120.0)
     with pytest.raises(Violation):
         check_caps("pump", given, 50.0, None)
@@ -111,11 +120,19 @@ def test_what_is_delivered_beyond_a_cap_is_found_out():
 
 def test_what_is_delivered_beyond_a_window_of_a_tank_is_found_out():
     """Of all its pumps together, in any hour, and in the campaign."""
-    given = [(0.0, 60.0), (3000.0, 60.0), (6000.0, 60.0)]
+    given = [Given(0.0, 60.0), Given(3000.0, 60.0), Given(6000.0, 60.0)]
     check_windows("tank", given, [(3600.0, 120.0), (math.inf, 180.0), (86400.0, None)])
     for window in ((3600.0, 110.0), (math.inf, 170.0)):
         with pytest.raises(Violation):
             check_windows("tank", given, [window])
+
+
+def test_what_is_delivered_beyond_a_cap_of_a_trial_is_found_out():
+    """Of all pumps together; what is given by hand belongs to none."""
+    given = [Given(0.0, 60.0, 1), Given(1.0, 60.0, 2), Given(2.0, 60.0, 2), Given(3.0, 200.0)]
+    check_trials("tank", given, 120.0)
+    with pytest.raises(Violation):
+        check_trials("tank", given, 110.0)
 
 
 def test_of_a_pump_that_runs_on_only_what_nobody_could_stop_is_left_out():

@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.rig.spec import DosingSpec
 from sim_rig.plants.tank import Tank
-from tests.simulation.books import Violation, barred, total_s
+from tests.simulation.books import Given, Violation, barred, total_s
 from tests.simulation.dosed import Dosed
 from tests.simulation.seed import Simulation
 from tests.simulation.truths import Truths
@@ -68,7 +68,7 @@ def test_somebody_brings_other_values_where_an_interlock_would_stand_for_ever(tr
 
 def test_a_window_without_room_for_a_dose_bars_until_one_has_left_it():
     """Of two caps at a time only one counts (seed 24: a day for each of two pumps)."""
-    given = [(0.0, 30.0), (100.0, 30.0), (4000.0, 10.0)]
+    given = [Given(0.0, 30.0), Given(100.0, 30.0), Given(4000.0, 10.0)]
     spells = list(barred(given, 3600.0, 80.0, 30.0))
     assert spells == [(100.0, 3600.0)]
     assert total_s([*spells, (50.0, 200.0), (3000.0, 5000.0)], 60.0, 4000.0) == 3940.0
