@@ -195,6 +195,13 @@ def test_units_change_nothing(policy):
     assert one.setting == pytest.approx(two_.setting, abs=1e-4)
 
 
+def test_further_outcomes_have_the_kernel_of_the_first():
+    """Their hyper-parameters are learned, but a kernel that is left open stays the one that fixed ones go with."""
+    fixed = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
+    model = as_first(make_problem(model=fixed), make_history(), 0)[0].model
+    assert (model.hyperparameters, model.kernel_used) == ("learned", "squared-exponential")
+
+
 @pytest.mark.slow
 def test_trials_spread_along_the_front():
     """The trade-off is played from one end to the other, not at one compromise."""

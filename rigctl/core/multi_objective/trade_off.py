@@ -212,8 +212,9 @@ def as_first(problem: Problem, history: History, k: int, memo: Memo | None = Non
     lengthscales are then where learning starts.
     """
     further = problem.further[k]
-    model = replace(problem.model, hyperparameters="learned", signal_sd=None, noise_sd=None, mean=None)
-    alone = replace(problem, maximise=further.maximise, floor=further.floor, model=model, further=())
+    own = problem.model
+    learned = replace(own, hyperparameters="learned", kernel=own.kernel_used, signal_sd=None, noise_sd=None, mean=None)
+    alone = replace(problem, maximise=further.maximise, floor=further.floor, model=learned, further=())
     return alone, History.of((replace(o, y=_further_of(o, k), noise_sd=None) for o in history.observations), memo)
 
 
