@@ -14,12 +14,15 @@ from rigctl.bench.problems.drawn import CLASSES, FEWEST, MOST, NOISES, drawn
 from rigctl.bench.problems.families import families
 from rigctl.bench.problems.problem import Noise, TrialCosts
 from rigctl.bench.problems.terms import Partial
+from rigctl.bench.problems.truth import compass_search
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.errors import UsageError
 from tests.profiles import slow_beyond
 
 MARGINAL = TruncatedNormal.from_moments(0.45, 0.2)
 SOME = range(40)
+RIPPLED = (63, 96)
+"""Ackley's function, whose best ripple a scan of 401 points misses by .11 % of the range."""
 
 
 @pytest.mark.parametrize("family", families())
@@ -39,7 +42,7 @@ def test_a_family_is_what_its_terms_say(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", slow_beyond(4, range(20)))
+@pytest.mark.parametrize("seed", slow_beyond(4, [*range(20), *RIPPLED]))
 def test_truth_is_that_of_brute_force(seed):
     """The value of a setting is the mean over what is uncontrolled; no other setting is better (1e-3 of the range)."""
     bench, rng = drawn(seed).bench, np.random.default_rng(seed)
@@ -55,7 +58,9 @@ def test_truth_is_that_of_brute_force(seed):
         assert bench.objective(x).mean() == pytest.approx(best.value, abs=slack + 0.5 * error)
         near = np.array(best.setting) + rng.standard_normal((500, len(best.setting))) * 0.02
         tried = np.clip(np.concatenate([near, rng.random((20_000, len(best.setting)))]), 0.0, 1.0)
-        assert bench.truth.value(i, tried).max() <= best.value + slack
+        values = bench.truth.value(i, tried)
+        climbed = compass_search(bench.truth.values[i], tried[np.argsort(-values)[:24]], 0.05)[1]
+        assert max(values.max(), climbed.max()) <= best.value + slack
 
 
 def test_a_seed_draws_the_same_problem_always():

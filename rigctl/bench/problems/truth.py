@@ -18,7 +18,7 @@ Value = Callable[[FloatArray], FloatArray]
 GRID = {1: 1001, 2: 101, 3: 41}
 """Points per axis of the grid that is searched first, by number of controlled variables that matter."""
 CLIMBERS = 8
-SCAN, SWEEPS = 401, 2
+SCAN, SWEEPS = 801, 2
 """Points of a scan along an axis, and how often all axes are scanned."""
 APART = 0.05
 FINEST = 1e-7
