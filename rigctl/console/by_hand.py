@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.config.wording import number_meant
-from rigctl.console.table import SAID, Decimals, Names, read_table
+from rigctl.console.table import SAID, Decimals, Names, PeopleTable, Row, read_table
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
@@ -37,13 +37,16 @@ from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import in_full, set_label, set_members, shown_unit
 
 VOID, IMPORTED = "void", "imported"
-LOOK, LOOK_SD = "look.", "look_sd."
-"""Begin the names of columns: what a variable read before the decision, and that reading's standard deviation."""
+LOOK, LOOK_SD = "look", "look_sd"
+"""Columns such as `look.ph`: what a variable read before the decision, and that reading's standard deviation."""
 UNDECIDED = ("FAILED", "ABANDONED", "LOST")
 """States of trials that may have ended while they looked, so that nothing was controlled."""
 GERMAN_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
-EXPORTED = ("state", "origin", "corrected.void", "hand.cost_then", "hand.noise_sd", "hand.noise_factor")
-"""Columns of an export that are read besides."""
+EXPORTED: Final = MappingProxyType(
+    {"hand.cost_then": "cost_then", "hand.noise_sd": "noise_sd", "hand.noise_factor": "noise_factor"}
+    | {name: name for name in ("state", "origin", "corrected.void")}
+)
+"""Columns of an export that are read besides, with what they are."""
 MOST_ROWS = 200
 """Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
 
@@ -82,20 +85,70 @@ def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None
         ConfigError: rows do not hold; carries every problem with file, line and column.
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
-    exported = (*EXPORTED, *(f"{begin}{name}" for begin in (LOOK, LOOK_SD) for name in space.names))
-    table = read_table(path, Names(loaded, beside=exported), decimals=decimals)
+    looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
+    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), decimals=decimals)
     needed = (*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes), "cost")
     table.require(needed, "name the columns in the first line")
-    reader = RowReader(space, outcomes, table.mistakes)
-    rows = []
-    for row in table.rows():
-        if not row.sound:
-            continue
-        texts = {target: row.texts.get(target, "") for target in table.has}  # which columns there are counts, too
-        cells: dict[str, object] = {f"hand.{t}" if t in SAID else t: text for t, text in texts.items()}
-        cells |= {t.removeprefix("value:").replace("setpoint:", "setpoint."): x for t, x in row.numbers.items()}
-        rows.append(reader.row(row.where, set_members(row.texts.get("control_set", "")), cells))
-    return reader.checked(rows)
+    sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
+    return checked([manual_row(table, row, members) for row, members in sound], table.mistakes)
+
+
+def checked(rows: Sequence[ManualRow], mistakes: Sequence[Mistake]) -> tuple[ManualRow, ...]:
+    """Return the rows, all of them; raise ConfigError with every mistake if there was one."""
+    if mistakes:
+        raise ConfigError(mistakes)
+    return tuple(rows)
+
+
+def manual_row(table: PeopleTable, row: Row, control_set: Sequence[str]) -> ManualRow:
+    """Return one sound row as a trial; what does not hold is among the table's mistakes."""
+    space, outcomes = table.loaded.problem.space, table.loaded.rig.outcome_names
+    numbers, texts, members = row.numbers, row.texts, tuple(filter(None, map(str.strip, control_set)))
+    imported = texts.get("origin") == IMPORTED
+    _check(table, row, members, imported=imported)
+    first, *further = (numbers.get(f"value:{name}") for name in outcomes)
+    date, operator, batch, note = (" ".join(texts.get(name, "").split()) for name in SAID)
+    then = numbers.get("cost_then")
+    has, read = table.has, numbers.get
+    looks = {n: Looked(read(f"{LOOK}:{n}"), read(f"{LOOK_SD}:{n}", 0.0)) for n in space.names if f"{LOOK}:{n}" in has}
+    return ManualRow(
+        control_set=members,
+        values={n: numbers[f"value:{n}"] for n in space.names if f"value:{n}" in numbers},
+        outcome=first,
+        cost=to_micros(numbers.get("cost", 0.0)),
+        further=tuple(y for y in further if y is not None),
+        setpoints={n: numbers[f"setpoint:{n}"] for n in space.names if f"setpoint:{n}" in numbers},
+        known=ByHand(iso_date(date), operator, batch, note, amount=None if then is None else to_micros(then)),
+        origin=VOID if "corrected.void" in texts else IMPORTED if imported else "",
+        noise=(numbers.get("noise_sd"), numbers.get("noise_factor") or 1.0),
+        where=row.where,
+        looks=looks if any(look.value is not None for look in looks.values()) else {},
+    )
+
+
+def _check(table: PeopleTable, row: Row, members: tuple[str, ...], *, imported: bool) -> None:
+    """Find what is wrong with a trial beside its single numbers."""
+    space, outcomes, numbers = table.loaded.problem.space, table.loaded.rig.outcome_names, row.numbers
+    ended_looking = row.texts.get("state") in UNDECIDED and any(t.startswith(f"{LOOK}:") for t in table.has)
+    # an imported one may have controlled what nobody controls any more
+    if not imported and not (ended_looking and not members):
+        try:
+            space.index_of(members)
+        except ValueError:
+            labels = [c.label for c in space.control_sets]
+            table.add(row.line, "control_set", unknown(set_label(members), labels, "a control set"))
+    if any(f"value:{name}" in numbers for name in outcomes):
+        for name in (name for name in (*space.names, *outcomes) if f"value:{name}" not in numbers):
+            failed = f"leave {', '.join(outcomes)} out if it failed"
+            table.add(row.line, name, Flaw("is missing, but the trial has an outcome", remedy=failed))
+    for name in (name for name in space.names if f"setpoint:{name}" in numbers and name not in members):
+        flaw = Flaw(f'is given, but {name} is not in "{set_label(members)}"')
+        table.add(row.line, f"setpoint.{name}", flaw)
+    if "cost" not in numbers:
+        table.add(row.line, "cost", Flaw("is missing", "must be an amount in the rig's currency"))
+    for target in ("cost", "cost_then"):
+        if numbers.get(target, 0.0) < 0:
+            table.add(row.line, target, got(row.texts[target], "must not be negative"))
 
 
 def observation(trial: int, row: ManualRow, space: Space) -> Observation:
@@ -195,108 +248,6 @@ def iso_date(written: str) -> str:
     return f"{year}-{int(month):02}-{int(day):02}{rest}"
 
 
-@dataclass(frozen=True, slots=True)
-class RowReader:
-    """Reads trials that a person wrote down, wherever, and collects what is wrong with them."""
-
-    space: Space
-    outcomes: Sequence[str]
-    mistakes: list[Mistake] = field(default_factory=list)
-
-    def row(self, where: str, control_set: Sequence[str], cells: Mapping[str, object]) -> ManualRow:
-        """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
-        members = tuple(filter(None, map(str.strip, control_set)))
-        try:
-            # an imported one may have controlled what nobody controls any more
-            if cells.get("origin") != IMPORTED and not _undecided(members, cells):
-                self.space.index_of(members)
-        except ValueError:
-            labels = [c.label for c in self.space.control_sets]
-            self._add(where, "control_set", unknown(set_label(members), labels, "a control set"))
-        found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
-        if any(found[name] is not None for name in self.outcomes):
-            for name in (name for name, value in found.items() if value is None):
-                failed = f"leave {', '.join(self.outcomes)} out if it failed"
-                self._add(where, name, Flaw("is missing, but the trial has an outcome", remedy=failed))
-        first, *further = (found[name] for name in self.outcomes)
-        values = {name: value for name, value in found.items() if name in self.space.names and value is not None}
-        return ManualRow(
-            control_set=members,
-            values=values,
-            outcome=first,
-            cost=self._cost(where, "cost", cells.get("cost", "")),
-            further=tuple(y for y in further if y is not None),
-            setpoints=self._setpoints(where, members, cells),
-            known=self._known(where, cells),
-            noise=(
-                self._number(where, "hand.noise_sd", cells.get("hand.noise_sd")),
-                self._number(where, "hand.noise_factor", cells.get("hand.noise_factor")) or 1.0,
-            ),
-            origin=VOID if cells.get("corrected.void") else IMPORTED if cells.get("origin") == IMPORTED else "",
-            where=where,
-            looks=self._looks(where, cells),
-        )
-
-    def checked(self, rows: Sequence[ManualRow]) -> tuple[ManualRow, ...]:
-        """Return the rows, all of them; raise ConfigError with every mistake if there was one."""
-        if self.mistakes:
-            raise ConfigError(self.mistakes)
-        return tuple(rows)
-
-    def _setpoints(self, where: str, members: Sequence[str], cells: Mapping[str, object]) -> Mapping[str, float]:
-        found = {n: self._number(where, f"setpoint.{n}", cells.get(f"setpoint.{n}")) for n in self.space.names}
-        said = {name: value for name, value in found.items() if value is not None}
-        for name in said:
-            if name not in members:
-                flaw = Flaw(f'is given, but {name} is not in "{set_label(members)}"')
-                self._add(where, f"setpoint.{name}", flaw)
-        return said
-
-    def _looks(self, where: str, cells: Mapping[str, object]) -> Mapping[str, Looked]:
-        names = [name for name in self.space.names if f"{LOOK}{name}" in cells]
-        found = {name: self._number(where, f"{LOOK}{name}", cells[f"{LOOK}{name}"]) for name in names}
-        sds = {n: self._number(where, f"{LOOK_SD}{n}", cells.get(f"{LOOK_SD}{n}")) or 0.0 for n in names}
-        looked = {name: Looked(value, sds[name]) for name, value in found.items()}
-        return looked if any(look.value is not None for look in looked.values()) else {}
-
-    def _known(self, where: str, cells: Mapping[str, object]) -> ByHand:
-        """Read what is said besides; a column of the same name may be a variable's or an outcome's."""
-        taken = {*self.space.names, *self.outcomes}
-        words = {
-            name: " ".join(str(cells.get(f"hand.{name}") or (name not in taken and cells.get(name)) or "").split())
-            for name in SAID
-        }
-        then = cells.get("hand.cost_then")
-        amount = None if then is None or not str(then).strip() else self._cost(where, "hand.cost_then", then)
-        date, operator, batch, note = (words[name] for name in SAID)
-        return ByHand(iso_date(date), operator, batch, note, amount=amount)
-
-    def _number(self, where: str, name: str, given: object) -> float | None:
-        if given is None or not str(given).strip():
-            return None
-        try:
-            value = math.nan if isinstance(given, bool) else float(str(given))
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            self._add(where, name, got(given, "must be a finite number, without its unit", number_meant(given)))
-        return value
-
-    def _cost(self, where: str, name: str, given: object) -> Micros:
-        try:
-            cost = to_micros(Decimal(str(given).strip()))
-        except (InvalidOperation, ValueError):
-            must = "must be an amount in the rig's currency, without unit"
-            self._add(where, name, got(given, must, number_meant(given)))
-            return 0
-        if cost < 0:
-            self._add(where, name, got(given, "must not be negative"))
-        return cost
-
-    def _add(self, where: str, name: str, flaw: Flaw) -> None:
-        self.mistakes.append(Mistake(f"{where}: {name}", flaw))
-
-
 def memories(
     loaded: LoadedConfig,
     known: History,
@@ -336,11 +287,6 @@ def _after(loaded: LoadedConfig, known: History, state: JsonState | None, contro
         return None
     proposed = decision.control_set == loaded.problem.space.control_sets[control_set].names
     return decision.policy_state if proposed else None
-
-
-def _undecided(members: Sequence[str], cells: Mapping[str, object]) -> bool:
-    """Tell whether an export's trial ended while it looked, before it was decided what to control."""
-    return not members and cells.get("state") in UNDECIDED and any(name.startswith(LOOK) for name in cells)
 
 
 MARGIN = 0.25

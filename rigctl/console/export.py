@@ -180,8 +180,8 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str], handed: Handed)
 def _looks(row: TrialRow, space: Space) -> Mapping[str, float | None]:
     """Return what the variables read before the decision, and those readings' standard deviation, in columns."""
     looks = {name: row.looks.get(name) for name in space.names}
-    values = {f"{LOOK}{name}": None if look is None else look.value for name, look in looks.items()}
-    sds = {f"{LOOK_SD}{name}": None if look is None else look.sd for name, look in looks.items()}
+    values = {f"{LOOK}.{name}": None if look is None else look.value for name, look in looks.items()}
+    sds = {f"{LOOK_SD}.{name}": None if look is None else look.sd for name, look in looks.items()}
     return values | sds
 
 

@@ -18,7 +18,7 @@ from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.reader import set_of
-from rigctl.campaign.journal.rows import ByHand, SuggestionRow
+from rigctl.campaign.journal.rows import SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
@@ -27,17 +27,28 @@ from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
 from rigctl.console.by_hand import (
     IMPORTED,
     ManualRow,
-    RowReader,
     by_name,
+    checked,
     doubts,
-    iso_date,
+    manual_row,
     manual_trial,
     memories,
     observation,
 )
-from rigctl.console.table import SAID, Decimals, Names, PeopleTable, Row, SheetColumn, is_empty, key, read_table
+from rigctl.console.table import (
+    SAID,
+    Decimals,
+    Names,
+    PeopleTable,
+    Row,
+    SheetColumn,
+    is_empty,
+    key,
+    read_table,
+    record_of,
+)
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
+from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.errors import ConfigError, Mistake, UsageError, counted
@@ -89,11 +100,9 @@ def row_from_options(loaded: LoadedConfig, said: TrialOptions) -> ManualRow:
     Raises:
         UsageError, ConfigError: something does not hold.
     """
-    reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
-    measured = by_name("--values", said.values)
-    cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency).strip())
+    cells = _cells(loaded, "--values", by_name("--values", said.values), said.outcome, said.cost)
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
-    (row,) = reader.checked([reader.row("ingest", set_members(said.control_set), {**cells, **more})])
+    (row,) = _trials(loaded, [("ingest", set_members(said.control_set), {**cells, **more})])
     return replace(row, where="")
 
 
@@ -110,8 +119,7 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
         given = json.loads(text, parse_float=Decimal)
     except ValueError as error:
         raise UsageError(f"standard input: not JSON: {error}") from error
-    reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
-    keys, rows = ("control_set", "values", "outcome", "cost", "setpoints", *SAID), []
+    keys, said = ("control_set", "values", "outcome", "cost", "setpoints", *SAID), []
     for i, entry in enumerate(given if isinstance(given, list) else [given]):
         where = f"trial [{i}]"
         if not isinstance(entry, dict) or set(entry) - set(keys) or not {"control_set", "cost"} <= set(entry):
@@ -122,32 +130,40 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
             raise UsageError(f"{where}: control_set must be a list of names, values and setpoints objects")
         cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry["cost"])
         known = {name: str(entry.get(name) or "") for name in SAID}
-        rows.append(reader.row(where, members, {**cells, **_more(loaded, f"{where}: setpoints", setpoints, known)}))
-    return reader.checked(rows)
+        said.append((where, members, {**cells, **_more(loaded, f"{where}: setpoints", setpoints, known)}))
+    return _trials(loaded, said)
+
+
+def _trials(
+    loaded: LoadedConfig, said: Sequence[tuple[str, Sequence[str], Mapping[str, object]]]
+) -> tuple[ManualRow, ...]:
+    """Return trials of which it is given where each is said, what was controlled, and the rest by what it is."""
+    mistakes: list[Mistake] = []
+    found = [(*record_of(loaded, where, cells, mistakes), members) for where, members, cells in said]
+    return checked([manual_row(table, row, members) for table, row, members in found if row.sound], mistakes)
 
 
 def _cells(
     loaded: LoadedConfig, where: str, values: Mapping[str, object], outcome: object, cost: object
 ) -> Mapping[str, object]:
-    """Return a trial's values by the names they have in a table; all must be known there."""
+    """Return a trial's values by what they are in a table; all must be known there."""
     first, *further = loaded.rig.outcome_names
     names = (*loaded.problem.space.names, *further)
     for name in values:
         if name not in names:
             what = "a variable or further outcome" if further else "a variable"
             raise UsageError(unknown(name, names, what, where=where))
-    return {**values, first: outcome, "cost": cost}
+    return {f"value:{name}": value for name, value in (*values.items(), (first, outcome))} | {"cost": cost}
 
 
 def _more(
     loaded: LoadedConfig, where: str, setpoints: Mapping[str, object], known: Mapping[str, str]
 ) -> Mapping[str, object]:
-    """Return what was set, and what is known besides, by the names they have in an export."""
+    """Return what was set, and what is known besides, by what it is in a table."""
     for name in setpoints:
         if name not in loaded.problem.space.names:
             raise UsageError(unknown(name, loaded.problem.space.names, "a variable", where=where))
-    said = {f"setpoint.{name}": value for name, value in setpoints.items()}
-    return {**said, **{f"hand.{name}": text for name, text in known.items()}}
+    return {**{f"setpoint:{name}": value for name, value in setpoints.items()}, **known}
 
 
 def ingest(
@@ -324,23 +340,19 @@ class _Rows:
         members = self._members(row)
         if not row.sound or len(self.table.mistakes) > before:
             return None
-        variables, outcomes = self.loaded.problem.space.names, self.loaded.rig.outcome_names
-        values = {n: numbers[f"value:{n}"] for n in variables if f"value:{n}" in numbers}
-        first, *further = (numbers.get(f"value:{n}") for n in outcomes)
-        cost = numbers.get("cost")
-        missing = [n for n in variables if n not in values]
-        if first is not None:
-            missing += [n for n, y in zip(outcomes[1:], further, strict=True) if y is None]
-        elif missing or cost is None:
-            missing = [outcomes[0]]
+        variables, (first, *more) = self.loaded.problem.space.names, self.loaded.rig.outcome_names
+        failed, cost = f"value:{first}" not in numbers, numbers.get("cost")
+        missing = [n for n in (*variables, *(() if failed else more)) if f"value:{n}" not in numbers]
+        if failed and (missing or cost is None):
+            missing = [first]
         if missing:
             self.left_out.append(f"line {row.line}: has no {', '.join(missing)}")
             return None
-        date, operator, batch, note = (" ".join(row.texts.get(name, "").split()) for name in SAID)
-        known = ByHand(iso_date(date), operator, batch, note, amount=None if cost is None else _money(cost))
-        setpoints = {n: numbers[f"setpoint:{n}"] for n in members if f"setpoint:{n}" in numbers}
-        beside = tuple(y for y in further if y is not None) if first is not None else ()
-        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=row.where)
+        apart = {f"setpoint:{n}" for n in variables if n not in members} | {f"value:{n}" for n in more if failed}
+        told = {target: number for target, number in numbers.items() if target not in {*apart, "cost"}}
+        told |= {"cost": 0.0} if cost is None else {"cost": 0.0, "cost_then": cost}
+        evidence = replace(row, numbers=told, texts={**row.texts, "origin": IMPORTED})
+        return manual_row(self.table, evidence, members)
 
     def _add(self, row: Row, target: str, must: str) -> None:
         header = next((c.header for c in self.table.columns if c.target == target), target)
@@ -385,10 +397,6 @@ class _Rows:
             if column.target.startswith("value:") and key(column.header).startswith(key(part)):
                 return column.target.removeprefix("value:")
         return ""
-
-
-def _money(cost: float) -> Micros:
-    return to_micros(Decimal(repr(cost)).quantize(Decimal(1) / MICROS_PER_UNIT))
 
 
 def doubted(loaded: LoadedConfig, directory: Path, plan: ImportPlan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from rigctl.campaign.acts import Outcome, awaits, given_up
@@ -34,7 +35,7 @@ FAR: Final = 6.0
 """Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
 FEWEST: Final = 8
 """...once so many outcomes are known: fewer do not teach what to expect."""
-BESIDE: Final = ("trial", "unit", "why")
+BESIDE: Final = MappingProxyType({name: name for name in ("trial", "unit", "why")})
 """Columns besides the outcomes."""
 
 

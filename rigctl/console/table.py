@@ -19,6 +19,7 @@ from typing import Final, Literal
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
+from rigctl.config.wording import number_meant
 from rigctl.errors import Mistake, UsageError, reason
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.plugins import did_you_mean
@@ -47,6 +48,8 @@ _PLAIN: Final = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?")
 _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(([.,])\d{3})(\2\d{3})*(?!\2)([.,]\d+)?")
 SAID: Final = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
+NUMBERS: Final = ("value", "setpoint", "look", "look_sd", "cost", "cost_then", "noise_sd", "noise_factor")
+"""What is a number in a table: of a variable or an outcome, and of the trial."""
 IGNORED: Final = "-"
 DIGITS: Final = 12
 """Of a converted number: 4.94 cm are 49.4 mm, not 49.400000000000006."""
@@ -231,7 +234,8 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
     if other in number:
         whole, _, fraction = number.partition(mark)
         if not re.fullmatch(rf"[+-]?\d{{1,3}}(\{other}\d{{3}})+", whole) or other in fraction:
-            raise ValueError(got(cell, f"must be a number with a decimal {decimals or 'point'}"))
+            remedy = number_meant(cell) if mark == "." else ""
+            raise ValueError(got(cell, f"must be a number with a decimal {decimals or 'point'}", remedy))
         number = number.replace(other, "")
     if not _PLAIN.fullmatch(number):
         raise ValueError(got(cell, "must be a number"))
@@ -247,7 +251,7 @@ class SheetColumn:
 
     header: str
     target: str
-    """`value:x`, `cost`, `control_set`, `setpoint:x`, `controlled:x`, `date`, ...; empty: not used."""
+    """`value:x`, `cost`, `control_set`, `setpoint:x`, `controlled:x`, `look:x`, `date`, ...; empty: not used."""
     unit: str = ""
     """As the header has it."""
     into: str = ""
@@ -257,7 +261,7 @@ class SheetColumn:
 
     @property
     def numeric(self) -> bool:
-        return self.target == "cost" or self.target.startswith(("value:", "setpoint:"))
+        return self.target.partition(":")[0] in NUMBERS
 
     def scaled(self, value: float) -> float:
         """Return a number of this column in the configuration's unit."""
@@ -283,8 +287,8 @@ class Names:
     loaded: LoadedConfig
     maps: Mapping[str, str] = field(default_factory=dict)
     """What the person says: header -> what it is."""
-    beside: Sequence[str] = ()
-    """Other headers that are read, each as what it says."""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    """Other headers that are read, each with what it is."""
 
     def target(self, header: str) -> tuple[str, str]:
         """Return what a header means, and the unit in it; empty: nothing that is known."""
@@ -324,8 +328,13 @@ class Names:
 
     def _by_name(self) -> Mapping[str, str]:
         """Return targets by the names they go by; what the configuration has comes before our own words."""
-        words = {name: name for name in self.beside}
-        words |= {"cost": "cost", "costs": "cost", "control set": "control_set", "controlled": "control_set"}
+        words = {
+            **self.beside,
+            "cost": "cost",
+            "costs": "cost",
+            "control set": "control_set",
+            "controlled": "control_set",
+        }
         names = {**words, **{word: word for word in SAID}, **{f"hand.{word}": word for word in SAID}}
         for n in self._variables():
             names |= {key(form): f"setpoint:{n}" for form in (f"setpoint.{n}", f"{n} setpoint", f"{n} set", f"set {n}")}
@@ -337,10 +346,8 @@ class Names:
     def unit_of(self, target: str) -> str:
         """Return the configuration's unit of what a column is."""
         kind, _, name = target.partition(":")
-        if kind == "cost":
-            return self.loaded.currency
-        if kind not in ("value", "setpoint"):
-            return ""
+        if not name:
+            return self.loaded.currency if kind in ("cost", "cost_then") else ""
         variables = {v.name: v.unit for v in self.loaded.problem.space.variables}
         further = {f.name: f.unit for f in self.loaded.problem.further}
         return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
@@ -442,7 +449,7 @@ class PeopleTable:
     def rows(self) -> Iterator[Row]:
         """Yield every row; what does not hold is among the mistakes, and left out of it."""
         for line, cells in self.sheet.rows:
-            where, before = f"{self.path}:{line}", len(self.mistakes)
+            where, before = self._place(line), len(self.mistakes)
             numbers: dict[str, float] = {}
             texts = {c.target: cell for c, cell in zip(self.columns, cells, strict=True) if not is_empty(cell)}
             for column, cell in zip(self.columns, cells, strict=True):
@@ -457,7 +464,11 @@ class PeopleTable:
 
     def add(self, line: int, what: str, flaw: Flaw) -> None:
         """Note what is wrong with a column, or something else, in a line."""
-        self.mistakes.append(Mistake(f"{self.path}:{line}: {what}", flaw, line=line, file=str(self.path)))
+        file = str(self.path) if line else ""
+        self.mistakes.append(Mistake(f"{self._place(line)}: {what}", flaw, line=line, file=file))
+
+    def _place(self, line: int) -> str:
+        return f"{self.path}:{line}" if line else str(self.path)
 
     def number(self, column: SheetColumn, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.
@@ -473,7 +484,7 @@ class PeopleTable:
         if said and column.target == "cost":
             raise ValueError(got(cell, must))
         value = parsed(number, self.decimals) if number else math.nan
-        if math.isnan(value):
+        if not math.isfinite(value):
             raise ValueError(got(cell, "must be a number"))
         if not said:
             return column.scaled(value)
@@ -514,6 +525,28 @@ def read_table(
     if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
         decimals = "point"
     return PeopleTable(path, sheet, found, decimals, names.loaded)
+
+
+def record_of(
+    loaded: LoadedConfig, where: str, cells: Mapping[str, object], mistakes: list[Mistake]
+) -> tuple[PeopleTable, Row]:
+    """Return what is said of one trial elsewhere than in a table as a table with one row.
+
+    Args:
+        loaded: the configuration.
+        where: for people, e.g. an option or a place in JSON.
+        cells: by what they are, as `SheetColumn.target`; None: not said.
+        mistakes: where what does not hold is added.
+    """
+    names, said = Names(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
+    columns = tuple(SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target)) for target in said)
+    sheet = Sheet(tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), "", "")
+    table = PeopleTable(Path(where), sheet, columns, "point", loaded, mistakes)
+    for column, cell in zip(columns, said.values(), strict=True):
+        if column.numeric and cell and is_empty(cell):  # in a table it is left out
+            table.add(0, column.header, got(cell, "must be a number"))
+    (row,) = table.rows()
+    return table, row
 
 
 def _parted(cell: str) -> tuple[str, str]:

@@ -31,6 +31,28 @@ def test_a_failed_trial_costs_and_teaches_nothing(bench):
     assert json.loads(bench.rigctl("export", "--format", "jsonl").out)["state"] == "FAILED"
 
 
+def test_a_value_may_have_its_unit(bench):
+    """What is said with a unit is converted to the configuration's, as in a table."""
+    said = ("--values", "ph=6.0, ca=2000 uM", "--outcome", "1.1", "--cost", "0.25 EUR")
+    bench.rigctl("ingest", "bench.yaml", "--control-set", "ca+ph", *said)
+    assert json.loads(bench.rigctl("export", "--format", "jsonl").out)["ca"] == 2.0
+
+
+@pytest.mark.parametrize("outcome", ["-", "nan", "1e999", "inf"])
+def test_an_outcome_that_is_no_number_is_no_failed_trial(bench, outcome):
+    """In a table some of these say that there is none; who gives one by itself has meant a number."""
+    rest = ("--values", "ph=6.0,ca=2", "--cost", "0.25")
+    assert "growth" in bench.rigctl("ingest", "bench.yaml", *GOOD[:2], *rest, f"--outcome={outcome}", code=2).err
+    row = {"control_set": ["ph"], "values": {"ph": 6, "ca": 2}, "cost": 0.1, "outcome": outcome}
+    assert "growth" in bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row), code=2).err
+
+
+def test_a_number_without_end_is_none(bench):
+    """An outcome of 1e999 in a table would be infinity."""
+    bench.write("past.csv", "ph,ca,controlled,growth,cost\n6,2,ph,1e999,0.1\n")
+    assert "past.csv:2: growth" in bench.rigctl("import", "bench.yaml", "past.csv", code=2).err
+
+
 def test_trials_from_json_on_standard_input(bench):
     """One object or a list of them; money is read exactly."""
     one = {"control_set": ["ph"], "values": {"ph": 6.2, "ca": 3}, "outcome": 1.0, "cost": 0.1}
