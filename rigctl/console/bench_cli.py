@@ -116,15 +116,15 @@ def run(
 @bench.command()
 def draw(
     *,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first problem; 0 to 199 are for development.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="Problems, from consecutive seeds.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first problem; 0 to 199 are for development.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Number of problems, from consecutive seeds.")] = 20,
     play: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results go; finished cells are kept.")] = None,
     jobs: Jobs = 1,
     json: AsJson = False,
 ) -> None:
-    """Draw problems nobody chose: show them, or play policies on them until each problem's own budget is spent."""
+    """Draw problems from seeds, and show them or play policies on them."""
     from rigctl.bench.asking.grid import from_options
     from rigctl.bench.problems.drawn import PREFIX, drawn
     from rigctl.bench.running.store import load
@@ -337,7 +337,7 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
 
 
 def show_standings(frame: pd.DataFrame) -> None:
-    """Show how policies stand on all problems, and by their costs; nothing where nothing can be compared."""
+    """Show standings on all problems, and for each kind of costs apart, where policies can be compared."""
     from rigctl.bench.tables.standings import by_costs, standings_text
 
     for name, placed in by_costs(frame).items():

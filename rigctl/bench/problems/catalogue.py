@@ -56,7 +56,7 @@ class Entry:
     seeded: bool = False
     """Whether every seed has a function of its own."""
     budget: float | None = None
-    """What is spent where no budget is named, currency units; None: one must be named."""
+    """Budget of the problem itself, currency units; None: the grid must name one."""
 
 
 def catalogue() -> Mapping[str, Entry]:

@@ -29,14 +29,14 @@ PREFIX = "drawn-"
 FEWEST, MOST = 3, 12
 """Variables of a problem."""
 CLASSES = {"cheap": (0.03, 2.5), "moderate": (0.1, 1.5), "expensive": (0.6, 1.0)}
-"""Cost of the cheapest subsets by that of everything, and the power of a subset's share by which costs rise between."""
+"""Cost of the smallest subsets as a share of the cost of everything; power of a subset's share by which costs rise."""
 NOISES = {"equal": 0.4, "unequal": 0.2, "student": 0.2, "outliers": 0.2}
 """Kinds of noise and how often they are drawn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """One drawn problem, and in words what was drawn."""
+    """One drawn problem, and how it was drawn."""
 
     seed: int
     family: str
@@ -47,13 +47,13 @@ class Drawn:
     additive: bool
     """Whether a set costs the sum of what its variables cost."""
     weak: int
-    """Variables that matter little or not."""
+    """Number of variables that matter little or not at all."""
     budget: float
     """Currency units."""
     bench: BenchProblem
 
     def by_name(self) -> dict[str, Any]:
-        """Return what was drawn, and the share of the best value that each control set attains, from the worst."""
+        """Return the draw by name, with the share of the outcome's range that each control set attains."""
         space, truth, told = self.bench.space, self.bench.truth, {}
         if truth is not None:
             most = max(b.value for b in truth.best)
@@ -72,8 +72,8 @@ def seed_of(problem: str) -> int | None:
 
 @lru_cache(maxsize=32)
 def drawn(seed: int, *, solved: bool = True) -> Drawn:
-    """Draw the problem of that seed; not `solved`, it has no truth, which can take seconds to find."""
-    # a generator for each part: another option of one leaves the others as they are
+    """Draw the problem of that seed; without its truth, which can take seconds to find, if not `solved`."""
+    # a generator for each part, so that a change of one part leaves the others as they are
     of_family, of_space, of_noise, of_costs = np.random.default_rng(np.random.SeedSequence([seed, 28])).spawn(4)
     known = families()
     family = str(of_family.choice(list(known)))
@@ -108,15 +108,15 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
 
 
 def _marginals(d: int, rng: Rng) -> list[TruncatedNormal]:
-    """Return how each variable varies: all with the same variance, .02 to .08, and a mean near the middle."""
+    """Return marginals of the same variance, .02 to .08, with means near the middle."""
     variance = rng.uniform(0.02, 0.08)
-    # the closer the variance to the uniform's, 1/12, the less may the mean be off the middle
+    # as the variance comes close to that of the uniform distribution, 1/12, the mean must come close to the middle
     room = 2.5 * (1 / 12 - variance)
     return [TruncatedNormal.from_moments(0.5 + room * float(u), sqrt(variance)) for u in rng.uniform(-1, 1, d)]
 
 
 def _control_sets(d: int, matter: Sequence[int], rng: Rng) -> list[tuple[int, ...]]:
-    """Return 5 to 12 different sets (as many as there are), small ones more often.
+    """Return 5 to 12 different control sets, or all that there are; small ones are more likely.
 
     The set of everything is usually among them, and that of all variables that matter every second time.
     """
@@ -152,7 +152,7 @@ def _costs(space: Space, rng: Rng) -> tuple[TrialCosts, str, bool]:
     told = bool(rng.random() < 0.15)
     spread = 0.0 if told else float(rng.choice([0.0, 0.05, 0.2, 0.6]))
     rises, field = 1.2 * rng.uniform(-1.0, 1.0, space.dimension), None
-    if rng.random() >= 0.7:  # of setpoints: less than twice as much at one corner as in the middle
+    if rng.random() >= 0.7:  # costs depend on setpoints, and less than double from the middle to a corner
         slopes = [m * rises[list(s.indices)] / len(s.indices) for m, s in zip(means, space.control_sets, strict=True)]
         field = LinearCost(means - 0.5 * np.array([s.sum() for s in slopes]), tuple(slopes))
     return TrialCosts(tuple(means.tolist()), 0.0, told, field, spread), of_class, additive
@@ -160,7 +160,7 @@ def _costs(space: Space, rng: Rng) -> tuple[TrialCosts, str, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How shift + stretch X is distributed, given the marginal of X."""
+    """The distribution of shift + stretch X, given the marginal of X."""
 
     marginal: Natural
     stretch: float
@@ -177,7 +177,7 @@ class Moved:
 
 
 def _placed(base: Objective, little: int, rng: Rng) -> Objective:
-    """Return a function on a random box of its cube, on a random scale, with so many more variables that matter little.
+    """Place a function on a random box of its cube and a random scale; add `little` variables that hardly matter.
 
     Each variable is stretched, shifted and perhaps turned round, so that the best may lie anywhere, or outside.
     """

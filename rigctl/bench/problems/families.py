@@ -1,7 +1,7 @@
-"""Families that problems are drawn from: each makes a function of so many variables from a random generator.
+"""Families that problems are drawn from: each makes a function of the wanted dimension from a random generator.
 
 All are sums of products of one-dimensional factors (`terms`), so true values need no sampling. A new family is a
-function here and a row of `FAMILIES`.
+function here and a row of `families()`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Curves = Callable[[int, FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How functions of one family are made, and of how many variables."""
+    """One family of functions, and the dimensions it is drawn in."""
 
     make: Callable[[int, Rng], Objective]
-    """From the number of variables that matter."""
+    """Takes the number of variables that matter."""
     least: int = 2
     most: int = 8
 
 
 def families() -> Mapping[str, Family]:
-    """Return all families by name. A new one goes last: which problem a seed draws depends on their order."""
+    """Return all families by name. The order decides which problem a seed draws."""
     return {
         "gp-squared-exponential": Family(partial(gp_draw, nu=inf), 2, 7),
         "gp-matern-5/2": Family(partial(gp_draw, nu=2.5), 2, 7),

@@ -115,7 +115,7 @@ AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCost:
-    """Costs that rise or fall along the settings of each control set: known, so that `upper` is the mean."""
+    """Costs that are linear in the setting of each control set. They are certain, so `upper` is the mean."""
 
     bases: FloatArray
     """(m,), currency units, where the setting is 0 throughout."""
@@ -123,7 +123,7 @@ class LinearCost:
     """Per control set (k,), currency units per range of each of its variables."""
 
     def mean(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return what settings (b, k), unit cube, cost: (b,), currency units."""
+        """Return costs of settings (b, k), unit cube: (b,), currency units."""
         return np.asarray(self.bases[control_set] + settings @ self.slopes[control_set])
 
     def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:
@@ -135,7 +135,7 @@ class LinearCost:
 
 @dataclass(frozen=True, slots=True)
 class TrialCosts:
-    """What trials cost, currency units: a mean per control set, or a field of its settings.
+    """Costs of trials, currency units: a mean per control set, or a field of its settings.
 
     Where a set's mean is at least 0.1, a trial costs N(mean, 0.02) (U, Experiments), but never less than 0.001.
     """
@@ -146,7 +146,7 @@ class TrialCosts:
     """Whether policies know the means, or the field."""
     field: CostField | None = None
     spread: float = 0.0
-    """Of trials around the mean, relative: the sd of log cost, in place of `noise_sd`."""
+    """Relative spread of trials around the mean (standard deviation of the log cost), in place of `noise_sd`."""
 
     @classmethod
     def named(cls, name: str) -> TrialCosts:
@@ -178,19 +178,19 @@ class TrialCosts:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Draw the noise of outcomes: mean 0, symmetric. Every trial takes as much of the stream, whatever is played."""
+    """Noise of outcomes, symmetric about 0. Every trial takes the same numbers of the stream, whatever is played."""
 
     sd: float = NOISE_SD
-    """Outcome units, in the middle of the cube and without outliers."""
+    """Standard deviation in the middle of the cube, outliers not counted; outcome units."""
     slopes: tuple[float, ...] = ()
-    """(d,): what log sd rises over the range of each variable."""
+    """(d,): rise of the log standard deviation over the range of each variable."""
     heavy: bool = False
     """Whether deviates are Student's t with 3 degrees of freedom, scaled to `sd`."""
     outliers: float = 0.0
-    """Share of outcomes with `OUTLYING` times the deviate."""
+    """Share of outcomes whose deviate is multiplied by `OUTLYING`."""
 
     def draw(self, x: FloatArray, outcomes: int, rng: np.random.Generator) -> FloatArray:
-        """Return the noise at points x (n, d), unit cube, of so many outcomes: (n, outcomes)."""
+        """Return noise at points x (n, d), unit cube, for each of the outcomes: (n, outcomes)."""
         z = rng.standard_normal((len(x), outcomes))
         if self.heavy:
             z = z / np.sqrt(rng.chisquare(3.0, z.shape))

@@ -41,7 +41,7 @@ class Terms:
     expected: Callable[[int, Natural], FloatArray]
     """(variable l, its marginal) -> E[phi_jl(X)] of every term, (J,)."""
     summed: Callable[[FloatArray, Sequence[int], FloatArray], FloatArray] | None = None
-    """(weights w (J,), variables, x (n, k)) -> sum_j w_j prod_l phi_jl(x_l), (n,), where that is quicker at once."""
+    """(weights w (J,), variables, x (n, k)) -> sum_j w_j prod_l phi_jl(x_l), (n,); None: multiply the factors."""
 
 
 def gaussian_terms(weights: FloatArray, centres: FloatArray, precisions: FloatArray) -> Terms:

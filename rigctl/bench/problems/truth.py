@@ -113,7 +113,7 @@ def _apart(points: FloatArray, values: FloatArray) -> list[int]:
 
 
 def axis_scan(function: Value, starts: FloatArray) -> FloatArray:
-    """Move all starts (b, k) to the best of a line along each axis in turn: across ripples that a climber cannot pass.
+    """Move each start (b, k) to the best point of a line along each axis in turn, across ripples that stop a climber.
 
     Returns:
         Points (b, k), none worse than its start.

@@ -196,14 +196,14 @@ def outcome_range(runs: pd.DataFrame) -> float:
 
 
 def regret_unit(runs: pd.DataFrame, regret: str, share: float) -> float:
-    """Return what a regret of one scenario is a share of; see `floors_text`."""
+    """Return the unit that a regret of one scenario is a share of; see `floors_text`."""
     if regret == "cost_regret":
         return float(runs.index.unique("budget")[0])
     return outcome_range(runs) * (float(at_share(runs, "trial", share).mean()) if regret == "quality" else 1.0)
 
 
 def floors_text(floors: Mapping[str, float]) -> str:
-    """Say what regrets are shares of where ratios are taken, and what they count as at least."""
+    """Name the units of regrets where ratios are taken, and their floors."""
     told = ", ".join(f"{regret.replace('_', ' ')} {floor:.2%}" for regret, floor in floors.items())
     return (
         f"Simple and inference regret are shares of the outcome's range, quality regret of the range in every trial, "
@@ -212,7 +212,7 @@ def floors_text(floors: Mapping[str, float]) -> str:
 
 
 def regret_floor(runs: pd.DataFrame, regret: str = "simple", share: float = 1.0) -> float:
-    """Return what that regret of one scenario is raised to at least before ratios are taken."""
+    """Return the floor of that regret of one scenario: smaller ones count as equal to it where ratios are taken."""
     # where every outcome is the same, or unknown, any positive number keeps the ratio of equals at 1
     return max(1e-12, FLOORS[regret] * regret_unit(runs, regret, share))
 

@@ -27,7 +27,7 @@ from rigctl.bench.tables.results import (
 from rigctl.bench.tables.summary import REGRETS, table_text
 
 LEAST = {**FLOORS, "simple": 1e-3, "inference": 1e-3}
-"""What each regret counts as at least, as a share of its unit: true values are only known to 1e-3 of the range."""
+"""Floor of each regret, as a share of its unit: true values are only known to 1e-3 of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class Standing:
     best_single: str
     """The one rival with the least geometric mean of simple and inference regret over all shares of the budget."""
     to_best_single: float
-    """This policy's geometric mean of those by that rival's."""
+    """Ratio of this policy's geometric mean to that rival's."""
     between: tuple[float, float]
-    """Two standard errors of its logarithm about it, over the problems."""
+    """Interval of two standard errors of the mean logarithm, over the problems."""
     to_best_per_problem: float
-    """The same by the least that any rival has, for each problem, regret and share apart."""
+    """Geometric mean ratio to the least that any rival has, for each problem, regret and share apart."""
     trials: float
-    """Of a campaign, mean."""
+    """Mean number of trials in a campaign."""
     decisions_s: float
-    """CPU seconds that all decisions of a campaign took, mean."""
+    """Mean CPU seconds of all decisions of a campaign."""
 
     def by_name(self) -> dict[str, Any]:
         means: dict[str, dict[str, float]] = {}
@@ -59,7 +59,7 @@ class Standing:
 
 
 def by_costs(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
-    """Return where policies stand on all problems, and by their costs where these differ; nothing of a single problem.
+    """Return standings on all problems, and for each kind of costs apart; without those of a single problem.
 
     Raises:
         UsageError: the table is not one of this bench.
@@ -98,7 +98,7 @@ def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
 
 
 def _logs(trials: pd.DataFrame, regret: str, share: float) -> pd.DataFrame:
-    """Return the logarithm of that regret as a share, by problem and policy, of the seeds that all have played."""
+    """Return the log of that regret as a share of its unit, by problem and policy, on seeds that all have played."""
     means: Any = at_share(trials, regret, share).unstack("policy").dropna().groupby(level=SCENARIO).mean()
     units = [regret_unit(within(trials, [PolicyScenario(*key)]), regret, share) for key in means.index]
     return pd.DataFrame(np.log(means.div(pd.Series(units, index=means.index), axis=0).clip(lower=LEAST[regret])))

@@ -113,7 +113,7 @@ def reached_text(rows: Sequence[Reached]) -> str:
 
 REGRETS = ("inference", "simple")
 MEASURES = ("simple", "inference", "quality", "cost_regret", "cost_varying", "dear_input", "hypervolume", "trial")
-"""What is told at each share of the budget; all but the first two, and the hypervolume, are cumulated."""
+"""Columns shown at each share of the budget; all but simple and inference regret and hypervolume are cumulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class Ratio:
     difference: Stat
     """Ours minus that policy's, paired: a seed fixes function, initial points and noise for every policy."""
     floor: float
-    """What both means are raised to at least before the ratio is taken."""
+    """Both means count as at least this."""
     missing: tuple[str, ...] = ()
     """Published policies that were not run here, or on none of our seeds: the best may be one of them."""
 
