@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,21 +87,11 @@ class Suggestion:
 
 
 @dataclass(slots=True)
-class Experiment:
+class Experiment(experiment_file.Saved):
     """What is to be found out, with what money, and what has been observed so far.
 
     It lives in memory until `save`; a state directory (`rigctl suggest` and `rigctl ingest`) keeps every trial itself.
     """
-
-    problem: Problem
-    policy: Policy
-    seed: int = 0
-    currency: str = "EUR"
-    outcome: str = "outcome"
-    unit: str = ""
-    history: History = field(default_factory=History)
-    state: JsonState | None = None
-    """The policy's memory; None before the first trial it has chosen."""
 
     @classmethod
     def of(
@@ -162,7 +152,7 @@ class Experiment:
             ExperimentFileError: the problem holds code (a cost field, a marginal of your own), or the file cannot be
                 written; what stood there before still does.
         """
-        experiment_file.write(Path(path), experiment_file.Saved(**fields_of(self)))
+        experiment_file.write(Path(path), self)
 
     @property
     def space(self) -> Space:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,19 @@ INNER = ("marginal", "prior")
 """Fields of a marginal that hold another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Saved:
-    """What a file holds: the fields of an `Experiment`."""
+    """What a file holds."""
 
     problem: Problem
     policy: Policy
-    seed: int
-    currency: str
-    outcome: str
-    unit: str
-    history: History
-    state: JsonState | None
+    seed: int = 0
+    currency: str = "EUR"
+    outcome: str = "outcome"
+    unit: str = ""
+    history: History = field(default_factory=History)
+    state: JsonState | None = None
+    """The policy's memory; None before the first trial it has chosen."""
 
 
 def write(path: Path, saved: Saved) -> None:

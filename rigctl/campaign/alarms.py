@@ -54,25 +54,31 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
-class Minded:
-    """A person did something about an alarm."""
+class AlarmMinded:
+    """A person has seen an alarm, has shelved it, or ended that."""
 
     verb: str
     """`ack`, `shelve` or `unshelve`."""
-    seconds: float
-    """For which it is shelved."""
-    who: str
-    why: str
-    utc: str
-    at_s: float
     kind: str
     source: str
-    alarm: int = 0
-    """The number that the person named; `kind` and `source` are of that one."""
+    seconds: float
+    """Rig time for which it is shelved."""
+    who: str
+    why: str
 
     @property
     def key(self) -> AlarmKey:
         return self.kind, self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Minded(AlarmMinded):
+    """The same, and when it was."""
+
+    utc: str
+    at_s: float
+    alarm: int = 0
+    """The number that the person named; `kind` and `source` are of that one."""
 
 
 @dataclass(frozen=True, slots=True)

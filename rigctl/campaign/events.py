@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rigctl.campaign.alarms import AlarmMinded
 from rigctl.campaign.decision import Origin
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
@@ -138,20 +139,6 @@ class AlarmRaised:
     """Something a person should know."""
 
     alarm: Alarm
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmMinded:
-    """A person has seen an alarm, has shelved it, or ended that."""
-
-    verb: str
-    """`ack`, `shelve` or `unshelve`."""
-    kind: str
-    source: str
-    seconds: float
-    """Rig time for which it is shelved."""
-    who: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

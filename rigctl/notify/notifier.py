@@ -256,6 +256,6 @@ def shelved_in(setup: Setup, clock: Clock) -> Setup:
     except RigctlError:
         return setup
     shelved = tuple(
-        Shelved(*key, clock.now_s() + s.until_s - now_s, s.until_utc, s.who, s.why) for key, s in found.shelves.items()
+        Shelved(clock.now_s() + s.until_s - now_s, s.until_utc, s.who, s.why, *key) for key, s in found.shelves.items()
     )
     return replace(setup, shelved=shelved)

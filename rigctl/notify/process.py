@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.campaign.alarms import Alarms, Minded, Raised, Shelf
+from rigctl.campaign.alarms import Alarms, Minded, Raised
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
 from rigctl.notify.gathering import MOST, Delivery, Gathering, SignOfLife, SummaryClock, phase_words
@@ -97,7 +97,7 @@ class NotifierLoop:
         spec = self.setup.telling.notify
         zone = ZoneInfo(spec.zone) if spec is not None and spec.zone else None
         self.words = Words(self.setup.rig, zone)
-        shelves = {(s.kind, s.source): Shelf(s.until_s, s.until_utc, s.who, s.why) for s in self.setup.shelved}
+        shelves = {(shelf.kind, shelf.source): shelf for shelf in self.setup.shelved}
         least = Severity.MAJOR if spec is None else Severity[spec.at_least]
         self.gathering = Gathering(self.words, least, Alarms(shelves=shelves))
         if spec is not None and spec.alive is not None:

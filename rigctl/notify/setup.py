@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rigctl.campaign.alarms import AlarmMinded, Shelf
 from rigctl.campaign.events import (
-    AlarmMinded,
     AlarmRaised,
     CampaignEnded,
     CampaignEvent,
@@ -22,16 +22,11 @@ from rigctl.telling import Telling
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """An alarm that was shelved before this process began."""
+class Shelved(Shelf):
+    """An alarm that was shelved before this process began; until when is rig time."""
 
     kind: str
     source: str
-    until_s: float
-    """Rig time."""
-    until_utc: str
-    who: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)

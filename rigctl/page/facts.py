@@ -38,7 +38,6 @@ from rigctl.page.shown import (
     Facts,
     Instrument,
     LogEntry,
-    MeterCost,
     Money,
     Phase,
     SetFact,
@@ -265,14 +264,13 @@ def _money(
     amended = sum(reader.people.adjustments().values())
     if amended > 0:
         sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
-    parts = tuple(MeterCost(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
     rows = course.rows
     amounts = campaign.budget, campaign.spent, reader.idle.spent(), campaign.operated
     budget, spent, idle, operated = map(to_units, amounts)
     over = [row for row in rows[-4 * RECENT :] if row.state.charged][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
     if not (costs and going_on):
-        return Money(budget, spent, idle, parts, fmean(costs) if costs else None, operated=operated)
+        return Money(budget, spent, idle, sums, fmean(costs) if costs else None, operated=operated)
     rest = max(0.0, budget - spent)
     most = None
     if loaded is not None and loaded.max_trials is not None:
@@ -282,7 +280,7 @@ def _money(
         min(floor(rest / price), floor(rest / price) if most is None else most)
         for price in (max(costs), fmean(costs), min(costs))
     )
-    return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected), operated)
+    return Money(budget, spent, idle, sums, fmean(costs), (few, many), _days(over, expected), operated)
 
 
 def _days(over: Sequence[TrialRow], trials: int) -> float | None:

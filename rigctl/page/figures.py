@@ -79,8 +79,8 @@ def _read_row(read: ReadBefore, *, held: bool) -> Markup:
 
 def fuel(budget: Money, currency: str) -> Markup:
     """Return the budget as a gauge, stacked by meter."""
-    parts = [(f"{FILLS[i % len(FILLS)]}", part.amount) for i, part in enumerate(budget.parts)]
-    told = ", ".join(f"{part.meter} {money(part.amount, currency)}" for part in budget.parts)
+    parts = [(f"{FILLS[i % len(FILLS)]}", part.cost) for i, part in enumerate(budget.parts)]
+    told = ", ".join(f"{part.meter} {money(part.cost, currency)}" for part in budget.parts)
     title = f"{money(budget.spent)} of {money(budget.budget, currency)} spent"
     title += f", and {money(budget.operated, currency)} by production" if budget.operated else ""
     return gauge(parts, max(budget.budget + budget.operated, budget.all), title, told)

@@ -235,7 +235,7 @@ def _row(name: str, place: int, row: Markup) -> Markup:
 
 def _money(facts: Facts) -> Drawn:
     columns = ("meter", "kind", "quantity", "unit", "amount", "partly_estimated")
-    rows = tuple((p.meter, p.kind, p.quantity, p.unit, p.amount, p.estimated) for p in facts.money.parts)
+    rows = tuple((p.meter, p.kind, p.quantity, p.unit, p.cost, p.estimated) for p in facts.money.parts)
     gauge = figures.fuel(facts.money, facts.labels.currency)
     return Drawn("money", "money", "Money by meter", gauge, columns, rows)
 

@@ -14,6 +14,7 @@ from rigctl.campaign.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.status import StandingFinding
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.persistence import ReadBefore
@@ -83,13 +84,9 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstStanding:
+class WorstStanding(StandingFinding):
     """The worst thing that stands."""
 
-    severity: Literal["MINOR", "MAJOR", "INVALID"]
-    source: str
-    message: str
-    since: str
     others: int = 0
     """That stand besides."""
 
@@ -194,18 +191,6 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class MeterCost:
-    """What one meter has cost."""
-
-    meter: str
-    kind: str
-    quantity: float | None
-    unit: str
-    amount: float
-    estimated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Money:
     """The budget, and how long it lasts."""
 
@@ -213,7 +198,7 @@ class Money:
     spent: float
     """By the campaign."""
     idle: float
-    parts: tuple[MeterCost, ...]
+    parts: tuple[MeterSum, ...]
     """The dearest first."""
     per_trial: float | None = None
     """Mean of the last trials, or what the one decided last is predicted to cost."""

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.events import AlarmMinded, PhaseChanged
+from rigctl.campaign.alarms import AlarmMinded
+from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.people import person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped, UsageError

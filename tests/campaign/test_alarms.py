@@ -36,7 +36,7 @@ def ends(at_s, source, kind, **more):
 
 
 def minded(at_s, verb, first, seconds=0.0):
-    return Minded(verb, seconds, "Ada", "seen", utc(at_s), at_s, *first.key, first.alarm)
+    return Minded(verb, *first.key, seconds, "Ada", "seen", utc(at_s), at_s, first.alarm)
 
 
 def seen(*events, at_s=1e6):

@@ -39,7 +39,7 @@ class Day:
         self.alarm(source, kind, MINOR, state="over")
 
     def minded(self, verb, source, kind, seconds=0.0):
-        what = Minded(verb, seconds, "Ada", "", self.utc(), self.now_s, kind, source)
+        what = Minded(verb, kind, source, seconds, "Ada", "", self.utc(), self.now_s)
         self.gathering.minded(what, self.now_s)
 
     def wait(self, seconds, step_s=1.0):

@@ -8,7 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.events import AlarmMinded, AlarmRaised, PhaseChanged, RigSeen
+from rigctl.campaign.alarms import AlarmMinded
+from rigctl.campaign.events import AlarmRaised, PhaseChanged, RigSeen
 from rigctl.campaign.journal import Journal
 from rigctl.errors import Tripped, UsageError
 from rigctl.notify import notifier as module

@@ -155,7 +155,7 @@ def test_how_it_ends_is_told(last, title):
 def test_what_was_shelved_before_it_began_stays_so():
     """A restart of the controller, or of this process, tells nobody of what is shelved."""
     until = (BEGIN + timedelta(hours=9)).isoformat()
-    world = World("ntfy", shelved=[Shelved("low", "ph", 7200.0, until, "Ada", "known")])
+    world = World("ntfy", shelved=[Shelved(7200.0, until, "Ada", "known", "low", "ph")])
     world.alarm()
     world.alarm("ec")
     world.tell("tick")

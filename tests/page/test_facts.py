@@ -67,9 +67,9 @@ def test_money_is_that_of_the_journal(finished, plain):
     lines = dict(plain("SELECT meter, sum(amount_micros) FROM (SELECT * FROM ledger) GROUP BY meter"))
     idle = dict(plain("SELECT meter, sum(amount_micros) FROM idle GROUP BY meter") if has_idle(plain) else [])
     expected = {meter: (lines.get(meter, 0) + idle.get(meter, 0)) / 1e6 for meter in {*lines, *idle}}
-    assert {part.meter: part.amount for part in money.parts} == pytest.approx(expected)
+    assert {part.meter: part.cost for part in money.parts} == pytest.approx(expected)
     assert money.spent == pytest.approx(sum(expected.values()))
-    assert [p.amount for p in money.parts] == sorted((p.amount for p in money.parts), reverse=True)
+    assert [p.cost for p in money.parts] == sorted((p.cost for p in money.parts), reverse=True)
 
 
 def has_idle(plain):
@@ -149,7 +149,7 @@ def test_idle_money_is_told(journal, tmp_path):
     record_trial(journal)
     journal.idle.book([IdleLine("power", "energy", 0.2, "kWh", 60_000, "held")])
     money = looked(tmp_path).money
-    assert {p.meter: p.amount for p in money.parts} == {"power": pytest.approx(0.09), "water": pytest.approx(0.05)}
+    assert {p.meter: p.cost for p in money.parts} == {"power": pytest.approx(0.09), "water": pytest.approx(0.05)}
     assert money.idle == pytest.approx(0.06)
     assert money.spent == pytest.approx(0.14)
 

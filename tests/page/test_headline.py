@@ -11,14 +11,15 @@ import pytest
 from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.beside import AwaitedOutcome
+from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.money import to_micros
 from rigctl.notify.texts import Words
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
-from rigctl.page.shown import MeterCost
 from rigctl.page.words import STILL, clock, headline
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
@@ -78,7 +79,7 @@ def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_p
     """Also beside production, which may cost more than the whole budget."""
     record_trial(journal)
     spent = facts(tmp_path, "running").money
-    parts = (*spent.parts, MeterCost("labour", "time", 1.0, "h", 300.0, 0))
+    parts = (*spent.parts, MeterSum("labour", "time", "h", 1.0, to_micros(300), estimated=False))
     drawn = str(fuel(replace(spent, budget=100.0, operated=300.0, parts=parts), "EUR"))
     filled = sum(float(width) for width in re.findall(r'<rect class="fill-\d" x="[\d.]+%" width="([\d.]+)%"', drawn))
     assert filled == pytest.approx(100 * (300.0 + spent.spent) / 400.0, abs=0.1)

@@ -77,7 +77,7 @@ def test_every_variable_has_a_lesson(found, html):
 def test_the_ledger_adds_up_to_what_was_spent(found):
     """By meter and by control set alike, idle time aside."""
     money = found.facts.money
-    assert sum(p.amount for p in money.parts) == pytest.approx(money.spent)
+    assert sum(p.cost for p in money.parts) == pytest.approx(money.spent)
     assert sum(s.amount for s in found.sets) / 1e6 + money.idle == pytest.approx(money.spent)
     assert sum(s.trials for s in found.sets) == sum(found.states.values()) == len(found.facts.course.rows)
 

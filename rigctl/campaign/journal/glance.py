@@ -10,7 +10,7 @@ from typing import Final
 
 from rigctl.campaign.journal.rows import PhaseRow, StartRow, TripRow
 from rigctl.campaign.journal.store import Book
-from rigctl.core.experiment.money import Micros
+from rigctl.core.experiment.money import Micros, to_units
 
 _SUMS = """
     SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, sum(amount_micros) AS amount_micros,
@@ -30,6 +30,11 @@ class MeterSum:
     """Whether any part of the amount was estimated."""
     last: int = 0
     """Number of its last line."""
+
+    @property
+    def cost(self) -> float:
+        """Return the amount in currency units."""
+        return to_units(self.amount)
 
 
 @dataclass(frozen=True, slots=True)
