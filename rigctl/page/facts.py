@@ -27,7 +27,7 @@ from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow,
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import LoadedConfig
-from rigctl.core.advice.explain import plain_note, sentences
+from rigctl.core.advice.explain import sentence
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import SetReport
@@ -212,11 +212,11 @@ def why_of(trial: Decision, rows: Sequence[TrialRow], labels: ShownLabels) -> Wh
         trial=trial.trial,
         control_set=trial.control_set,
         phase=proposal.phase,
-        reasons=tuple(sentences(proposal.reason, tuple(labels.units))),
+        reason=sentence(proposal.reason, tuple(labels.units)),
         technical=proposal.technical,
         sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
         threshold=proposal.threshold if known else None,
-        notes=tuple(plain_note(note) for note in proposal.notes),
+        notes=tuple(sentence(note, tuple(labels.units)) for note in proposal.notes),
         reads=proposal.read,
     )
 

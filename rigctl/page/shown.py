@@ -178,8 +178,7 @@ class Why:
     control_set: tuple[str, ...]
     phase: str
     """Of the policy, e.g. `explore`."""
-    reasons: tuple[str, ...]
-    """Sentences."""
+    reason: str
     technical: str
     """The same in the terms of the policy's paper."""
     sets: tuple[SetFact, ...]

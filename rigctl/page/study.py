@@ -12,7 +12,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.replay import came_of_row, flips_of, prices, situation_before
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.aftermath import told
-from rigctl.core.advice.explain import sentences
+from rigctl.core.advice.explain import sentence
 from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.advice.recommend import Option, Outstanding, Recommendation, recommend
 from rigctl.core.advice.response import told_of_response
@@ -99,7 +99,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: St
     lines = told_of_response(
         problem, history, aged, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit)
     )
-    response = tuple(" ".join(sentences(line, problem.space.names)) for line in lines)
+    response = tuple(sentence(line, problem.space.names) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
     return Study(len(history), decision, found, slices, bands, supplies, came=came, response=response, notes=notes)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.advice.explain import NOTHING_YET, explain, plain_note
+from rigctl.core.advice.explain import NOTHING_YET, explain, sentence
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
@@ -134,18 +134,11 @@ def test_before_anything_was_measured_no_number_stands_in_for_it():
     assert first.sets[0].mean == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("note", "plain"),
-    [
-        ("hyper-parameters: no start converged; kept the previous ones", "The model could not be fitted anew"),
-        ("power: covariance not positive definite: added 1e-10 of", "power: Some trials are nearly alike"),
-        ("a plug-in's own note", "a plug-in's own note"),
-    ],
-)
-def test_notes_are_told_in_plain_words(note, plain):
-    """Those of the model; a further outcome's begins with its name, and a plug-in's stays as it is."""
-    assert plain_note(note).startswith(plain)
-    assert not unreadable(plain_note(note))
+def test_a_sentence_begins_with_a_capital_and_a_name_does_not():
+    """Whoever wrote a reason or note: a variable's name stays as it is."""
+    assert sentence("a plug-in's own note") == "A plug-in's own note."
+    assert sentence("ph: not read", ["ph"]) == "ph: not read."
+    assert sentence("k+ph is left") == "k+ph is left."
 
 
 @pytest.mark.parametrize("technical", [False, True])

@@ -340,4 +340,4 @@ def test_a_decision_before_any_outcome_has_no_numbers(journal, tmp_path):
     journal.propose(make_decision(1))
     why = looked(tmp_path).why
     assert why.sets == ()
-    assert why.reasons
+    assert why.reason

@@ -34,10 +34,6 @@ PURPOSES: Final = MappingProxyType(
 """What a trial of a phase is for, for whoever runs the rig."""
 _SHOWN: Final = MappingProxyType({"harvest": "perform"})
 """Phases that are shown by another word than the policy's paper has."""
-_NOTES: Final = (
-    ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
-    ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
-)
 
 
 def explain(
@@ -55,7 +51,7 @@ def explain(
     rows = _Rows(proposal.sets, unit, currency)
     purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
-    lines += sentences(proposal.reason, problem.space.names)
+    lines.append(sentence(proposal.reason, problem.space.names))
     controlled = problem.space.control_sets[proposal.control_set].names
     lines += _what_was_read(proposal, controlled, units)
     own = next((r for r in proposal.sets if r.control_set == controlled), None)
@@ -65,8 +61,7 @@ def explain(
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
         lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
-    for note in proposal.notes:
-        lines += (f"Note: {s}" for s in sentences(plain_note(note), problem.space.names))
+    lines += (f"Note: {sentence(note, problem.space.names)}" for note in proposal.notes)
     if proposal.sets:
         besides = ", whatever becomes of the other outcomes" if problem.further else ""
         lines.append(f"What each control set promises of {outcome}{besides}:")
@@ -130,24 +125,11 @@ def phase_word(phase: str) -> str:
     return _SHOWN.get(phase, phase)
 
 
-def sentences(text: str, names: Sequence[str] = ()) -> list[str]:
-    """Return the sentences of a reason or note, each with a capital, unless it begins with a name, and a full stop."""
-    parts = [part.strip().rstrip(".") for part in text.split(". ")]
-    return [f"{part if _is_name(part, names) else part[:1].upper() + part[1:]}." for part in parts if part]
-
-
-def _is_name(part: str, names: Sequence[str]) -> bool:
-    first = part.split(" ", 1)[0].rstrip(":,")
-    return "+" in first or first in names
-
-
-def plain_note(note: str) -> str:
-    """Return a note in plain words; one of a further outcome begins with its name."""
-    for technical, plain in _NOTES:
-        before, found, _ = note.partition(technical)
-        if found:
-            return before + plain
-    return note
+def sentence(text: str, names: Sequence[str] = ()) -> str:
+    """Return a reason or note with a capital, unless it begins with a name, and a full stop."""
+    first, _, _ = text.partition(" ")
+    named = "+" in first or first.rstrip(":,") in names
+    return f"{text if named else text[:1].upper() + text[1:]}".rstrip(".") + "."
 
 
 class _Rows:

@@ -206,8 +206,9 @@ def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters |
     try:
         return _condition(given, learn(given.x, given.y, initial, previous, prior, noise=given.noise), ())
     except FitFailed as failure:
-        kept = "the previous ones" if previous else "the prior's"
-        return _condition(given, previous or initial, (f"hyper-parameters: {failure}; kept {kept}",))
+        kept = "last fit" if previous else "first guess"
+        note = f"the model could not be fitted anew, so the {kept} was used: {failure}"
+        return _condition(given, previous or initial, (note,))
 
 
 def _checked(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -292,4 +293,5 @@ def _jittered(jitter: float, h: Hyperparameters) -> tuple[str, ...]:
     if not jitter:
         return ()
     share = jitter / h.signal_variance
-    return (f"covariance not positive definite: added {share:g} of the signal variance to its diagonal",)
+    what = f"{share:g} of the signal variance was added to its noise"
+    return (f"some trials are nearly alike, so the model was steadied a little: {what}",)
