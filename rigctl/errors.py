@@ -19,7 +19,8 @@ RigctlError                     exit 1
 │   ├── IdentityMismatch                 another instrument answers than the configuration names
 │   ├── PortUnavailable                  the port is missing, or held:
 │   │   └── PortHeld            exit 4   by another process
-│   └── ReadBackMismatch                 the actuator is not where it was sent
+│   ├── ReadBackMismatch                 the actuator is not where it was sent
+│   └── TrialsStopped                    no trial may begin: not everything is safe, or too many failed
 ├── GuardRefused                         a command to an actuator was out of range, over a cap, or not a number
 ├── Tripped                     exit 3   the trip is latched; only a person resets it
 ├── JournalError                         the journal cannot be used
@@ -219,6 +220,15 @@ class DeviceError(RigctlError):
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.where, self.what)))
+
+
+class TrialsStopped(DeviceError):
+    """No trial may begin: something is not confirmed safe, or too many failed in a row."""
+
+    def __init__(self, what: str, standing: str, remedy: str = "") -> None:
+        super().__init__(Flaw(f"{what}; {standing}", remedy=remedy))
+        self.standing = standing
+        """What it says of how the rig stands."""
 
 
 class DeviceTimeout(DeviceError):

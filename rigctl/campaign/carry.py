@@ -48,7 +48,15 @@ from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
+from rigctl.errors import (
+    DeviceError,
+    NoAnswer,
+    PolicyError,
+    ReadBackMismatch,
+    RigctlError,
+    TrialsStopped,
+    in_words,
+)
 from rigctl.rig.clocks import Clock
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
@@ -487,11 +495,11 @@ async def recover(campaign: CampaignPart) -> int | None:
     """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
 
     Raises:
-        DeviceError: something cannot be confirmed safe, so no trial may start.
+        TrialsStopped: something cannot be confirmed safe.
     """
     report = await campaign.rig.safe()
     if not report.ok:
-        raise DeviceError(f"no trial may start: {standing(report)}")
+        raise TrialsStopped("no trial may start", standing(report))
     closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
     if closed is None:
         await _cancel_another(campaign)

@@ -47,7 +47,7 @@ from rigctl.campaign.status import StandingFinding, Status, StatusFold
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
-from rigctl.errors import JournalError, RigctlError, Tripped, in_words
+from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
 from rigctl.rig.clocks import Clock
 from rigctl.rig.values import SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
@@ -260,9 +260,12 @@ class Session:
         except RigctlError as error:
             if isinstance(error, Tripped):
                 self.desk.latch(error.reason)
-            if (self._staying is not None or not self._report.ok) and standing(self._report) not in str(error):
-                error.extend(f"; {'in the end ' * self._report.ok}{standing(self._report)}")
-            await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
+            told = error.standing if isinstance(error, TrialsStopped) else None
+            besides = f"; {'in the end ' * self._report.ok}{standing(self._report)}"
+            unsafe = self._staying is not None or not self._report.ok
+            if unsafe and standing(self._report) != told and besides not in error.added:
+                error.extend(besides)
+            await self._last_words(str(error), well=isinstance(error, Tripped))
             raise
         finally:
             self._manager.stopping()

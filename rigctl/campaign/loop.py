@@ -34,6 +34,7 @@ from rigctl.errors import (
     JournalUnwritable,
     PolicyError,
     RigctlError,
+    TrialsStopped,
     Tripped,
     counted,
 )
@@ -369,10 +370,8 @@ class Runner(CampaignPart):
         if not (wrong or unreliable) and failures.in_a_row >= self.spec.max_failures:
             await self.make_safe()
             last = "" if row is None else f", {row.trial}"
-            raise DeviceError(
-                f"{counted(failures.in_a_row, 'trial')} in a row failed, the last one{last}: {because}; "
-                f"{standing(self.report)}; mend the rig, then run again"
-            )
+            what = f"{counted(failures.in_a_row, 'trial')} in a row failed, the last one{last}: {because}"
+            raise TrialsStopped(what, standing(self.report), "mend the rig, then run again")
         if wrong or unreliable:
             self.trials.apart = True
             failures.hold_for(wrong, unreliable)

@@ -8,7 +8,6 @@ from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 from typing import NamedTuple
 
-from rigctl import errors
 from rigctl.campaign.alarms import AlarmState
 from rigctl.core.advice.recommend import Option
 from rigctl.core.advice.rules.saying import RuleRow, answer, how_to_read, rows, worth
@@ -46,9 +45,8 @@ SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def ending(why: str) -> str:
-    """Say why a campaign has ended: in words, and of an error what it says without the name of its class."""
-    kind, _, said = why.partition(": ")
-    return said if said and isinstance(getattr(errors, kind, None), type) else ENDINGS.get(why, why)
+    """Say why a campaign has ended; an error says so itself."""
+    return ENDINGS.get(why, why)
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -219,7 +219,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
     journal.phase("ENDED", "trials")
     journal.beat("trials", safe=True)
     journal.begin(make_spec(), "0.0")
-    journal.beat("JournalUnwritable: safe.json: cannot be written; free space, then run again", safe=True)
+    journal.beat("safe.json: cannot be written; free space, then run again", safe=True)
     facts = looked(tmp_path)
     words = "safe.json: cannot be written; free space, then run again"
     assert (facts.standing.severity, facts.standing.message) == ("MINOR", words)

@@ -56,7 +56,7 @@ def test_fault_09_a_modbus_refusal_is_a_configuration_fault(sim, stack, tmp_path
     assert "input register 4" in run.said
     assert len(refusing.requests) == 1
     assert witnessed(sim) == before
-    assert settled_start(run).startswith("Refused")
+    assert meaning in settled_start(run)
 
 
 def test_fault_12_an_answer_from_the_wrong_unit_is_rejected(sim, stack, tmp_path):
@@ -82,7 +82,7 @@ def test_fault_18_the_wrong_device_on_a_port_is_not_written_to(sim, stack, tmp_p
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     assert run.wait() == 1
     assert device in run.said.splitlines()[-1]
-    assert settled_start(run).startswith("IdentityMismatch")
+    assert device in settled_start(run)
     assert witnessed(sim) == before
 
 
