@@ -290,8 +290,9 @@ def service(
         print_json(made.to_json(installed=install))
         return
     typer.echo("\n".join(f"written: {path}" for path in made.units) if install else made.printed(), nl=install)
-    for line in made.next_steps(installed=install):
-        typer.echo(line, err=not install)
+    steps = made.next_steps(installed=install)
+    lines = ["Next:", *(f"  {step}" for step in steps)] if len(steps) > 1 else [f"Next: {steps[0]}"]
+    typer.echo("\n".join(lines), err=not install)
 
 
 @tools.command()

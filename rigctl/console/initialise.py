@@ -358,7 +358,7 @@ def to_json(done: Written) -> Mapping[str, Any]:
         "variables": [v.name for v in done.draft.variables],
         "devices": [{"name": d.name, "driver": d.driver, "url": d.url, "said": d.said} for d in done.devices],
         "warnings": done.warnings,
-        "next": output.after_init(done.path).removeprefix(output.HEAD),
+        "next": output.after_init(done.path),
     }
 
 
@@ -366,4 +366,4 @@ def lines(done: Written) -> list[str]:
     variables, found = counted(len(done.draft.variables), "variable"), counted(len(done.devices), "device")
     kind = "a bench by hand" if done.draft.by_hand else f"a rig with {found} found"
     said = f"{done.path} written: {kind}, {variables}, {done.draft.budget} {done.draft.currency}."
-    return [said, output.after_init(done.path)]
+    return [said, f"{output.HEAD}{output.after_init(done.path)}"]

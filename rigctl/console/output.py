@@ -243,7 +243,8 @@ def after_demo() -> str:
 
 
 def after_init(path: Path) -> str:
-    return f"{HEAD}rigctl check {_word(path)}"
+    """Return the command that comes next."""
+    return f"rigctl check {_word(path)}"
 
 
 def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:

@@ -59,24 +59,23 @@ class Made:
         if not installed:
             user = " --user" if own else f" --as {self.service.account}"
             sudo = "" if own else "sudo "
-            return (f"Next: {sudo}rigctl tools service {shlex.quote(str(self.service.config))}{user} --install",)
+            return (f"{sudo}rigctl tools service {shlex.quote(str(self.service.config))}{user} --install",)
         user, sudo = (" --user", "") if own else ("", "sudo ")
         steps = [] if own or _known(self.service.account) else [_new_account(self.service)]
         steps += [f"{sudo}systemctl{user} daemon-reload", f"{sudo}systemctl{user} enable --now {name}"]
         steps += [f"{sudo}systemctl{user} enable --now {p.name}" for p in self.units if p.suffix == ".timer"]
         steps += ["sudo loginctl enable-linger   (or it ends when you log out)"] if own else []
         steps += [f"{sudo}journalctl{user} -fu {name}"]
-        return ("Next:", *(f"  {step}" for step in steps))
+        return tuple(steps)
 
     def to_json(self, *, installed: bool) -> Mapping[str, Any]:
-        steps = self.next_steps(installed=installed)
         return {
             "name": self.service.name,
             "path": self.path,
             "installed": installed,
             "unit": self.units[self.path],
             "units": {path.name: text for path, text in self.units.items()},
-            "next": [step.removeprefix("Next:").strip() for step in steps if step != "Next:"],
+            "next": list(self.next_steps(installed=installed)),
         }
 
 
