@@ -25,6 +25,7 @@ from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.errors import UsageError
+from rigctl.flaws import Flaw, got
 from rigctl.text import set_label, set_members
 
 TOLERANCE = 0.05
@@ -122,7 +123,7 @@ class Experiment(experiment_file.Saved):
             ValueError: the space does not hold.
         """
         if not 0 < float(_numbers("budget", budget)) < np.inf:
-            raise UsageError(f"budget: got {budget}, must be more than nothing, and finite")
+            raise UsageError(got(budget, "must be more than nothing, and finite", where="budget"))
         chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions() if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
@@ -286,7 +287,8 @@ class Experiment(experiment_file.Saved):
         read = self._look(look)
         share = getattr(self.policy, "tolerance", TOLERANCE) if tolerance is None else tolerance
         if not 0 <= float(_numbers("recommend: tolerance", share)) < 1:
-            raise UsageError(f"recommend: tolerance: got {share}, must be at least 0 and below 1, such as 0.05 for 5 %")
+            flaw = got(share, "must be at least 0 and below 1, such as 0.05 for 5 %", where="recommend: tolerance")
+            raise UsageError(flaw)
         looked = any(o.look is not None for o in self.history.observations)
         problem = replace(self.problem, looks=True) if looked else self.problem
         rng, now = trial_rng(self.seed, len(self.history) + 1), None if read is None else read.x
@@ -317,7 +319,8 @@ class Experiment(experiment_file.Saved):
         space = present(self.problem, History())[0].space
         lacking = [] if callable(costs) else [c.label for c in space.control_sets if c.label not in costs]
         if lacking:
-            raise UsageError(f"play: costs: got none of {', '.join(lacking)}, must have one of each control set")
+            must = "must have one of each control set"
+            raise UsageError(Flaw("", must, got=f"none of {', '.join(lacking)}", where="play: costs"))
         nature = np.random.default_rng([self.seed, 1])
 
         def observe(proposal: Proposal) -> Observation:
@@ -344,7 +347,7 @@ def _numbers(what: str, given: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{what}: got {given!r:.60}, must be numbers, without units or names") from error
+        raise UsageError(got(given, "must be numbers, without units or names", where=what)) from error
 
 
 def columns(space: Space, history: History, outcome: str = "outcome") -> dict[str, list[Any]]:

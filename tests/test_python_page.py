@@ -94,8 +94,8 @@ def test_a_suggestion_stays_until_something_is_told():
         (("c", [1.0, 0.5], 1.0, 1.0), "allowed: a, a\\+b"),
         (("a", [float("nan"), 0.5], 1.0, 1.0), "finite"),
         (("a", [1.0, 0.5], 1.0, -1.0), "negative"),
-        (("a", {"a": 1.0, "b": 0.5}, 1.0, 1.0), "tell: x: got {'a': 1.0, 'b': 0.5}, must be numbers"),
-        (("a", [1.0, 0.5], "12 cm", 1.0), "tell: y: got '12 cm', must be numbers"),
+        (("a", {"a": 1.0, "b": 0.5}, 1.0, 1.0), "tell: x: got {a: 1, b: 0.5}, must be numbers"),
+        (("a", [1.0, 0.5], "12 cm", 1.0), 'tell: y: got "12 cm", must be numbers'),
     ],
 )
 def test_what_does_not_fit_is_refused_whole(given, said):

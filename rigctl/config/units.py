@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -150,7 +151,7 @@ class Units:
         return _short(amount)
 
     def _in_currency(self, kind: Kind) -> str:
-        return str(kind).replace("EUR", self.currency or "EUR")
+        return str(replace(kind, example=kind.example.replace("EUR", self.currency or "EUR")))
 
     def _part(self, value: str, amount: Decimal, unit: str, other: str, what: str) -> Decimal:
         """Convert a part of `value`, which must be `what`."""

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from rigctl.campaign import control
 from rigctl.campaign.acts import Acknowledge, Act, Outcome, Shelve, Unshelve, Void
 from rigctl.errors import RigctlError, UsageError
+from rigctl.flaws import got
 from rigctl.page.access import LASTS_S, Audit, BrowserSession, Sessions, Throttle, TokenFile
 from rigctl.page.door import LOGIN_FORM, RequestRefused, check_origin, form, plain_page
 from rigctl.printable import printable
@@ -222,7 +223,7 @@ def heard(judge: Judge | None, directory: Path, trial: int, given: Mapping[str, 
         return Heard({"lost": True})
     said = {name.removeprefix(OF): text.strip() for name, text in given.items() if name.startswith(OF)}
     if judge is None or not any(said.values()):
-        raise UsageError(f"outcome: trial {trial}: got nothing, must be a number, with or without a unit")
+        raise UsageError(got(None, "must be a number, with or without a unit", where=f"outcome: trial {trial}"))
     outcomes, doubts = judge(directory, trial, said)
     found = Heard({"outcomes": dict(outcomes)}, tuple(doubts))
     return replace(found, doubts=()) if given.get("sure") == found.sure else found

@@ -17,6 +17,7 @@ import numpy as np
 from rigctl.bench.figures.layouts import Curve, Figure, Panel, Style, style_of
 from rigctl.errors import UsageError
 from rigctl.files import whole
+from rigctl.flaws import got
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,7 @@ def write_figure(figure: Figure, directory: Path, formats: Sequence[str] = FORMA
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
-        raise UsageError(f"figures: got {', '.join(unknown)}, must be among {', '.join(FORMATS)}")
+        raise UsageError(got(", ".join(unknown), f"must be among {', '.join(FORMATS)}", where="figures"))
     directory.mkdir(parents=True, exist_ok=True)
     files = {directory / f"{figure.name}.{kind}": kind for kind in formats}
     for path, kind in files.items():
