@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rigctl.errors import CapSpent
+from rigctl.rig.guard import DosePermit, Guard
+from rigctl.rig.handle import Handle
 from rigctl.rig.spec import DosingSpec
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ NOISE: Final[Mapping[str, float]] = MappingProxyType(
 )
 READ_S: Final = 5.0
 """A dose goes by what its probe read no longer ago, true seconds, on a bus and a computer without trouble."""
+SPENT: Final = 0.5
+"""Share of a cap of the campaign; doses whose end is unknown are booked in full, and open intents that never left."""
 KEPT: Final = 64
 MOST_UNANSWERED: Final = 6
 """Doses in a row of which nothing arrives; the pump is latched then."""
@@ -104,3 +109,26 @@ class Dosed:
         self._dry[pump] = self._dry[pump] + 1 if dry and pump in self._rig.dosing else 0
         if self._dry[pump] > MOST_UNANSWERED:
             self._witness.fail(f"{pump}: doses for the {self._dry[pump]}th time in a row, and nothing arrives")
+
+    def admitted(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        """A pump is left out for what it may give in the campaign only if half of that has left for it, at least."""
+
+        async def admit(guard: Guard, doser: Handle[Any], volume_ml: float, *more: Any) -> DosePermit:
+            try:
+                permit: DosePermit = await really(guard, doser, volume_ml, *more)
+            except CapSpent:
+                self._is_spent(doser.name, volume_ml)
+                raise
+            return permit
+
+        return admit
+
+    def _is_spent(self, pump: str, volume_ml: float) -> None:
+        self._truths.met["cap of the campaign reached"] += 1
+        for cap in (cap for cap in self._rig.caps if pump in cap.pumps and cap.per_campaign_ml is not None):
+            left_ml = sum(ml for other in cap.pumps for _, ml in self._witness.sent.get(other, ()))
+            if left_ml + volume_ml > SPENT * (cap.per_campaign_ml or 0.0):
+                return
+        self._witness.fail(
+            f"{pump}: refused {volume_ml:g} mL for the rest of the campaign, and it has given too little"
+        )

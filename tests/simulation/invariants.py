@@ -137,7 +137,7 @@ class Witness(Eyes):
         self.mischief = mischief
         self.books, self._disk = Books(controller.state), controller.disk
         self.recorded = 0
-        self._sent: dict[str, list[tuple[float, float]]] = {}
+        self.sent: dict[str, list[tuple[float, float]]] = {}
         """By actuator: true time and volume of every dose that left."""
         self._intents: set[int] = set()
         """Doses of the journal that have left."""
@@ -178,8 +178,8 @@ class Witness(Eyes):
             self.promises.moves(pump)
         else:
             self.promises.doses(pump, volume_ml)
-            self.promises.truths.dosed.partners(pump, volume_ml, self._sent)
-        self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
+            self.promises.truths.dosed.partners(pump, volume_ml, self.sent)
+        self.sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
         rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
         if len(rows) != 1 or not is_of(volume_ml, rows[0][0]):
             self.fail(f"{pump}: {volume_ml} mL leaves, and the journal has the open intents {rows}")
@@ -288,7 +288,7 @@ class Witness(Eyes):
         with self.books.copy() as connection:
             if not self.books.look(connection, firm=firm(self._disk, FILE_NAME)):
                 return
-            for pump, sent in self._sent.items():
+            for pump, sent in self.sent.items():
                 check_sends(pump, sent, intents_of(connection, pump))
             self._booked(running, connection)
             self._told(running, self.books.alarms(connection))

@@ -28,9 +28,9 @@ DAY_CAPS: Final = MappingProxyType({"ca_doser": 45.0, "ph_doser": 30.0})
 """By pump: mL in any 24 hours, where a trial takes half a day."""
 CAPS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
-        "ca_doser": {"per_dose": 40.0, "per_hour": 110.0, "per_trial": 70.0, "per_day": 400.0},
-        "ph_doser": {"per_dose": 20.0, "per_hour": 70.0, "per_campaign": 400.0, "per_day": 400.0},
-        "tank": {"per_hour": 140.0, "per_trial": 85.0, "per_campaign": 900.0},
+        "ca_doser": {"per_dose": 40.0, "per_hour": 110.0, "per_trial": 50.0, "per_day": 400.0},
+        "ph_doser": {"per_dose": 20.0, "per_trial": 25.0, "per_hour": 70.0, "per_campaign": 400.0, "per_day": 400.0},
+        "tank": {"per_hour": 140.0, "per_trial": 60.0, "per_campaign": 900.0},
     }
 )
 SLEWS: Final[Mapping[str, Mapping[str, tuple[float | None, float | None]]]] = MappingProxyType(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
-from rigctl.rig.spec import DosingSpec
+from rigctl.errors import CapSpent
+from rigctl.rig.spec import CapSpec, DosingSpec
 from sim_rig.plants.tank import Tank
 from tests.simulation.books import Given, Violation, barred, total_s
 from tests.simulation.dosed import Dosed
@@ -86,3 +88,18 @@ def test_for_what_a_cap_bars_somebody_waits_and_for_nothing_else():
         simulation.witness = SimpleNamespace(recorded=0, barred_s=lambda *_, barred_s=barred_s: barred_s())
         with pytest.raises(Violation, match=f" {reached_h} h "):
             simulation._goes_on(SimpleNamespace(life=SimpleNamespace(dead=False)), 0.0, 3600.0, 0)
+
+
+@pytest.mark.parametrize(("left_ml", "fits"), [(190.0, False), (210.0, True)])
+def test_a_pump_left_out_for_the_rest_of_the_campaign_that_has_given_little_is_found_out(truths, left_ml, fits):
+    """A cap that comes free again is none of the campaign's."""
+    tank = CapSpec(per_campaign_ml=400.0, pumps=("base", "acid"), name="tank")
+    truths.rig.caps = (CapSpec(per_hour_ml=50.0, pumps=("base",), name="base"), tank)
+    truths.witness.sent = {"acid": [(0.0, left_ml / 2)], "base": [(1.0, left_ml / 2)]}
+
+    async def refuses(*_):
+        raise CapSpent("it never will")
+
+    with pytest.raises(CapSpent):
+        asyncio.run(truths.dosed.admitted(refuses)(None, SimpleNamespace(name="base"), 1.0))
+    assert (truths.failed == []) == fits

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from rigctl.campaign.journal import Journal
+from rigctl.rig.guard import Guard
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import SafeReport
 from sim_rig.plants.parts import Channel
@@ -76,6 +77,7 @@ class Truths:
                 (Journal, "run", self._begun),
                 (Journal, "measure", self._measured),
                 (Rig, "safe", self._safe),
+                (Guard, "admit_dose", self.dosed.admitted),
             ):
                 stack.enter_context(patch.object(where, name, around(getattr(where, name))))
             yield
