@@ -26,7 +26,7 @@ from rigctl.bench.tables.results import (
 )
 from rigctl.bench.tables.summary import REGRETS, table_text
 
-LEAST = {**FLOORS, "simple": 1e-3, "inference": 1e-3}
+LEAST = {"simple": 1e-3, "inference": 1e-3, "quality": FLOORS["quality"], "cost_regret": FLOORS["cost_regret"]}
 """Floor of each regret, as a share of its unit: true values are only known to 1e-3 of the range."""
 
 
