@@ -204,13 +204,8 @@ def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float 
     if not context.findings.told_below((*path, "plausible")) and (
         floor >= bounds[1] if maximise else floor <= bounds[0]
     ):
-        context.findings.add(
-            (*path, "floor"),
-            got(
-                floor,
-                f"must be {side} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: it is the worst there can be",
-            ),
-        )
+        must = f"must be {side} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: it is the worst there can be"
+        context.findings.add((*path, "floor"), got(floor, must))
     return floor
 
 

@@ -275,14 +275,9 @@ def share(text: str | None) -> float | None:
     except ValueError:
         value = math.nan
     if not 0.0 <= value <= MOST_LOST:  # nan, too
-        raise UsageError(
-            got(
-                text,
-                f'must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05',
-                "it is what exploring may lose of the gain over controlling nothing",
-                where="--learn",
-            )
-        )
+        must = f'must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05'
+        flaw = got(text, must, "it is what exploring may lose of the gain over controlling nothing", where="--learn")
+        raise UsageError(flaw)
     return value
 
 

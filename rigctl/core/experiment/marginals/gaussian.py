@@ -40,14 +40,8 @@ def parent_of(mean: float, sd: float) -> tuple[float, float]:
         raise ValueError(got(mean, "must be inside the range, 0 < mean < 1", where="mean"))
     most = largest_sd(mean)
     if not 0.0 < sd < most * (1 - 1e-6):
-        raise ValueError(
-            got(
-                sd,
-                f"must be > 0 and < {most:.6g} when the mean is {mean:g}",
-                "declare a uniform or an empirical marginal for a wider spread",
-                where="sd",
-            )
-        )
+        remedy = "declare a uniform or an empirical marginal for a wider spread"
+        raise ValueError(got(sd, f"must be > 0 and < {most:.6g} when the mean is {mean:g}", remedy, where="sd"))
     low, high = -mean / sd, (1 - mean) / sd
     h = np.array([0.0, 1.0])
     for _ in range(_MOST_STEPS):
