@@ -16,9 +16,8 @@ from typing import Any
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.reader import set_of
-from rigctl.campaign.journal.rows import SuggestionRow
+from rigctl.campaign.journal.rows import ImportRow, SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
@@ -440,7 +439,7 @@ def record(
         first, who = len(journal.read.trials()) + 1, this_person()
         corrections = journal.read.people.last_correction()
         manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
-        source = Source(plan.table.path.name, plan.digest, *noise, who)
+        source = ImportRow(0, plan.table.path.name, plan.digest, len(manuals), *noise, who, utc="")
         journal.ingest(manuals, loaded.rig.outcome_names, source)
         journal.beat(ended="import")
         spent = journal.read.campaign().spent

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import Amendment, ByHand
+from rigctl.campaign.journal.rows import Amendment, ByHand, ImportRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
@@ -80,7 +79,7 @@ async def test_a_campaign_goes_on_from_past_trials(stage):
     ]
     with closing(opened(stage.state)) as journal:
         journal.begin(spec, "0.0")
-        journal.ingest(past, ("y",), Source("old.csv", "0" * 64, 0.25, 1.0, "Ada"))
+        journal.ingest(past, ("y",), ImportRow(0, "old.csv", "0" * 64, 3, 0.25, 1.0, "Ada", ""))
         assert journal.read.campaign().spent == 0
         journal.beat(ended="import")
     assert (await stage.run(spec)).ending == "trials"

@@ -15,8 +15,7 @@ from structlog.testing import capture_logs
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading, open_for_writing, transaction
 from rigctl.campaign.journal.integrity import SealingConnection, broken_seal, unsealed
-from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, Pin
+from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, ImportRow, Pin
 from rigctl.campaign.trial import Event
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalCorrupt, UsageError
@@ -70,7 +69,7 @@ def write_what_people_did(journal):
     proposal = Proposal(4, "ten-lines", "explore", 0, (0.5,), "by hand")
     journal.people.suggest(make_decision(4, proposal=proposal))
     with transaction(journal._connection):
-        journal.people.add_import(Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"), 1)
+        journal.people.add_import(ImportRow(0, "old.csv", "0" * 64, 1, 0.5, 1.0, "Ada", ""))
         journal.people.add_by_hand(3, ByHand(batch="B7", imported=1, amount=1_500_000))
 
 

@@ -16,8 +16,7 @@ import yaml
 from rigctl.campaign.acts import Replaced
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
-from rigctl.campaign.journal.people import Source
-from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand
+from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, ImportRow
 from rigctl.campaign.journal.stored import Rows
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
@@ -45,7 +44,7 @@ def of_people(journal):
     journal.alarms.add(Alarm(Severity.MINOR, "pump", "slow", kind="slow"))
     journal.alarms.acknowledge(1, "Ada", "seen")
     journal.ingest([by_hand(7)], ("y",))
-    journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))
+    journal.ingest([by_hand(8, amount=500_000)], ("y",), ImportRow(0, "old.csv", "0" * 64, 1, 0.5, 1.0, "Ada", ""))
     Replaced(device="pump", part="tubing", who="Ada").apply(journal, make_rig_spec())
     journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
     void(journal, 2, "Ada", "tap open")

@@ -49,21 +49,6 @@ _MINDED: Final = """
     FROM acts a JOIN alarms r ON r.id = a.alarm WHERE a.id > ? ORDER BY a.id"""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file of trials from before the campaign."""
-
-    name: str
-    digest: str
-    """SHA-256 of its bytes."""
-    noise_sd: float | None
-    """Noise of its outcomes, own units; None: as the model learns it."""
-    noise_factor: float
-    """Its outcomes' noise sd over that of the campaign's own."""
-    who: str
-    """Imports it."""
-
-
 class PeopleBook(Book):
     """What people do. Each call returns only after the record is on disk."""
 
@@ -112,10 +97,10 @@ class PeopleBook(Book):
             self._act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
-    def add_import(self, source: Source, trials: int) -> int:
-        """Note a file inside the transaction that records its trials; return its number."""
-        values = fields_of(source)
-        return self._insert(ImportRow, {"source": values.pop("name"), **values, "trials": trials})
+    def add_import(self, file: ImportRow) -> int:
+        """Note a file inside the transaction that records its trials; return the number that it gets."""
+        values = fields_of(file)
+        return self._insert(ImportRow, {n: v for n, v in values.items() if n not in ("imported", "utc")})
 
     def add_by_hand(self, trial: int, known: ByHand) -> None:
         """Note what is known besides of a trial inside the transaction that records it."""

@@ -16,12 +16,12 @@ from rigctl.campaign.decision import Decision, Looked
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
-from rigctl.campaign.journal.people import Source
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import (
     ByHand,
     CampaignPhase,
     CampaignRow,
+    ImportRow,
     LedgerRow,
     LookRow,
     MeasurementRow,
@@ -313,13 +313,13 @@ class Journal(TrialBook):
             if awaiting is not None:
                 self.awaited.add(trial, awaiting)
 
-    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str], source: Source | None = None) -> None:
+    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str], source: ImportRow | None = None) -> None:
         """Record trials that a person did in one transaction: a list that was cut short can be given again.
 
         Those of a `source` are from before the campaign: their cost is evidence, and nobody is charged.
         """
         with transaction(self._connection):
-            imported = None if source is None else self.people.add_import(source, len(manuals))
+            imported = None if source is None else self.people.add_import(source)
             for manual in manuals:
                 decision = manual.decision
                 values = {**manual.values, **manual.further}
