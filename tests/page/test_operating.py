@@ -28,6 +28,6 @@ def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_
         facts = gather(journal, None, Status.of({"phase": "running", "trial": None}), NOON)
     golden(headline(facts, None))
     assert (facts.money.spent, facts.money.operated) == (spent.spent / 1e6, spent.operated / 1e6)
-    assert sum(part.amount for part in facts.money.parts) == facts.money.all
+    assert sum(part.cost for part in facts.money.parts) == facts.money.all
     assert facts.money.trials_left is None
     assert f"{facts.money.operated:.2f} EUR by production" in str(fuel(facts.money, "EUR"))
