@@ -34,6 +34,7 @@ from rigctl.console.by_hand import (
     memories,
     observation,
 )
+from rigctl.console.options import TrialFlags
 from rigctl.console.table import (
     SAID,
     Decimals,
@@ -77,23 +78,7 @@ class Ingested:
         return {"trials": self.trials, "spent": self.spent, "budget": self.budget}
 
 
-@dataclass(frozen=True, slots=True)
-class TrialOptions:
-    """Holds what options say of a trial."""
-
-    control_set: str
-    """Names joined by `+`."""
-    cost: str
-    values: str = ""
-    """What was measured, `a=1.2,b=3`; further outcomes among them."""
-    setpoints: str = ""
-    """What was set, in the same form."""
-    outcome: str | None = None
-    known: Mapping[str, str] = field(default_factory=dict)
-    """Date, operator, batch, note."""
-
-
-def row_from_options(loaded: LoadedConfig, said: TrialOptions) -> ManualRow:
+def row_from_options(loaded: LoadedConfig, said: TrialFlags) -> ManualRow:
     """Read a trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
 
     Raises:
@@ -101,7 +86,7 @@ def row_from_options(loaded: LoadedConfig, said: TrialOptions) -> ManualRow:
     """
     cells = _cells(loaded, "--values", by_name("--values", said.values), said.outcome, said.cost)
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
-    (row,) = _trials(loaded, [("ingest", set_members(said.control_set), {**cells, **more})])
+    (row,) = _trials(loaded, [("ingest", set_members(said.control_set or ""), {**cells, **more})])
     return replace(row, where="")
 
 

@@ -21,6 +21,7 @@ from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load_text
 from rigctl.console import output
 from rigctl.console.interview import Interview
+from rigctl.console.options import InitFlags
 from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got
@@ -132,25 +133,6 @@ T = TypeVar("T")
 BY_ID: Final = Path("/dev/serial/by-id")
 _NEITHER: Final = "init: say --by-hand where a person does the trials, or --probe PORT|HOST where instruments are wired"
 _NOBODY: Final = "init: nobody answers there, so nothing was written; see above why, or say --by-hand"
-
-
-@dataclass(frozen=True, slots=True)
-class InitFlags:
-    """What the flags say, as text."""
-
-    name: str | None = None
-    currency: str | None = None
-    budget: str | None = None
-    max_per_trial: str | None = None
-    outcome: str | None = None
-    variables: tuple[str, ...] = ()
-    per_trial: str | None = None
-    per_hour: str | None = None
-    energy_price: str | None = None
-    settle: str | None = None
-    measure: str | None = None
-    every: str | None = None
-    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +281,7 @@ def _flags(said: InitFlags, file: Path, devices: Sequence[FoundDevice], *, place
         every=read("--every", said.every, answers.duration_of),
         by_hand=said.by_hand,
     )
-    for text in said.variables:
+    for text in said.variable or ():
         v = read("--variable", text, partial(answers.variable_of, draft=draft, devices=devices, places=places))
         draft = draft if v is None else replace(draft, variables=(*draft.variables, v))
     if wrong:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -93,3 +96,92 @@ def buses(given: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(got(text, "must be NAME=URL", where="--bus"))
         urls[name] = url
     return urls
+
+
+# options that go together -----------------------------------------------------------------------------------------
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take the fields of a dataclass as options: of the one that one of its parameters is."""
+    signature = inspect.signature(command, eval_str=True)
+    holder = next(p for p in signature.parameters.values() if is_dataclass(p.annotation))
+    kind: Any = holder.annotation
+    hints, own = get_type_hints(kind, include_extras=True), fields(kind)
+
+    def taking(*arguments: Any, **given: Any) -> None:
+        given[holder.name] = kind(**{field.name: given.pop(field.name) for field in own})
+        command(*arguments, **given)
+
+    options = [holder.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
+    spelt = (options if p is holder else [p] for p in signature.parameters.values())
+    taking.__name__, taking.__doc__ = command.__name__, command.__doc__
+    taking.__signature__ = signature.replace(parameters=[*chain.from_iterable(spelt)])  # type: ignore[attr-defined]
+    return taking
+
+
+OUTCOME_HELP = (
+    'What the campaign is for: "NAME UNIT", then if you like maximise or minimise, target=X, sensor=DEVICE; '
+    'e.g. "growth cm2/day maximise".'
+)
+VARIABLE_HELP = (
+    'What can be controlled, repeatable: "NAME UNIT LOW HIGH", then KEY=VALUE pairs, e.g. "ph pH 5 7 natural=6.3+-0.3 '
+    'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; by hand cost (what controlling it adds to a '
+    "trial); with wiring sensor, actuator (a device that was found, or a place in one: plc/input/0/float32/CDAB, "
+    "plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), and of a pump effect (change per mL), "
+    "per_dose, per_day, price (per L), mix, treatment."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InitFlags:
+    """What flags say of a configuration that is to be written."""
+
+    by_hand: Annotated[bool, typer.Option("--by-hand", help="A bench without wiring: a person does the trials.")] = (
+        False
+    )
+    name: Annotated[str | None, typer.Option(help="The rig's name; default: the file's.")] = None
+    outcome: Annotated[str | None, typer.Option(metavar="TEXT", help=OUTCOME_HELP)] = None
+    variable: Annotated[list[str] | None, typer.Option(metavar="TEXT", help=VARIABLE_HELP)] = None
+    budget: Annotated[str | None, typer.Option(metavar="MONEY", help='Of the campaign, e.g. "40 EUR".')] = None
+    max_per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help='Of one trial, e.g. "2 EUR".')] = None
+    currency: Annotated[str | None, typer.Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None
+    per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help="What every trial costs, once.")] = None
+    per_hour: Annotated[str | None, typer.Option(metavar="MONEY", help="What an hour of trial costs.")] = None
+    energy_price: Annotated[str | None, typer.Option(metavar="MONEY", help="Of 1 kWh, where a meter counts.")] = None
+    settle: Annotated[str | None, typer.Option(metavar="TIME", help="From setpoints to measuring.")] = None
+    measure: Annotated[str | None, typer.Option(metavar="TIME", help="How long is measured.")] = None
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Between two samples.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFlags:
+    """What options say of a trial that a person did."""
+
+    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = ""
+    setpoints: Annotated[
+        str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
+    ] = ""
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Leave out if the trial failed.")] = None
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
+    date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = ""
+    operator: Annotated[str, typer.Option(help="Who did it.")] = ""
+    batch: Annotated[str, typer.Option(help="Of what material.")] = ""
+    note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = ""
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        return {"date": self.date, "operator": self.operator, "batch": self.batch, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class AmendFlags:
+    """What options say is to be amended of a trial."""
+
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="What it was, the first outcome.")] = None
+    failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False
+    values: Annotated[
+        str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")
+    ] = ""
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
+    note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None

@@ -22,6 +22,7 @@ from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
+from rigctl.console.options import AmendFlags
 from rigctl.console.table import Decimals, Names, read_table
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
@@ -306,20 +307,8 @@ def _doubts(
             )
 
 
-@dataclass(frozen=True, slots=True)
-class AmendOptions:
-    """Holds what options say is to be amended."""
-
-    outcome: str | None = None
-    failed: bool = False
-    values: str = ""
-    """`a=1.2,b=3`; further outcomes among them."""
-    cost: str | None = None
-    note: str | None = None
-
-
 def asked(
-    directory: Path, trial: int, change: AmendOptions, config: Path | None, sure: Callable[[Sequence[str]], None]
+    directory: Path, trial: int, change: AmendFlags, config: Path | None, sure: Callable[[Sequence[str]], None]
 ) -> Amendment:
     """Return what is to be amended, told by a configuration.
 
@@ -336,7 +325,7 @@ def asked(
     return becomes
 
 
-def amendment(change: AmendOptions, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
+def amendment(change: AmendFlags, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
     """Return what is to be amended, by name.
 
     Raises:

@@ -13,6 +13,7 @@ import typer
 
 from rigctl.console.options import (
     STDOUT,
+    AmendFlags,
     AsJson,
     Budget,
     Config,
@@ -22,7 +23,9 @@ from rigctl.console.options import (
     Seed,
     State,
     Technical,
+    TrialFlags,
     named,
+    spread,
 )
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
@@ -81,21 +84,12 @@ def suggest(
     say(answer, [*lines, *following], json)
 
 
+@spread
 def ingest(
     config: Config,
     source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
     *,
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
-    setpoints: Annotated[
-        str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
-    ] = "",
-    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Leave out if the trial failed.")] = None,
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = "",
-    operator: Annotated[str, typer.Option(help="Who did it.")] = "",
-    batch: Annotated[str, typer.Option(help="Of what material.")] = "",
-    note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = "",
+    said: TrialFlags,
     decimal: Decimal = None,
     state: State = None,
     force: Force = False,
@@ -108,17 +102,15 @@ def ingest(
     from rigctl.console.by_hand import read_rows
 
     loaded = load(config)
-    known = {"date": date, "operator": operator, "batch": batch, "note": note}
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
         rows = read_rows(loaded, Path(source), decimals_said(decimal))
-    elif control_set is not None and cost is not None:
-        said = ingesting.TrialOptions(control_set, cost, values, setpoints, outcome, known)
+    elif said.control_set is not None and said.cost is not None:
         rows = (ingesting.row_from_options(loaded, said),)
     else:
         raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    if source is not None and any((control_set, values, setpoints, outcome is not None, cost, *known.values())):
+    if source is not None and said != TrialFlags():
         raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
     sure = made_sure(force=force, ask=source != "-" and not json)
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
@@ -275,18 +267,13 @@ def outcome(
 
 
 @trial.command()
+@spread
 def amend(
     which: Annotated[
         list[str], typer.Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
     ],
     *,
-    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="What it was, the first outcome.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False,
-    values: Annotated[
-        str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")
-    ] = "",
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None,
+    change: AmendFlags,
     why: Why = "",
     state: State = None,
     force: Force = False,
@@ -299,7 +286,6 @@ def amend(
 
     config, number = named("amend", which, "TRIAL", number=True)
     directory, trial = find_own_state(config, state), int(number)
-    change = outcomes.AmendOptions(outcome, failed, values, cost, note)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
     tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
 
