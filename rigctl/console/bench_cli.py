@@ -324,7 +324,7 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     money = () if ours is None else summary.reached(frame, ours, others)
     if json:
         compared = None if comparison is None else comparison.by_name()
-        stood = {name: [row.by_name() for row in placed] for name, placed in standings.by_costs(frame).items()}
+        stood = {name: [row.by_name() for row in placed] for name, placed in standings.standings(frame).items()}
         told = [row.by_name() for row in rows]
         print_json({"summary": told, "standings": stood, "comparison": compared, "money": money})
         return
@@ -338,9 +338,9 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
 
 def show_standings(frame: pd.DataFrame) -> None:
     """Show standings on all problems, and for each kind of costs apart, where policies can be compared."""
-    from rigctl.bench.tables.standings import by_costs, standings_text
+    from rigctl.bench.tables.standings import standings, standings_text
 
-    for name, placed in by_costs(frame).items():
+    for name, placed in standings(frame).items():
         console().print(f"\n{name}\n{standings_text(placed)}")
 
 

@@ -125,3 +125,10 @@ def test_a_drawn_problem_is_named_as_any_other():
     assert from_options(["drawn-3"], ["default"], 7.0, seeds=1).cells()[0].budget == 7.0
     with pytest.raises(UsageError, match="budget"):
         from_options(["hartmann3"], ["default"], None).cells()
+
+
+@pytest.mark.parametrize("name", ["drawn-", "drawn-SEED", "drawn-07", "drawn--1", "drawn-1.5"])
+def test_a_name_without_a_seed_is_refused(name):
+    """One problem has one name, and a name without a number is a mistake."""
+    with pytest.raises(UsageError, match="drawn-0"):
+        from_options([name], ["default"], None).cells()

@@ -6,10 +6,11 @@ from math import exp, log, sqrt
 
 import pytest
 
-from rigctl.bench.tables.standings import LEAST, by_costs, standings, standings_text
+from rigctl.bench.tables.standings import LEAST, standings, standings_text
 from tests.bench.tables import frame, rows
 from tests.golden import Golden
 
+ALL = "All problems"
 ENDS = {"a": (0.1, 0.4), "b": (0.2, 0.2), "c": (0.8, 0.1)}
 """What each policy's regret is on two problems, at every share of the budget."""
 
@@ -25,7 +26,7 @@ def table(ends=ENDS, costs=("cheap", "cheap")):
 
 def test_the_figures_are_those_computed_by_hand() -> None:
     """Geometric means sqrt(.1 .4) = sqrt(.2 .2) = .2 and sqrt(.8 .1) = .28; shares of the range, which is 1."""
-    found = {row.policy: row for row in standings(table())}
+    found = {row.policy: row for row in standings(table())[ALL]}
     assert list(found) == ["a", "b", "c", "worst"]
     assert found["a"].means["simple", 1.0] == pytest.approx(0.2)
     assert found["b"].means["inference", 0.25] == pytest.approx(0.2)
@@ -43,7 +44,7 @@ def test_the_figures_are_those_computed_by_hand() -> None:
 
 def test_regrets_of_nothing_count_as_the_floor() -> None:
     """Neither a zero nor a negative quality regret makes a mean meaningless."""
-    found = {row.policy: row for row in standings(table({**ENDS, "a": (0.0, 0.0)}))}
+    found = {row.policy: row for row in standings(table({**ENDS, "a": (0.0, 0.0)}))[ALL]}
     assert found["a"].means["simple", 1.0] == pytest.approx(LEAST["simple"])
     assert found["a"].means["quality", 0.25] == pytest.approx(LEAST["quality"])
 
@@ -52,9 +53,9 @@ def test_only_what_all_have_played_is_compared() -> None:
     """A third problem that one policy has not played counts for nobody; one problem is no comparison."""
     more = rows("a", 0, [0.9] * 4, setting=("problem2", "cheap", 0.04, 4.0))
     whole = frame([more, *(run for run in _runs())])
-    assert {row.problems for row in standings(whole)} == {2}
-    assert standings(table().query("problem == 'problem0'")) == ()
-    assert by_costs(table().query("policy == 'a'")) == {}
+    assert {row.problems for row in standings(whole)[ALL]} == {2}
+    assert standings(table().query("problem == 'problem0'")) == {}
+    assert standings(table().query("policy == 'a'")) == {}
 
 
 def _runs():
@@ -65,13 +66,23 @@ def _runs():
     ]
 
 
+def test_a_policy_without_a_trial_has_achieved_nothing_yet() -> None:
+    """Its first trial takes half of the budget: at a quarter its regret is the whole range, and then what it was."""
+    late = [rows("late", 0, [0.1], costs=2.0, setting=(f"problem{i}", "cheap", 0.04, 4.0)) for i in (0, 1)]
+    found = {row.policy: row for row in standings(frame([*_runs(), *late]))[ALL]}
+    assert found["late"].means["simple", 0.25] == 1.0
+    # the others leave ranges of .8 and .4
+    assert found["late"].means["simple", 0.5] == pytest.approx(sqrt(0.1 / 0.8 * 0.1 / 0.4))
+    assert found["late"].problems == 2
+
+
 def test_costs_are_told_apart_where_there_are_problems_enough() -> None:
     """Of each class of costs with two problems and more there is a table of its own."""
     both = frame([*_runs(), *(rows(p, 0, [e[0]] * 4, setting=("x", "expensive", 0.04, 4.0)) for p, e in ENDS.items())])
-    assert list(by_costs(both)) == ["All problems", "cheap costs"]
-    assert list(by_costs(table())) == ["All problems"]
+    assert list(standings(both)) == [ALL, "cheap costs"]
+    assert list(standings(table())) == [ALL]
 
 
 def test_the_table_says_what_it_shows(golden: Golden) -> None:
     """Units, floors and what the ratios are of."""
-    golden(standings_text(standings(table())))
+    golden(standings_text(standings(table())[ALL]))

@@ -90,7 +90,7 @@ def entry_of(problem: str, where: str = "problem") -> Entry:
         outline = drawn(seed, solved=False)
         return Entry((outline.costs,), outline.costs, lambda _costs: outline.bench, budget=outline.budget)
     entries = catalogue()
-    must_be_one_of(problem, (*entries, f"{PREFIX}SEED"), where)
+    must_be_one_of(problem, (*entries, f"{PREFIX}0"), where)
     return entries[problem]
 
 

@@ -15,12 +15,11 @@ import pandas as pd
 
 from rigctl.bench.tables.results import (
     FLOORS,
-    SCENARIO,
     SHARES,
-    PolicyScenario,
     at_share,
     floors_text,
     regret_unit,
+    scenarios_of,
     trials_of,
     within,
 )
@@ -58,34 +57,33 @@ class Standing:
         return {**{f.name: getattr(self, f.name) for f in fields(self) if f.name != "means"}, **means}
 
 
-def by_costs(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
-    """Return standings on all problems, and for each kind of costs apart; without those of a single problem.
+def standings(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
+    """Return a row per policy, the best first, on all problems, and on those of each kind of costs if some differ.
 
-    Raises:
-        UsageError: the table is not one of this bench.
-    """
-    parts = {"All problems": frame, **{f"{costs} costs": part for costs, part in frame.groupby("costs")}}
-    placed = {name: standings(part) for name, part in parts.items() if len(parts) != 2 or part is frame}
-    return {name: rows for name, rows in placed.items() if rows}
-
-
-def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return a row per policy, the best first; none unless two policies have two problems in common.
+    There is no entry without two policies that have two problems in common.
 
     Raises:
         UsageError: the table is not one of this bench.
     """
     trials = trials_of(frame)
     logs = {(regret, share): _logs(trials, regret, share) for regret in LEAST for share in SHARES}
+    placed, kinds = {"All problems": _placed(trials, logs)}, sorted({s.costs for s in scenarios_of(trials)})
+    for costs in kinds if len(kinds) > 1 else ():
+        part = {key: table[table.index.get_level_values(1) == costs] for key, table in logs.items()}
+        placed[f"{costs} costs"] = _placed(trials[trials.index.get_level_values("costs") == costs], part)
+    return {name: rows for name, rows in placed.items() if rows}
+
+
+def _placed(trials: pd.DataFrame, logs: Mapping[tuple[str, float], pd.DataFrame]) -> tuple[Standing, ...]:
     judged = [table for (regret, _), table in logs.items() if regret in REGRETS]
     whole = sum(judged[1:], judged[0]) / len(judged)
-    if min(len(whole.columns), len(whole.dropna())) < 2:
+    if min(whole.shape) < 2:
         return ()
     rows = []
     for policy in whole.mean().sort_values().index:
         others = [name for name in whole.columns if name != policy]
         rival = str(whole[others].mean().idxmin())
-        apart = (whole[policy] - whole[rival]).dropna()
+        apart = whole[policy] - whole[rival]
         middle, width = float(apart.mean()), 2 * float(apart.sem())
         least = pd.concat([table[policy] - table[others].min(axis=1) for table in judged])
         means = {key: exp(table[policy].mean()) for key, table in logs.items()}
@@ -98,10 +96,17 @@ def standings(frame: pd.DataFrame) -> tuple[Standing, ...]:
 
 
 def _logs(trials: pd.DataFrame, regret: str, share: float) -> pd.DataFrame:
-    """Return the log of that regret as a share of its unit, by problem and policy, on seeds that all have played."""
-    means: Any = at_share(trials, regret, share).unstack("policy").dropna().groupby(level=SCENARIO).mean()
-    units = [regret_unit(within(trials, [PolicyScenario(*key)]), regret, share) for key in means.index]
-    return pd.DataFrame(np.log(means.div(pd.Series(units, index=means.index), axis=0).clip(lower=LEAST[regret])))
+    """Return the log of that regret as a share of its unit, by problem and policy, on seeds that all have played.
+
+    Before its first trial a policy has achieved nothing: its regret is the whole range.
+    """
+    rows = {}
+    for scenario in scenarios_of(trials):
+        runs = within(trials, [scenario])
+        finished = at_share(runs, "simple").unstack("policy").dropna().index
+        shares = at_share(runs, regret, share).unstack("policy").loc[finished] / regret_unit(runs, regret, share)
+        rows[scenario] = shares.fillna(1.0).mean()
+    return pd.DataFrame(np.log(pd.DataFrame(rows).T.dropna().clip(lower=LEAST[regret])))
 
 
 def standings_text(rows: Sequence[Standing]) -> str:
