@@ -40,7 +40,7 @@ from rigctl.campaign.obstacles import ROUNDING_S
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import drifted, said
-from rigctl.campaign.safe_file import standing
+from rigctl.campaign.safe_file import require_safe
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding
@@ -48,15 +48,7 @@ from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
-from rigctl.errors import (
-    DeviceError,
-    NoAnswer,
-    PolicyError,
-    ReadBackMismatch,
-    RigctlError,
-    TrialsStopped,
-    in_words,
-)
+from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
 from rigctl.rig.clocks import Clock
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
@@ -497,9 +489,7 @@ async def recover(campaign: CampaignPart) -> int | None:
     Raises:
         TrialsStopped: something cannot be confirmed safe.
     """
-    report = await campaign.rig.safe()
-    if not report.ok:
-        raise TrialsStopped("no trial may start", standing(report))
+    require_safe(await campaign.rig.safe())
     closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
     if closed is None:
         await _cancel_another(campaign)

@@ -22,7 +22,7 @@ import structlog
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
-from rigctl.errors import JournalUnwritable, RigctlError, in_words, reason
+from rigctl.errors import JournalUnwritable, RigctlError, TrialsStopped, in_words, reason
 from rigctl.files import own, whole
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
@@ -162,6 +162,12 @@ def standing(report: SafeReport) -> str:
     if report.ok:
         return "everything is safe"
     return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in (report.told or report.failed).items())
+
+
+def require_safe(report: SafeReport) -> None:
+    """Raise `TrialsStopped` unless everything is confirmed safe."""
+    if not report.ok:
+        raise TrialsStopped("no trial may start", standing(report))
 
 
 async def until_confirmed(

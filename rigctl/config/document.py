@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -335,43 +335,27 @@ _CLOSERS: Final = {"{": "}", "[": "]"}
 _WORDS: Final = {"{": "brace", "[": "bracket", "}": "brace", "]": "bracket"}
 _NO_BLANK: Final = Flaw(remedy="write one", got="no blank after the dash")
 
-_IN_QUOTES: Final = Flaw("", "must stand in quotes", "write '...' around it", got='a value that begins with "{sign}"')
-_TELLING: Final[tuple[tuple[str, bool, Flaw | None], ...]] = (
-    ("'\\t'", False, Flaw("", "must be blanks", "write two blanks for each tab", got="a tab {where}")),
-    (
-        "cannot start any token",
-        False,
-        Flaw("", "must stand in quotes", 'write "{value}"', got="a value that begins with {sign}"),
-    ),
-    ("single document", False, Flaw("", "must be one", "remove this line", got="a second document (---)")),
-    (
-        "quoted scalar found unexpected end of stream",
-        True,
-        Flaw("", "must end with {sign}", "write it behind the value", got="a quote that is not closed"),
-    ),
-    ("alphabetic or numeric", True, _IN_QUOTES),
-    ("chomping", True, _IN_QUOTES),
-    (
-        "sequence entries",
-        False,
-        Flaw("", "must begin a line", "write the list on lines of its own, or as [a, b]", got="a dash behind a key"),
-    ),
-    ("found '<stream end>'", False, None),  # told by what is not closed
-    ("node content", False, Flaw(" where a value must stand", remedy="remove it, or write the value", got='"{sign}"')),
+_IN_QUOTES: Final = ('a value that begins with "{sign}"', "must stand in quotes", "write '...' around it")
+_TELLING: Final[tuple[tuple[str, bool, str, str, str], ...]] = (
+    ("'\\t'", False, "a tab {where}", "must be blanks", "write two blanks for each tab"),
+    ("cannot start any token", False, "a value that begins with {sign}", "must stand in quotes", 'write "{value}"'),
+    ("single document", False, "a second document (---)", "must be one", "remove this line"),
+    ("found unexpected end", True, "a quote that is not closed", "must end with {sign}", "write it behind the value"),
+    ("alphabetic or numeric", True, *_IN_QUOTES),
+    ("chomping", True, *_IN_QUOTES),
+    ("sequence entries", False, "a dash behind a key", "must begin a line", "write the list below, or as [a, b]"),
+    ("found '<stream end>'", False, "", "", ""),  # told by what is not closed
+    ("node content", False, '"{sign}"', "must be a value", "remove it, or write the value"),
     (
         "'<document start>'",
         False,
-        Flaw(
-            " where the file had ended", "must be keys and values throughout", "mend the lines before it", got="a key"
-        ),
+        "a key after the end",
+        "must be keys and values throughout",
+        "mend the lines before it",
     ),
-    (
-        "escape",
-        False,
-        Flaw("", "must stand in single ones", "write '...' around the value", got="a backslash in double quotes"),
-    ),
+    ("escape", False, "a backslash in double quotes", "must stand in single ones", "write '...' around the value"),
 )
-"""What the parser says, whether the fault is where it began to read, and what that means (None: look elsewhere)."""
+"""What the parser says, whether the fault is where it began to read, and what is got, allowed and to be done then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,18 +434,14 @@ class _Reading:
         if "quoted scalar" in said and "end of stream" in said and not self._is_quote():
             return None
         found = next((telling for telling in _TELLING if telling[0] in said), None)
-        _, at_start, flaw = found or ("", False, None)
-        if flaw is None:
+        if found is None or not found[2]:
             return None
+        _, at_start, *parts = found
         line, column = (self.first, self.first_column) if at_start else (self.line, self.column)
         rest = self.text(line)[column - 1 :]
-        leading = not self.text(line)[: column - 1].strip()
-        known = {
-            "sign": rest[:1],
-            "value": _value(rest),
-            "where": "in front of the line" if leading else "between two words",
-        }
-        return Slip(line, column, Flaw(*(part.format(**known) for part in astuple(flaw))))
+        where = "between two words" if self.text(line)[: column - 1].strip() else "in front of the line"
+        got, must, remedy = (part.format(sign=rest[:1], value=_value(rest), where=where) for part in parts)
+        return Slip(line, column, Flaw("", must, remedy, got))
 
     def _is_quote(self) -> bool:
         return self.text(self.first)[self.first_column - 1 : self.first_column] in ("'", '"')
