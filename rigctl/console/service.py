@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import json
 import os
 import pwd
 import re
@@ -211,7 +212,7 @@ def _new_account(service: Service) -> str:
 
 
 SYSTEM: Final = Path("/etc/systemd/system")
-_MARK: Final = re.compile(r"# Written by `rigctl tools service` for (?P<config>.*) \(sha256 (?P<sum>[0-9a-f]{64})\)\n")
+_MARK: Final = "# Written by `rigctl tools service`: "
 
 
 def folder(*, own: bool) -> Path:
@@ -224,7 +225,17 @@ def folder(*, own: bool) -> Path:
 
 def marked(text: str, config: Path) -> str:
     """Return a unit under a line that says what it was made from, and by which a later edit is noticed."""
-    return f"# Written by `rigctl tools service` for {config} (sha256 {_sum(text)})\n{text}"
+    return f"{_MARK}{json.dumps({'config': str(config), 'sha256': _sum(text)}, ensure_ascii=False)}\n{text}"
+
+
+def _made_from(unit: str) -> tuple[Mapping[str, Any], str] | None:
+    """Return what a unit's mark says, and the unit below it; None where it has none."""
+    line, _, text = unit.partition("\n")
+    try:
+        made = json.loads(line[len(_MARK) :]) if line.startswith(_MARK) else None
+    except ValueError:
+        return None
+    return (made, text) if isinstance(made, dict) else None
 
 
 def install(path: Path, text: str, *, force: bool) -> None:
@@ -252,12 +263,12 @@ def _why_not(path: Path, text: str) -> str:
         there = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    old, new = _MARK.match(there), _MARK.match(text)
+    old, new = _made_from(there), _made_from(text)
     if old is None:
         return "is there already, and was not written by `rigctl tools service`"
-    if new is not None and old["config"] != new["config"]:
-        return f"runs another configuration, {old['config']}"
-    return "" if old["sum"] == _sum(there[old.end() :]) else "was edited since it was written"
+    if new is not None and old[0].get("config") != new[0].get("config"):
+        return f"runs another configuration, {old[0].get('config')}"
+    return "" if old[0].get("sha256") == _sum(old[1]) else "was edited since it was written"
 
 
 def _sum(text: str) -> str:

@@ -214,8 +214,10 @@ def test_a_unit_is_installed_and_another_s_is_left_alone(bench, real, monkeypatc
     bench.rigctl(*call, "--install")
     path.write_text(done["unit"] + "Nice=5\n", encoding="utf-8")
     golden(bench.rigctl(*call, "--install", code=2).err)
-    path.write_text("[Service]\nExecStart=/bin/true\n", encoding="utf-8")
-    assert "--force" in bench.rigctl(*call, "--install", code=2).err
+    mark, _, unit = done["unit"].partition("{")
+    for strange in ("[Service]\nExecStart=/bin/true\n", f"{mark}{{{unit[9:]}", f"{mark}[]\n", f"{mark}{{}}\n"):
+        path.write_text(strange, encoding="utf-8")
+        assert "--force" in bench.rigctl(*call, "--install", code=2).err
     bench.rigctl(*call, "--install", "--force")
     assert path.read_text(encoding="utf-8") == done["unit"]
     other = service.marked("[Unit]\n", Path("/srv/other.yaml"))

@@ -40,6 +40,7 @@ READ_BACK = {
         r"""\b(why|reason|note|text|said|told|message|what)\.r?(partition|split)\(f?["'](: |\. |, )["']"""
     ),
     "and whoever writes it knows for whom": r"""\bnote\.\w*partition\(""",
+    "what a file says of itself is JSON": r"""re\.compile\(r?["']# [A-Z]\w+ """,
     "a command is not cut out of a line": r"""\.remove(prefix|suffix)\(((\w+\.)?HEAD\)|["'][A-Z]\w+:)""",
     "how a campaign stands is a Status": r"""\b(status|standing)\.get\(["'](phase|why|trial|watch|readings|paused)""",
     "sentences that belong to one are its own": r"""\bline\.startswith\(" "\)""",
