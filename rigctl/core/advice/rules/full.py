@@ -205,7 +205,8 @@ class Days:
             value -= beyond.doubt * np.maximum(sd - beyond.sd, 0.0)
             weight += beyond.doubt * (sd > beyond.sd)
         slope *= self.posterior.alpha + self.posterior.unwhiten(white) * (weight / sd)[:, None]
-        gradient = self.posterior.correlations.contract_slopes(points, slope) * self.masks[control_set]
+        mask = np.broadcast_to(self.masks[control_set], points.shape)
+        gradient = self.posterior.correlations.contract_slopes(points, slope, mask)
         return np.asarray(value), np.asarray(gradient)
 
 

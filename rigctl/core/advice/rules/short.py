@@ -169,18 +169,25 @@ class Arranging:
         one, other, order, begins, cells = pair
         table = np.zeros((GRID * GRID, gain.shape[1]))
         table[cells] = np.add.reduceat(gain[order], begins, axis=0)
-        sums = np.zeros((GRID + 1, GRID, gain.shape[1]))
-        np.cumsum(table.reshape(GRID, GRID, -1), axis=0, out=sums[1:])
+        sums = np.zeros((GRID, GRID + 1, gain.shape[1]))
+        np.cumsum(table.reshape(GRID, GRID, -1).swapaxes(0, 1), axis=1, out=sums[:, 1:])
         first, last = np.triu_indices(GRID + 1, 1)
-        along = np.zeros((len(first), GRID + 1, gain.shape[1]))
-        np.cumsum(sums[last] - sums[first], axis=1, out=along[:, 1:])
-        rise = along - np.minimum.accumulate(along, axis=1)
-        rows, end, formula = np.unravel_index(int(rise.argmax()), rise.shape)
-        start = int(along[rows, : end + 1, formula].argmin())
+        # (GRID, pairs of edges, formulas): what a step along the other reading adds between two edges of the first
+        steps = sums[:, last]
+        steps -= sums[:, first]
+        along, least, most = np.zeros(steps.shape[1:]), np.zeros(steps.shape[1:]), np.full(steps.shape[1:], -np.inf)
+        for step in steps:
+            along += step
+            np.maximum(most, along - least, out=most)
+            np.minimum(least, along, out=least)
+        rows, formula = np.unravel_index(int(most.argmax()), most.shape)
+        total = np.concatenate([[0.0], np.cumsum(steps[:, rows, formula])])
+        end = int((total - np.minimum.accumulate(total)).argmax())
+        start = int(total[: end + 1].argmin())
         low, high = np.zeros_like(self.sizes), self.sizes.copy()
         for column, edge, limit in ((other, start, end), (one, first[rows], last[rows])):
             low[column], high[column] = (-(-int(e) * self.sizes[column] // GRID) for e in (edge, limit))
-        return float(rise[rows, end, formula]), Leaf(low, high, int(formula))
+        return float(most[rows, formula]), Leaf(low, high, int(formula))
 
     def _moved(self, gain: FloatArray, free: BoolArray, line: Leaf) -> Leaf:
         """Climb from a box to one of greater gain, (q, n), level by level."""
