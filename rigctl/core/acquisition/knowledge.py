@@ -32,6 +32,9 @@ WIDEST = 4.8
 has kinks, so that Gauss-Hermite nodes, far apart where they are few, are off by a tenth."""
 DRAWS = 256
 """Joint draws of all alternatives' values, to see how often each is the best."""
+MOST_DRAWN, UNLIKELY = 400, 3.0
+"""More alternatives are not drawn jointly, which takes the cube of them: of more, those are drawn that are highest
+so many standard deviations above their mean, unless the best mean is higher still."""
 NUGGET = 1e-9
 """Added to the alternatives' covariance, as a share of its largest variance: near-equal settings make it singular."""
 MOST_VALUES = 1 << 19
@@ -56,13 +59,13 @@ class Knowledge:
         """Return m_a, (a,)."""
         return self.expectations.mean(self._inner, self.alternatives.sets)
 
-    def covariance(self, space: int = 0) -> FloatArray:
-        """Return the covariance (a, a) of the values of one space's alternatives given the data, exact."""
-        h, rows = self.expectations.posterior.hyperparameters, self._of_space(space)
-        settings = self.alternatives.of(rows)
+    def covariance(self, rows: IntArray) -> FloatArray:
+        """Return the covariance (a, a) of the values of some alternatives (a,) of one space, exact."""
+        h, settings = self.expectations.posterior.hyperparameters, self.alternatives.of(rows)
+        variables = self.spaces[int(self._spaces[rows[0]])].variables
         prior = np.full((len(settings), len(settings)), h.signal_variance)
         for variable, ours in enumerate(self.expectations.mask[settings.sets].T == 1):
-            kernel, marginal = h.product_kernel.one(variable), self.spaces[space].variables[variable].marginal
+            kernel, marginal = h.product_kernel.one(variable), variables[variable].marginal
             x = settings.points[:, variable]
             averaged = marginal.z(x, kernel)
             both, neither = ours[:, None] & ours, ~ours[:, None] & ~ours
@@ -78,14 +81,25 @@ class Knowledge:
         """
         best = np.zeros(len(self.alternatives))
         for space in range(len(self.spaces)):
-            covariance, rows = self.covariance(space), self._of_space(space)
-            covariance = covariance + NUGGET * covariance.diagonal().max() * np.eye(len(covariance))
+            rows = self._contenders(self._of_space(space))
+            covariance = self.covariance(rows)
+            covariance[np.diag_indices_from(covariance)] += NUGGET * covariance.diagonal().max()
             values, vectors = np.linalg.eigh(covariance)
             # the symmetric root changes little where the covariance does; eigenvectors or factors may change at will
             root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
             draws = self.means[rows][:, None] + root @ rng.standard_normal((len(root), DRAWS))
             best[rows] = np.bincount(draws.argmax(axis=0), minlength=len(root)) / DRAWS
         return best / len(self.spaces)
+
+    def _contenders(self, rows: IntArray) -> IntArray:
+        """Return those of one space's alternatives that may be its best: all, unless they are many."""
+        if len(rows) <= MOST_DRAWN:
+            return rows
+        e, means = self.expectations, self.means[rows]
+        prior, white = e.prior_variance[self.alternatives.sets[rows]], self._white[rows]
+        high = means + UNLIKELY * np.sqrt(np.maximum(prior - np.vecdot(white, white), 0.0))
+        highest = np.argsort(-high, kind="stable")[:MOST_DRAWN]
+        return np.asarray(np.sort(rows[highest[high[highest] >= means.max()]]))
 
     def _of_space(self, space: int) -> IntArray:
         """Return which of the alternatives are one space's, (a,)."""

@@ -125,7 +125,7 @@ def test_means_and_covariance_are_those_of_the_values(posterior, space, alternat
     k = knowledge(posterior, space, alternatives)
     means, sds = moments(posterior, space, alternatives)
     np.testing.assert_allclose(k.means, means, rtol=1e-9)
-    np.testing.assert_allclose(np.sqrt(k.covariance().diagonal()), sds, rtol=1e-7)
+    np.testing.assert_allclose(np.sqrt(k.covariance(np.arange(len(k.alternatives))).diagonal()), sds, rtol=1e-7)
     levels = (np.arange(400) + 0.5) / 400
     quantiles = np.stack([v.marginal.quantile(levels) for v in space.variables], axis=1)
     first, second = alternatives.of(np.array([0])), alternatives.of(np.array([2]))
@@ -134,18 +134,38 @@ def test_means_and_covariance_are_those_of_the_values(posterior, space, alternat
     h = posterior.hyperparameters
     prior = h.signal_variance * h.product_kernel.matrix(a, b)
     white_a, white_b = posterior.whiten(posterior.covariance(a)), posterior.whiten(posterior.covariance(b))
-    assert k.covariance()[0, 2] == pytest.approx((prior - white_a @ white_b.T).mean(), abs=1e-4)
+    assert k.covariance(np.arange(len(k.alternatives)))[0, 2] == pytest.approx(
+        (prior - white_a @ white_b.T).mean(), abs=1e-4
+    )
 
 
 def test_probabilities_are_those_of_the_joint_distribution(posterior, space):
     """Of two alternatives, against the normal distribution of their difference."""
     pair = Settings(np.array([[0.3, 0.8], [0.9, 0.2]]), np.array([2, 2]))
     k = knowledge(posterior, space, pair)
-    spread = np.sqrt(np.array([1.0, -1.0]) @ k.covariance() @ np.array([1.0, -1.0]))
+    spread = np.sqrt(np.array([1.0, -1.0]) @ k.covariance(np.arange(len(k.alternatives))) @ np.array([1.0, -1.0]))
     exact = norm.cdf((k.means[0] - k.means[1]) / spread)
     found = np.mean([k.probabilities(np.random.default_rng(seed)) for seed in range(40)], axis=0)
     assert found.sum() == pytest.approx(1.0)
     assert found[0] == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / (40 * 256)) + 1e-9)
+
+
+def test_of_many_alternatives_those_are_drawn_that_can_be_the_best(posterior, space, monkeypatch):
+    """Who cannot be the best never is; the others' probabilities are what they are among all."""
+    rng = np.random.default_rng(4)
+    many = Settings(rng.random((60, 2)), rng.integers(0, 3, 60))
+    k = knowledge(posterior, space, many)
+
+    def probable():
+        return np.mean([k.probabilities(np.random.default_rng(seed)) for seed in range(40)], axis=0)
+
+    among_all = probable()
+    monkeypatch.setattr("rigctl.core.acquisition.knowledge.MOST_DRAWN", 40)
+    among_few = probable()
+    # 40 of 60 by number; by three spreads fewer still
+    assert (among_few > 0).sum() < 40
+    assert among_few.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(among_few, among_all, atol=0.02)
 
 
 def test_equal_alternatives_do_no_harm(posterior, space, alternatives):
