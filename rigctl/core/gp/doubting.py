@@ -44,7 +44,13 @@ def believable(n: int, d: int) -> float:
     return float(np.sqrt(free * np.expm1(DOUBTED**2 / (free + 1)))) if free > 0 else np.inf
 
 
-def doubted(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, limit: float | None = None) -> IntArray:
+def doubted(
+    record: OutcomeRecord,
+    options: ModelOptions,
+    posterior: Posterior,
+    limit: float | None = None,
+    memo: Memo | None = None,
+) -> IntArray:
     """Return the rows, in order, of outcomes that are too far off what all others predict.
 
     Args:
@@ -52,13 +58,14 @@ def doubted(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, 
         options: of the model.
         posterior: given all of them.
         limit: spreads; None: as far off as is `believable`.
+        memo: of the history behind the record.
     """
     n, L, alpha = len(record.y), posterior.L, posterior.alpha.copy()
     limit = believable(*record.x.shape) if limit is None else limit
     if n < MOST or not np.isfinite(limit):
         return NOTHING
     if len(posterior.x) != n:
-        return _of_many(record, options, posterior.hyperparameters, record.y - posterior.mean(record.x), limit)
+        return _of_many(record, options, posterior, limit, memo or Memo())
     # (K^-1)_ii is at least 1 / L_ii^2: most rows need no more than that
     near = np.flatnonzero(np.abs(alpha) * L.diagonal() > limit)
     if not (np.square(alpha[near]) > limit**2 * np.square(solve(L, np.eye(n)[near])).sum(axis=1)).any():
@@ -81,17 +88,24 @@ def doubted(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, 
     return _single(record, posterior.hyperparameters, np.array(out)[order], errors[order], limit)
 
 
-def _of_many(
-    record: OutcomeRecord, options: ModelOptions, h: Hyperparameters, off: FloatArray, limit: float
-) -> IntArray:
-    """Return the rows of more outcomes than the posterior has points, given how far each is off the mean."""
+def _of_many(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, limit: float, memo: Memo) -> IntArray:
+    """Return the rows of more outcomes than the posterior has points.
+
+    Strange is what is off by what inducing inputs elsewhere say: a mean that follows a false outcome is not, and where
+    they leave much unexplained, much is off.
+    """
+    h, off = posterior.hyperparameters, record.y - posterior.mean(record.x)
     own = np.full(len(record.y), h.noise_sd) if record.noise is None else np.sqrt(h.noise_variances(record.noise))
-    errors = np.abs(off) / (h.y_scale * own)
+    lift, left = posterior.elsewhere or (0.0, 0.0)
+    errors = np.abs(off + h.y_scale * lift) / (h.y_scale * np.sqrt(np.square(own) + left))
     worst = np.argsort(-errors, kind="stable")[: len(errors) // MOST]
     rows = np.sort(worst[errors[worst] > limit])
     if not rows.size:
         return NOTHING
-    others = given(without(record, rows), h, options, Memo())
+    # from one decision to the next they are mostly the same
+    apart = memo.get("others") or Memo()
+    memo.keep("others", apart)
+    others = given(without(record, rows), h, options, apart)
     spread = np.hypot(others.sd(record.x[rows]), h.y_scale * own[rows])
     return _single(record, h, rows, (record.y[rows] - others.mean(record.x[rows])) / spread, limit)
 

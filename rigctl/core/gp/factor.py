@@ -62,6 +62,10 @@ class Base:
     """(m, m), V V'."""
     projected: FloatArray
     """(m,), V times the residual."""
+    picks: IntArray
+    """(m,), which trials U are."""
+    unexplained: FloatArray
+    """(n,), what U leaves of the prior variance at each trial: nothing where it is one of U."""
     roots: FloatArray | None = None
     """(n,), sqrt(lam / each trial's own noise variance): so much V and the residual count in the sums; None: all 1."""
 
@@ -80,6 +84,8 @@ class Reduced:
     """What was added to the noise variance."""
     uncertainty: tuple[FloatArray, FloatArray]
     """As in `Posterior`: R and the Cholesky factor of S, as Lambda = R S^-1 R'."""
+    elsewhere: tuple[FloatArray, FloatArray]
+    """As in `Posterior`."""
     base: Base
 
 
@@ -140,16 +146,19 @@ def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, ro
         return np.asarray(h.signal_variance * correlations.matrix(x[i : i + 1])[0])
 
     best = np.argsort(-residual, kind="stable")[: most // BEST_SHARE]
-    picks, V = _pivoted(row, np.full(len(x), h.signal_variance), most, _residue(h), best)
+    picks, V, left = _pivoted(row, np.full(len(x), h.signal_variance), most, _residue(h), best)
     R = np.ascontiguousarray(V[:, picks].T)
     counted = _counted(V, roots)
-    return Base(x, residual, x[picks], R, V, counted @ counted.T, counted @ _counted(residual, roots), roots)
+    square, projected = counted @ counted.T, counted @ _counted(residual, roots)
+    return Base(x, residual, x[picks], R, V, square, projected, picks, left, roots)
 
 
 def _pivoted(
     row: Callable[[int], FloatArray], diagonal: FloatArray, most: int, residue: float, first: IntArray
-) -> tuple[IntArray, FloatArray]:
-    """Factorise by greedy pivots (m,), and V (m, n) with V' V as near to the matrix as they make it.
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Factorise by greedy pivots (m,).
+
+    Returns them, V (m, n) with V' V as near to the matrix as they make it, and what is left of the diagonal, (n,).
 
     Args:
         row: a row of the matrix, (n,).
@@ -180,7 +189,7 @@ def _pivoted(
         picks[count] = i
         left[i] = -np.inf
         count += 1
-    return picks[:count], V[:count]
+    return picks[:count], V[:count], np.maximum(left, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,19 +200,23 @@ class _Sums:
     R: FloatArray
     square: FloatArray
     projected: FloatArray
+    picks: IntArray
+    unexplained: FloatArray
 
 
 def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters, roots: FloatArray | None) -> _Sums:
     """Add the trials since the choice, which join U if U does not explain them."""
     old = len(base.x)
     if old == len(x):
-        return _Sums(base.points, base.R, base.square, base.projected)
+        return _Sums(base.points, base.R, base.square, base.projected, base.picks, base.unexplained)
     s2, kernel = h.signal_variance, h.product_kernel
     tail, tail_residual = x[old:], residual[old:]
     top = solve(base.R, s2 * kernel.matrix(tail, base.points)).T
     unexplained = s2 * kernel.matrix(tail, tail) - top.T @ top
     diagonal = s2 - np.einsum("ij,ij->j", top, top)
-    picks, bottom = _pivoted(lambda i: unexplained[i], diagonal, len(tail), _residue(h), np.empty(0, dtype=np.int64))
+    picks, bottom, left = _pivoted(
+        lambda i: unexplained[i], diagonal, len(tail), _residue(h), np.empty(0, dtype=np.int64)
+    )
     corner = np.ascontiguousarray(bottom[:, picks].T)
     across = top[:, picks].T
     rest = s2 * kernel.matrix(tail[picks], base.x) - across @ base.V
@@ -217,13 +230,14 @@ def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameter
     square = np.block([[base.square + top @ top.T, mixed.T], [mixed, before @ before.T + bottom @ bottom.T]])
     R = np.block([[base.R, np.zeros((len(base.R), len(picks)))], [across, corner]])
     projected = [base.projected + top @ tail_residual, before @ earlier + bottom @ tail_residual]
-    return _Sums(np.concatenate([base.points, tail[picks]]), R, square, np.concatenate(projected))
+    points, chosen = np.concatenate([base.points, tail[picks]]), np.concatenate([base.picks, old + picks])
+    return _Sums(points, R, square, np.concatenate(projected), chosen, np.concatenate([base.unexplained, left]))
 
 
 def _posterior(sums: _Sums, base: Base, h: Hyperparameters) -> Reduced:
     """Return L and alpha, O(m^3)."""
     from scipy.linalg.blas import dtrmm  # noqa: PLC0415 - heavy: not for `rigctl --help`
-    from scipy.linalg.lapack import dpotrf, dpotri  # noqa: PLC0415
+    from scipy.linalg.lapack import dpotrf, dpotri, dtrtri  # noqa: PLC0415
 
     noise = _noise(h)
     S = sums.square / noise
@@ -237,7 +251,12 @@ def _posterior(sums: _Sums, base: Base, h: Hyperparameters) -> Reduced:
     plus = np.ascontiguousarray(dpotrf(S, lower=1, clean=1)[0])
     white = solve(plus, solve(plus, sums.projected[None, :] / noise), transposed=True)
     alpha = solve(sums.R, white, transposed=True)[0]
-    return Reduced(sums.points, L, alpha, noise - h.noise_sd**2, (sums.R, np.ascontiguousarray(precise)), base)
+    # the mean at U is Kuu alpha, so what the others of U say of one is lower by alpha_i / (Kuu^-1)_ii
+    left, lift = sums.unexplained.copy(), np.zeros(len(sums.unexplained))
+    left[sums.picks] = 1.0 / np.square(dtrtri(sums.R.T, lower=0)[0]).sum(axis=1)
+    lift[sums.picks] = alpha * left[sums.picks]
+    uncertainty = (sums.R, np.ascontiguousarray(precise))
+    return Reduced(sums.points, L, alpha, noise - h.noise_sd**2, uncertainty, (lift, left), base)
 
 
 BLOCK = 64

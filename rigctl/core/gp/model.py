@@ -93,7 +93,7 @@ def _learned(
     """Return the posterior without the outcomes that are doubted, and whether hyper-parameters are learned anew."""
     options, fitted, left_out = turned(problem), None, NOTHING
     if previous is not None:
-        left_out = doubted(record, options, given(record, previous, options, memo))
+        left_out = doubted(record, options, given(record, previous, options, memo), memo=memo)
     kept = without(record, left_out)
     refit = due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
     if refit and not (previous and previous.ageing):

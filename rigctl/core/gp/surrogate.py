@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray, blocks
 from rigctl.core.experiment.history import Memo
 from rigctl.core.experiment.kernels import Correlations
 from rigctl.core.experiment.problem import ModelOptions
@@ -19,6 +19,8 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Added to the diagonal, as a share of the signal variance, one after the other until the matrix factorises."""
 FEWEST_TO_LEARN = 3
 """Below this many observations the prior's modes are used: a likelihood of one or two points says nothing."""
+MOST_VALUES = 1 << 20
+"""Largest covariance of settings with the data, in numbers: 8 MB."""
 NO_SPREAD = 1e-10
 """Outcomes this equal, relative to their size, teach nothing either: the likelihood would make the model certain."""
 
@@ -46,6 +48,9 @@ class Posterior:
     """Of inducing inputs (A, B), both (n, n) and lower: Lambda = A (B B')^-1 A'. None where Lambda is lam I."""
     own_noise: FloatArray | None = None
     """(n,), noise variances of the outcomes at `x`, standardised, where they are not all lam."""
+    elsewhere: tuple[FloatArray, FloatArray] | None = None
+    """What inducing inputs elsewhere say of every trial, (n,) each, standardised: by how much the mean there is lower,
+    and what they leave of the prior variance. None where `x` are all."""
     left_out: tuple[int, ...] = ()
     """Rows of outcomes that it is not given, as all others speak against them (`core.gp.doubting`)."""
 
@@ -75,14 +80,15 @@ class Posterior:
 
     def mean(self, x: FloatArray) -> FloatArray:
         """Return the posterior mean of the outcome, (b,), own units; x is (b, d), unit cube."""
-        h = self.hyperparameters
-        standardised = h.mean + self.covariance(x) @ self.alpha
-        return np.asarray(h.y_shift + h.y_scale * standardised)
+        h, x = self.hyperparameters, np.atleast_2d(x)
+        parts = [self.covariance(x[part]) @ self.alpha for part in blocks(len(x), len(self.x), MOST_VALUES)]
+        return np.asarray(h.y_shift + h.y_scale * (h.mean + np.concatenate([np.empty(0), *parts])))
 
     def sd(self, x: FloatArray) -> FloatArray:
         """Return the posterior sd of the noise-free outcome, (b,), own units; x is (b, d), unit cube."""
-        h = self.hyperparameters
-        explained = np.square(self.whiten(self.covariance(x))).sum(axis=1)
+        h, x = self.hyperparameters, np.atleast_2d(x)
+        white = (self.whiten(self.covariance(x[part])) for part in blocks(len(x), len(self.x), MOST_VALUES))
+        explained = np.concatenate([np.empty(0), *(np.square(part).sum(axis=1) for part in white)])
         return np.asarray(h.y_scale * np.sqrt(np.maximum(h.signal_variance - explained, 0.0)))
 
     def covariance(self, x: FloatArray) -> FloatArray:
@@ -267,8 +273,16 @@ def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Post
     key = ("inducing", given.most, h)
     found = reduced(given.x, residual, h, given.most, given.memo.get(key), noise=given.variances(h))
     given.memo.keep(key, found.base)
+    notes += _jittered(found.jitter, h)
     return Posterior(
-        h, found.points, found.L, found.alpha, found.jitter, notes + _jittered(found.jitter, h), found.uncertainty
+        h,
+        found.points,
+        found.L,
+        found.alpha,
+        found.jitter,
+        notes,
+        found.uncertainty,
+        elsewhere=found.elsewhere,
     )
 
 

@@ -145,3 +145,21 @@ def test_bounds_work_on_inducing_inputs(kind):
         assert few.upper == pytest.approx(exact.upper, abs=0.1 * exact.sd_at_upper)
         assert few.lower == pytest.approx(exact.lower, abs=0.1 * exact.sd_at_upper)
         assert few.best_mean == pytest.approx(exact.best_mean, abs=0.1 * exact.sd_at_upper)
+
+
+def test_what_inducing_inputs_elsewhere_say_of_a_trial():
+    """Of one of them it is what the others say, against the process given their values; of any other, what all do."""
+    x, y = trials(150)
+    posterior = conditioned(x, y, FEW)
+    assert posterior.elsewhere is not None
+    lift, left = posterior.elsewhere
+    K, means = posterior.covariance(posterior.x), posterior.covariance(posterior.x) @ posterior.alpha
+    at = posterior.covariance(x)
+    for row in range(len(x)):
+        kept = np.flatnonzero((posterior.x != x[row]).any(axis=1))
+        weights = np.linalg.solve(K[np.ix_(kept, kept)], at[row, kept])
+        assert left[row] == pytest.approx(H.signal_variance - weights @ at[row, kept], abs=1e-7)
+        if len(kept) < len(K):
+            assert lift[row] == pytest.approx(at[row] @ posterior.alpha - weights @ means[kept], abs=1e-6)
+        else:
+            assert lift[row] == 0.0
