@@ -45,7 +45,8 @@ def test_what_is_said_of_a_late_outcome():
         "\nfurther_outcomes:\n  - {name: taste, unit: '1', by: hand}\n  - {name: mass, unit: cm2/day, sensor: camera}"
     )
     assert loaded_to_run(late("by: hand", further)).rig.late_names == ("growth", "taste")
-    assert loaded(BY_HAND.replace("floor: 0", "by: hand, floor: 0")).rig.late is None
+    for by_itself in ("by: hand, floor: 0", "then: hold, floor: 0"):
+        assert loaded(BY_HAND.replace("floor: 0", by_itself)).rig.late is None
 
 
 @pytest.mark.parametrize(
