@@ -10,6 +10,7 @@ import pytest
 
 from rigctl.errors import CapSpent
 from rigctl.rig.spec import CapSpec, DosingSpec
+from rigctl.rig.values import SafeTimes
 from sim_rig.plants.tank import Tank
 from tests.simulation.books import Given, Violation, barred, total_s
 from tests.simulation.dosed import Dosed
@@ -102,4 +103,16 @@ def test_a_pump_left_out_for_the_rest_of_the_campaign_that_has_given_little_is_f
 
     with pytest.raises(CapSpent):
         asyncio.run(truths.dosed.admitted(refuses)(None, SimpleNamespace(name="base"), 1.0))
+    assert (truths.failed == []) == fits
+
+
+@pytest.mark.parametrize(
+    ("took_s", "ok", "quiet", "fits"),
+    [(2.4, True, True, True), (2.6, True, True, False), (9.0, True, False, True), (9.0, False, True, True)],
+)
+def test_who_takes_longer_to_safety_than_is_said_of_the_rig_is_found_out(truths, took_s, ok, quiet, fits):
+    """With healthy devices only: silent ones take what patience they are given."""
+    truths.trouble = SimpleNamespace(quiet_all=quiet)
+    rig = SimpleNamespace(time_to_safe=lambda: SafeTimes(1.0, 2.4, {}))
+    truths._is_in_time(rig, SimpleNamespace(ok=ok), took_s)
     assert (truths.failed == []) == fits

@@ -35,6 +35,8 @@ PACE: Final = 1.02
 """A line takes a moment: steps may arrive a little closer together than they were sent."""
 SLACK: Final = 0.03
 """Of the range of a variable: what is within that of an interlock's limit may be taken for either side."""
+LATE_S: Final = 0.1
+"""Seconds that simulated lines may take beyond what is reckoned with."""
 CLEAR: Final = 0.15
 """Of the range: so far from its limit an interlock is over, whatever it stands until."""
 HEEDS_S: Final = 15.0
@@ -48,7 +50,7 @@ class Truths:
     def __init__(self, witness: Witness, trouble: Trouble) -> None:
         self.witness = witness
         self.kernel = witness.kernel
-        self._trouble = trouble
+        self.trouble = trouble
         self.rig = witness.spec.rig
         self._extras = witness.extras
         self.nudged_s: dict[str, float] = {}
@@ -118,7 +120,7 @@ class Truths:
             actuator = self._actuators.get(name, "")
             if actuator in self.rig.pumps or name not in self.channels or not isinstance(value, int | float):
                 continue
-            if self.kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self._trouble.quiet(actuator):
+            if self.kernel.now_s - self.nudged_s.get(name, -1e9) < SEEN_S or not self.trouble.quiet(actuator):
                 continue
             channel = self.channels[name]
             self.met["setpoint held against the plant"] += 1
@@ -149,7 +151,7 @@ class Truths:
     def is_sound(self, sensor: str) -> bool:
         """Tell whether a sensor has told what is so for a while."""
         tap = self.witness.plant.assembly.sensors[sensor]
-        return tap.mode == "ok" and self._trouble.told_true_s(sensor) > 150.0
+        return tap.mode == "ok" and self.trouble.told_true_s(sensor) > 150.0
 
     # what leaves ----------------------------------------------------------------------------------------------------
 
@@ -213,6 +215,7 @@ class Truths:
         async def safe(rig: Rig) -> SafeReport:
             began_s = self.kernel.now_s
             report: SafeReport = await really(rig)
+            self._is_in_time(rig, report, self.kernel.now_s - began_s)
             for pump in (name for name in report.reached if name in self.rig.pumps):
                 self.met["standstill asked"] += 1
                 if self._asked_s.get(pump, -1e9) < began_s:
@@ -220,6 +223,15 @@ class Truths:
             return report
 
         return safe
+
+    def _is_in_time(self, rig: Rig, report: SafeReport, took_s: float) -> None:
+        """With healthy devices everything is confirmed safe within what is said of the rig."""
+        if not report.ok or not self.trouble.quiet_all:
+            return
+        self.met["safe in time"] += 1
+        promised_s = rig.time_to_safe().confirmed_s
+        if took_s > promised_s + LATE_S:
+            self.witness.fail(f"everything is safe after {took_s:.2f} s, {promised_s:.2f} s were promised")
 
     # interlocks -----------------------------------------------------------------------------------------------------
 
@@ -229,11 +241,11 @@ class Truths:
             return
         now_s = self.kernel.now_s
         for name, holds in _held(self.rig.name, self.channels):
-            if not holds or not self._trouble.quiet_all:
+            if not holds or not self.trouble.quiet_all:
                 self._holds_since_s.pop(name, None)
                 continue
             since_s = self._holds_since_s.setdefault(name, now_s)
-            driven = [n for n in self.witness.driven() if self._trouble.untouched(n)]
+            driven = [n for n in self.witness.driven() if self.trouble.untouched(n)]
             self.met["interlock held"] += 1
             if driven and now_s - since_s > HEEDS_S:
                 self.witness.fail(f"{', '.join(driven)}: driven, and {name} has held for {now_s - since_s:.0f} s")
