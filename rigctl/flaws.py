@@ -66,8 +66,9 @@ def shown(value: Any) -> str:
     """Show a value as the user wrote it, cut short."""
     if value is None:
         return "nothing"
-    text = f'"{value}"' if isinstance(value, str) else flow(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+    text, quote = (value, '"') if isinstance(value, str) else (flow(value), "")
+    most = MOST_SHOWN - 2 * len(quote)
+    return f"{quote}{text if len(text) <= most else f'{text[: most - 3]}...'}{quote}"
 
 
 def flow(value: Any, text: Callable[[str], str] = str) -> str:
