@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -546,7 +546,7 @@ def record_of(
         if column.numeric and cell and is_empty(cell):  # in a table it is left out
             table.add(0, column.header, got(cell, "must be a number"))
     (row,) = table.rows()
-    return table, row
+    return table, replace(row, texts={target: cell for target, cell in said.items() if cell})
 
 
 def _parted(cell: str) -> tuple[str, str]:

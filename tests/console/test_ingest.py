@@ -47,6 +47,12 @@ def test_an_outcome_that_is_no_number_is_no_failed_trial(bench, outcome):
     assert "growth" in bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row), code=2).err
 
 
+def test_a_note_is_kept_as_it_is_said(bench):
+    """`none` is no note in a table, where people fill columns with it; by itself somebody has meant it."""
+    bench.rigctl("ingest", "bench.yaml", *GOOD, "--note", "none")
+    assert json.loads(bench.rigctl("export", "--format", "jsonl").out)["hand.note"] == "none"
+
+
 def test_a_number_without_end_is_none(bench):
     """An outcome of 1e999 in a table would be infinity."""
     bench.write("past.csv", "ph,ca,controlled,growth,cost\n6,2,ph,1e999,0.1\n")
