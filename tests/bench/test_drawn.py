@@ -21,8 +21,9 @@ from tests.profiles import slow_beyond
 
 MARGINAL = TruncatedNormal.from_moments(0.45, 0.2)
 SOME = range(40)
-RIPPLED = (63, 96)
-"""Ackley's function, whose best ripple a scan of 401 points misses by .11 % of the range."""
+RIPPLED = (63, 90, 96)
+"""Ackley's and Griewank's functions: a scan of 401 points misses the best ripple by .11 % of the range, and one from
+eight starts only by .38 %."""
 
 
 @pytest.mark.parametrize("family", families())

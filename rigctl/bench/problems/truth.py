@@ -17,7 +17,8 @@ Value = Callable[[FloatArray], FloatArray]
 
 GRID = {1: 1001, 2: 101, 3: 41}
 """Points per axis of the grid that is searched first, by number of controlled variables that matter."""
-CLIMBERS = 8
+CLIMBERS, MANY_TERMS = 32, 256
+"""Starting points of the climb. All are first moved along the axes, but a quarter where a value takes many terms."""
 SCAN, SWEEPS = 801, 2
 """Points of a scan along an axis, and how often all axes are scanned."""
 APART = 0.05
@@ -67,7 +68,8 @@ class ProblemTruth:
             values.append(_of_columns(value, columns))
             hints = np.empty((0, d)) if objective.hints is None else objective.hints
             starts = _starts(partial, hints[:, effective])
-            starts = axis_scan(value, starts)
+            many = sum(len(weights) for weights in partial.weights) > MANY_TERMS
+            starts = np.concatenate([axis_scan(value, starts[: CLIMBERS // (4 if many else 1)]), starts])
             points, reached = compass_search(value, starts, step=0.5 / GRID.get(len(effective), 11))
             winner = int(reached.argmax())
             setting = np.full(len(controlled), 0.5)
