@@ -20,7 +20,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
 from rigctl.flaws import Flaw
 from rigctl.rig.dead_man import unguarded, unguarded_told
-from rigctl.rig.limits import CapSpec
+from rigctl.rig.limits import DAY_S, CapSpec
 from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
@@ -52,8 +52,7 @@ def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     if alone:
         yield unguarded_told(alone)
     yield from _follows(rig)
-    for cap in rig.caps:
-        yield _cap(cap, told)
+    yield from _caps(rig, told)
     if rig.late is not None:
         yield from _late(rig.late, rig.late_names)
     if rig.allowed is not None:
@@ -100,6 +99,15 @@ def _slew(name: str, slew: Slew, span: float) -> str:
     way = ramp(0.0, span, slew)
     takes = f", {lasting(slew.longest_s(span))}" if slew.longest_s(span) > 0 else ""
     return f"{name} moves in steps: at most {counted(len(way), 'step')}{takes} from end to end."
+
+
+def _caps(rig: RigSpec, told: Forecast) -> Iterator[str]:
+    """Tell of caps, but not of one of 24 hours alone where the time allows no more trials anyway."""
+    for cap in rig.caps:
+        found = told.capped.get(cap.name)
+        ample = found is None or found.per_day * told.likely_s > DAY_S
+        if not ample or cap.most_ml.keys() != {"per_day"}:
+            yield _cap(cap, told)
 
 
 def _cap(cap: CapSpec, told: Forecast) -> str:

@@ -107,6 +107,14 @@ def test_check_says_how_many_trials_the_caps_allow():
     assert re.findall(r"\d+", tank) == ["20", "1", "60", "102", "12"]
 
 
+@pytest.mark.parametrize(("per_day", "said"), [("60 mL", True), ("20 L", False)])
+def test_a_cap_of_a_day_is_told_where_it_allows_fewer_trials_than_the_time(per_day, said):
+    """With all others it always is; by itself it is there for every pump, and mostly ample."""
+    config = loaded(SMALL.replace("per_day: 200 mL", f"per_day: {per_day}"))
+    told = held_back(forecast(config.rig, config.problem), config)
+    assert any(line.startswith("doser gives") for line in told) == said
+
+
 def test_a_setpoint_that_may_not_jump_takes_its_time():
     """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
     text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
