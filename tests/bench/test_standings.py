@@ -42,6 +42,7 @@ def test_the_figures_are_those_computed_by_hand() -> None:
     assert found["c"].between[1] == pytest.approx(exp(sum(apart) / 2 + 2 * error))
 
 
+@pytest.mark.slow
 def test_regrets_of_nothing_count_as_the_floor() -> None:
     """Neither a zero nor a negative quality regret makes a mean meaningless."""
     found = {row.policy: row for row in standings(table({**ENDS, "a": (0.0, 0.0)}))[ALL]}
@@ -49,6 +50,7 @@ def test_regrets_of_nothing_count_as_the_floor() -> None:
     assert found["a"].means["quality", 0.25] == pytest.approx(LEAST["quality"])
 
 
+@pytest.mark.slow
 def test_only_what_all_have_played_is_compared() -> None:
     """A third problem that one policy has not played counts for nobody; one problem is no comparison."""
     more = rows("a", 0, [0.9] * 4, setting=("problem2", "cheap", 0.04, 4.0))
@@ -76,6 +78,7 @@ def test_a_policy_without_a_trial_has_achieved_nothing_yet() -> None:
     assert found["late"].problems == 2
 
 
+@pytest.mark.slow
 def test_costs_are_told_apart_where_there_are_problems_enough() -> None:
     """Of each class of costs with two problems and more there is a table of its own."""
     both = frame([*_runs(), *(rows(p, 0, [e[0]] * 4, setting=("x", "expensive", 0.04, 4.0)) for p, e in ENDS.items())])

@@ -118,6 +118,7 @@ def test_a_part_of_a_paper_runs_and_is_judged(bench, golden: Golden):
     assert ran["files"]
 
 
+@pytest.mark.slow
 def test_drawn_problems_are_shown(bench):
     """What was drawn, by name, and what each control set attains of the best value."""
     rows = bench.rigctl("bench", "draw", "--seed", "3", "--count", "2", "--json").json

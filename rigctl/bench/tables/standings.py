@@ -15,7 +15,9 @@ import pandas as pd
 
 from rigctl.bench.tables.results import (
     FLOORS,
+    SCENARIO,
     SHARES,
+    PolicyScenario,
     at_share,
     floors_text,
     regret_unit,
@@ -66,10 +68,10 @@ def standings(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:
         UsageError: the table is not one of this bench.
     """
     trials = trials_of(frame)
-    logs = {(regret, share): _logs(trials, regret, share) for regret in LEAST for share in SHARES}
+    logs = _logs(trials)
     placed, kinds = {"All problems": _placed(trials, logs)}, sorted({s.costs for s in scenarios_of(trials)})
     for costs in kinds if len(kinds) > 1 else ():
-        part = {key: table[table.index.get_level_values(1) == costs] for key, table in logs.items()}
+        part = {key: table[table.index.get_level_values("costs") == costs] for key, table in logs.items()}
         placed[f"{costs} costs"] = _placed(trials[trials.index.get_level_values("costs") == costs], part)
     return {name: rows for name, rows in placed.items() if rows}
 
@@ -95,18 +97,21 @@ def _placed(trials: pd.DataFrame, logs: Mapping[tuple[str, float], pd.DataFrame]
     return tuple(rows)
 
 
-def _logs(trials: pd.DataFrame, regret: str, share: float) -> pd.DataFrame:
-    """Return the log of that regret as a share of its unit, by problem and policy, on seeds that all have played.
+def _logs(trials: pd.DataFrame) -> Mapping[tuple[str, float], pd.DataFrame]:
+    """Return logs of regrets as shares of their units, by problem and policy, on seeds that all have played.
 
     Before its first trial a policy has achieved nothing: its regret is the whole range.
     """
-    rows = {}
-    for scenario in scenarios_of(trials):
-        runs = within(trials, [scenario])
-        finished = at_share(runs, "simple").unstack("policy").dropna().index
-        shares = at_share(runs, regret, share).unstack("policy").loc[finished] / regret_unit(runs, regret, share)
-        rows[scenario] = shares.fillna(1.0).mean()
-    return pd.DataFrame(np.log(pd.DataFrame(rows).T.dropna().clip(lower=LEAST[regret])))
+    finished: Any = at_share(trials, "simple").unstack("policy").dropna().index
+    problems = [PolicyScenario(*key) for key in finished.droplevel("seed")]
+    runs = {problem: within(trials, [problem]) for problem in problems}
+    logs = {}
+    for regret, share in ((regret, share) for regret in LEAST for share in SHARES):
+        units = {problem: regret_unit(runs[problem], regret, share) for problem in runs}
+        shares = at_share(trials, regret, share).unstack("policy").loc[finished]
+        means: Any = shares.div([units[problem] for problem in problems], axis=0).fillna(1.0).groupby(SCENARIO).mean()
+        logs[regret, share] = pd.DataFrame(np.log(means.clip(lower=LEAST[regret])))
+    return logs
 
 
 def standings_text(rows: Sequence[Standing]) -> str:
