@@ -198,8 +198,8 @@ class Correlations:
 
     @cached_property
     def _columns(self) -> FloatArray:
-        """Return c in these units, (d, n)."""
-        return np.ascontiguousarray((self.c * self._scales).T)
+        """Return c, (d, n)."""
+        return np.ascontiguousarray(self.c.T)
 
     def _scaled(
         self, a: FloatArray, mask: FloatArray | None
@@ -214,7 +214,7 @@ class Correlations:
         order = np.argsort(-count, kind="stable")
         # a set's rows mostly come together; then there is one variable to subtract, not one for each row
         variables, alike = np.argsort(-mask[order], axis=1, kind="stable"), bool((mask == mask[:1]).all())
-        a, buffer = a * self._scales, np.empty((_rows_of(len(a), len(self.c)), len(self.c)))
+        buffer = np.empty((_rows_of(len(a), len(self.c)), len(self.c)))
 
         def distances(block: slice) -> Iterator[tuple[IntArray, FloatArray]]:
             falling = -count[order[block]]
@@ -226,6 +226,8 @@ class Correlations:
                     np.subtract(mine, self._columns[theirs[0]], out=t)
                 else:
                     np.subtract(mine, np.take(self._columns, theirs, axis=0, out=t, mode="clip"), out=t)
+                # not before: what is close would lose its digits
+                t *= self._scales[theirs[0]] if alike else self._scales[theirs][:, None]
                 yield theirs, t
 
         for block in blocks(len(a), len(self.c), BLOCK):
