@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
+from rigctl.core.bounds import ascent
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.grid import lattice
 
@@ -129,3 +130,14 @@ def test_a_function_that_rises_faster_than_promised_is_climbed_to_the_corner():
 
     maxima = run(objective, [[0.2, 0.7], [0.5, 0.5]])
     np.testing.assert_array_equal(maxima.points, [[1.0, 1.0], [1.0, 1.0]])
+
+
+def test_a_curvature_that_rounding_has_made_singular_ends_no_climb():
+    """Two points, one with a ridge along which nothing is left of the curvature: both get a direction uphill."""
+    ridge = np.array([[1.0, 1.0], [1.0, 1.0]])
+    points = np.full((2, 2), 0.5)
+    state = ascent._begin(points, np.zeros(2), np.array([[1.0, 0.5], [0.2, 0.1]]), np.ones((2, 2)))
+    state.curvature[:], state.fresh[:] = [ridge, np.eye(2)], False
+    ascent._aim(state)
+    assert np.isfinite(state.direction).all()
+    assert (np.vecdot(state.direction, state.gradient) > 0).all()

@@ -204,6 +204,8 @@ FIRST = 0.5
 """First step, lengthscales: before there is any curvature."""
 SHORTEST = 1e-6
 """A line search gives up at this share of its direction."""
+SINGULAR = 1e-8
+"""Share of its trace that a curvature counts as larger where it is singular."""
 HOPE = 30.0
 """A climb is given up when this many times its promised gain would not bring it to the best of its group."""
 SAME = 0.02
@@ -337,9 +339,21 @@ def _aim(state: _State) -> FloatArray:
     curvature = state.curvature * (loose[:, :, None] * loose[:, None, :])
     # a held variable gets the identity's row: its direction is 0, the others' what they are without it
     np.einsum("ijj->ij", curvature)[...] += 1.0 - loose
-    state.direction = np.asarray(np.linalg.solve(curvature, gradient[..., None])[..., 0], dtype=float)
+    state.direction = _newton(curvature, gradient)
     state.gain = 0.5 * np.vecdot(state.direction, gradient)
     return np.asarray(LONGEST / np.maximum(np.abs(state.direction).max(axis=1), LONGEST))
+
+
+def _newton(curvature: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return the steps (b, d) to the tops of quadratic models with these curvatures (b, d, d).
+
+    Where rounding has made one of them singular, all count as a little larger.
+    """
+    try:
+        return np.asarray(np.linalg.solve(curvature, gradient[..., None])[..., 0], dtype=float)
+    except np.linalg.LinAlgError:
+        more = SINGULAR * np.trace(curvature, axis1=1, axis2=2)[:, None, None] * np.eye(gradient.shape[1])
+        return np.asarray(np.linalg.solve(curvature + more, gradient[..., None])[..., 0], dtype=float)
 
 
 def _learn_curvature(state: _State, accepted: BoolArray, moved: FloatArray, change: FloatArray) -> None:
