@@ -12,6 +12,9 @@ from rigctl.errors import CapSpent
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.spec import DosingSpec
+from rigctl.rig.values import Alarm
+from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.plants.pump import PumpFaults
 
 if TYPE_CHECKING:
     from tests.simulation.truths import Truths
@@ -21,6 +24,7 @@ NOISE: Final[Mapping[str, float]] = MappingProxyType(
 )
 READ_S: Final = 5.0
 """A dose goes by what its probe read no longer ago, true seconds, on a bus and a computer without trouble."""
+OF_DOSES: Final = ("dose unknown", "dose unconfirmed", "dose over", "dose short", "dose refused", "total jumped")
 SPENT: Final = 0.5
 """Share of a cap of the campaign; doses whose end is unknown are booked in full, and open intents that never left."""
 KEPT: Final = 64
@@ -35,6 +39,10 @@ class Dosed:
         self._truths = truths
         self._witness, self._kernel, self._rig = truths.witness, truths.kernel, truths.rig
         self._dry: Counter[str] = Counter()
+        self.safe_s = -math.inf
+        """When everything was last made safe, true time."""
+        self._ended: dict[str, int] = {}
+        """By pump: doses that have left in lives that are over."""
         self._near: defaultdict[str, deque[tuple[float, float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
         """By variable: when its probe was read, its value then, and how far off a reading may have been."""
 
@@ -132,3 +140,19 @@ class Dosed:
         self._witness.fail(
             f"{pump}: refused {volume_ml:g} mL for the rest of the campaign, and it has given too little"
         )
+
+    def alarmed(self, alarm: Alarm) -> None:
+        """Nothing is told of a pump's doses while nothing has been wrong with it since before the last but one."""
+        pump = alarm.source
+        sent = self._witness.sent.get(pump, [])[self._ended.get(pump, 0) :]
+        if alarm.kind not in OF_DOSES or len(sent) < 2 or self.safe_s >= sent[-1][0]:  # else it was broken off
+            return
+        trouble, circuits = self._truths.trouble, self._witness.plant.assembly.circuits
+        circuit = circuits[trouble.bus_of(pump)]
+        sound = isinstance(circuit, PumpCircuit) and circuit.pump.faults == PumpFaults() and trouble.unpressed
+        if sound and trouble.last_s(pump) < sent[-2][0] - READ_S:
+            self._witness.fail(f"{pump}: {alarm.kind} is told, and nothing has been wrong with it")
+
+    def ends(self) -> None:
+        """Note what has left by the end of a life: how its last dose ends is found out by the next."""
+        self._ended = {pump: len(doses) for pump, doses in self._witness.sent.items()}

@@ -68,6 +68,7 @@ class Promises:
             heard(running, event)
             if isinstance(event, AlarmRaised):
                 self._demanded(event.alarm)
+                self.truths.dosed.alarmed(event.alarm)
 
         witness.controller.heard = hear
 

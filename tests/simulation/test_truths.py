@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.errors import CapSpent
+from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CapSpec, DosingSpec
-from rigctl.rig.values import SafeTimes
+from rigctl.rig.values import Alarm, SafeTimes
+from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.plants.pump import PumpFaults
 from sim_rig.plants.tank import Tank
 from tests.simulation.books import Given, Violation, barred, total_s
 from tests.simulation.dosed import Dosed
@@ -116,3 +119,28 @@ def test_who_takes_longer_to_safety_than_is_said_of_the_rig_is_found_out(truths,
     rig = SimpleNamespace(time_to_safe=lambda: SafeTimes(1.0, 2.4, {}))
     truths._is_in_time(rig, SimpleNamespace(ok=ok), took_s)
     assert (truths.failed == []) == fits
+
+
+@pytest.mark.parametrize(
+    ("kind", "doses", "last_s", "safe_s", "short", "found"),
+    [
+        ("dose unknown", 2, 0.0, 70.0, 1.0, True),
+        ("low stock", 2, 0.0, 70.0, 1.0, False),
+        ("dose unknown", 1, 0.0, 40.0, 1.0, False),
+        ("dose unknown", 2, 48.0, 70.0, 1.0, False),
+        ("dose unknown", 2, 0.0, 81.0, 1.0, False),
+        ("dose short", 2, 0.0, 70.0, 0.5, False),
+    ],
+)
+def test_a_false_alarm_of_a_dose_is_found_out(truths, kind, doses, last_s, safe_s, short, found):
+    """Of a pump with which nothing has been wrong since before its last dose but one, at 50 s."""
+    circuit = object.__new__(PumpCircuit)
+    circuit.pump = SimpleNamespace(faults=PumpFaults(short=short))
+    truths.witness.plant.assembly.circuits = {"bus": circuit}
+    truths.witness.sent = {"base": [(50.0, 1.0), (80.0, 1.0)][:doses]}
+    truths.trouble = SimpleNamespace(bus_of=lambda _: "bus", unpressed=True, last_s=lambda _: last_s)
+    truths.dosed.safe_s = safe_s
+    truths.dosed.alarmed(Alarm(Severity.MAJOR, "base", "said", kind=kind))
+    truths.dosed.ends()
+    truths.dosed.alarmed(Alarm(Severity.MAJOR, "base", "said of what the life before has sent", kind=kind))
+    assert len(truths.failed) == found

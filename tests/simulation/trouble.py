@@ -76,10 +76,14 @@ class Trouble:
             else:
                 self._silent_since_s.pop(name, None)
 
+    def last_s(self, device: str) -> float:
+        """Return when something was last wrong on this device's bus, or with the computer, true time."""
+        self.glance()  # where trials take days somebody looks in every other minute only
+        return max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s)
+
     def quiet(self, device: str) -> bool:
         """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
-        self.glance()  # where trials take days somebody looks in every other minute only
-        return self._kernel.now_s - max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s) > QUIET_S
+        return self._kernel.now_s - self.last_s(device) > QUIET_S
 
     @property
     def quiet_all(self) -> bool:

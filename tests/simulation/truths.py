@@ -213,7 +213,7 @@ class Truths:
         """A pump is called safe only once it was asked whether it stands still."""
 
         async def safe(rig: Rig) -> SafeReport:
-            began_s = self.kernel.now_s
+            began_s = self.dosed.safe_s = self.kernel.now_s
             report: SafeReport = await really(rig)
             self._is_in_time(rig, report, self.kernel.now_s - began_s)
             for pump in (name for name in report.reached if name in self.rig.pumps):
@@ -262,6 +262,7 @@ class Truths:
     def ends(self) -> None:
         """Forget what a life that is over was doing."""
         self._holds_since_s.clear()
+        self.dosed.ends()
 
 
 def _held(rig: str, channels: Mapping[str, Channel], doubt: float = SLACK) -> Iterator[tuple[str, bool]]:
