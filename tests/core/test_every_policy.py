@@ -34,6 +34,7 @@ from rigctl.core.policies.published.gittins import (
 )
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
+from rigctl.core.policies.random_search import RandomSearch
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from tests.profiles import share, slow_beyond
 
@@ -74,6 +75,7 @@ POLICIES = (
     Case("pbgi", GittinsIndex(), sampled=True, rounded=True),
     Case("pbgi-d", DecayingGittinsIndex(), sampled=True, rounded=True),
     Case("ei", ExpectedImprovement(), sampled=True),
+    Case("random", RandomSearch(), sampled=True),
     Case("eipc", ExpectedImprovementPerCost(), sampled=True, rounded=True),
 )
 NAMES = ("a", "b", "c")
