@@ -18,9 +18,12 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread, natural_nodes
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.bounds.search import Peak
+from rigctl.core.costs.beliefs import booked_when_free
+from rigctl.core.costs.fields import LEAST
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import Look
 from rigctl.core.experiment.marginals.conditional import spread_of
+from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.persistence import Persistence, conditioned
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import ControlSet, Settings, Space
@@ -144,7 +147,8 @@ def never_tried(outlook: Outlook) -> frozenset[int]:
 def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
     """Return what control sets never tried are assumed to cost; at first all variables cost the same."""
     sets, unknown = outlook.problem.space.control_sets, never_tried(outlook)
-    return {i: outlook.costs[i].assumed or 1.0 * len(sets[i].indices) for i in unknown}
+    assumed = {i: outlook.costs[i].assumed for i in unknown}
+    return {i: 1.0 * len(sets[i].indices) if price is None else price for i, price in assumed.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +189,9 @@ class Valuing:
             mine = settings.sets == i
             columns = list(self.outlook.problem.space.control_sets[int(i)].indices)
             out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), settings.points[mine][:, columns])
-        return out
+        # what is free would else be worth any number of trials
+        free = booked_when_free(self.outlook.costs) / MICROS_PER_UNIT
+        return np.where(out <= LEAST, free, out)
 
     def gain_per_cost(self, sets: Sequence[int], attain: float) -> Peak:
         """Return the play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""

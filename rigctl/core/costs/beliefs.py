@@ -205,9 +205,10 @@ def _seen(history: History, control_set: int, costs: FloatArray) -> FloatArray:
 def booked_when_free(beliefs: Sequence[CostBelief]) -> Micros:
     """Return what a free trial counts as where control sets or purposes take turns by what was spent on them.
 
-    A free set would else have its turn for ever. The budget counts what was charged.
+    A free set would else have its turn for ever; where all are free, trials are counted. The budget counts what was
+    charged.
     """
-    return ceil(FREE_SHARE * MICROS_PER_UNIT * max((b.mean or 0.0 for b in beliefs), default=0.0))
+    return max(1, ceil(FREE_SHARE * MICROS_PER_UNIT * max((b.mean or 0.0 for b in beliefs), default=0.0)))
 
 
 def booked(history: History, beliefs: Sequence[CostBelief]) -> tuple[Micros, ...]:

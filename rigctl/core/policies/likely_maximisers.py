@@ -4,9 +4,11 @@ Exploration plays, of the control sets that cost at most half of the dearest, th
 variance of whichever setting is the best, per unit of money (`core.acquisition.knowledge`): what is controlled cheaply
 steers the rest, which varies by itself, to where the best may be. Where variables are read before a trial a rule is
 sought, and its best setting at every reading: variances are averaged over readings to come. Harvest plays the setting
-with the best expected outcome while that promises more than what was played so far, else the largest upper bound.
-Exploration gets most of the money at first, harvest most of it later, and both get some of it at any time: whenever the
-campaign is stopped, the model is good and the best setting it knows has been played.
+with the best expected outcome while that promises more than what was played so far, else the largest upper bound. Once
+a cheaper control set is known to be good enough, most of harvest's money goes to that (U: "exploit the cheapest subset
+among these high-quality subsets as frequently as possible"). Exploration gets most of the money at first, harvest most
+of it later, and both get some of it at any time: whenever the campaign is stopped, the model is good and the best
+setting it knows has been played.
 """
 
 from __future__ import annotations
@@ -29,8 +31,13 @@ from rigctl.flaws import got
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""
+TRIALS_PER_VARIABLE = 10
+"""So many trials, and as many more, are expected to teach what there is to learn."""
 CHEAP = 0.5
 """Exploration uses control sets that cost at most this share of the dearest; at more there is little to save."""
+EXPLOIT = 0.7
+"""Of what is spent once exploration has the smaller share, so much goes to the cheapest control set that is good
+enough, if one is; the rest of harvest looks for a better one."""
 UNTRIED = 0.15
 """Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
 LATE = 0.3
@@ -102,6 +109,7 @@ class LikelyMaximisers(OutlookPolicy):
         else:
             choice = (
                 self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
+                or self._exploit(outlook, fitting, int(state.get("exploited", 0)))
                 or self._harvest(outlook, fitting, harvested)
                 or self._explore(outlook, fitting, explored, rng)
             )
@@ -112,7 +120,9 @@ class LikelyMaximisers(OutlookPolicy):
             "harvested": harvested,
             "harvesting": len(outlook.history) if harvesting else None,
             "explored": explored + (choice.phase == "explore"),
-            "confirming": choice.phase == "confirm",
+            "confirming": bool(state.get("confirming")) or choice.phase == "confirm",
+            "exploited": state.get("exploited", 0),
+            **choice.remembered,
         }
         if repeated:
             remembered["repeated"] = repeated
@@ -124,7 +134,7 @@ class LikelyMaximisers(OutlookPolicy):
         The first of these trials goes to the best expected setting, which only a trial can make the recommended one.
         """
         problem, history = outlook.problem, outlook.history
-        options = supported(outlook.fitted.posterior, problem.space, history, outlook.bounds)
+        options = supported(outlook.fitted.posterior, problem.space, history, outlook.bounds, anywhere=True)
         played = [s for s in options if s.played]
         if not played:
             return None
@@ -133,11 +143,16 @@ class LikelyMaximisers(OutlookPolicy):
         chosen = cheapest(good, charged)
         price = charged[chosen.control_set] * MICROS_PER_UNIT
         trials = CONFIRMATIONS * (1.0 - told(problem))
-        if history.spent + trials * price <= problem.budget or not outlook.fits(chosen.control_set, chosen.setting):
+        best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+        better = not confirming and best.best_mean > chosen.mean
+        dearer = better and best.control_set != chosen.control_set
+        once = outlook.predicted(best.control_set, best.best_mean_at) if dearer else 0
+        if history.spent + trials * price + once <= problem.budget or not outlook.fits(
+            chosen.control_set, chosen.setting
+        ):
             return None
         label = outlook.label(chosen.control_set)
-        best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
-        if not confirming and best.best_mean > chosen.mean and outlook.fits(best.control_set, best.best_mean_at):
+        if better and outlook.fits(best.control_set, best.best_mean_at):
             label = outlook.label(best.control_set)
             return Choice(
                 best.control_set,
@@ -158,6 +173,29 @@ class LikelyMaximisers(OutlookPolicy):
             compared={s.control_set: s.setting for s in options},
         )
 
+    def _exploit(self, outlook: Outlook, fitting: Sequence[int], exploited: Micros) -> Choice | None:
+        """Play the cheapest set that is good enough, from the time on when exploration gets the smaller share."""
+        spent = sum(booked(outlook.history, outlook.costs))
+        money, good = _horizon(outlook, spent), _good_enough(outlook, self.tolerance)
+        if good is None:
+            return None
+        cost = outlook.cost_at(good.control_set, good.setting) * MICROS_PER_UNIT
+        progress = (spent + cost) / money
+        share = (1.0 - told(outlook.problem)) * EXPLOIT * max(0.0, progress - self.explore.until)
+        if exploited + cost > share * money:
+            return None
+        label = outlook.label(good.control_set)
+        return Choice(
+            good.control_set,
+            "harvest",
+            f"{label} is the cheapest control set that is good enough",
+            fitting,
+            setting=good.setting,
+            technical=f"exploiting: {label} costs least of those within the tolerance",
+            compared=_best_means(outlook),
+            remembered={"exploited": exploited + round(cost)},
+        )
+
     def _harvest(self, outlook: Outlook, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now.
 
@@ -166,18 +204,17 @@ class LikelyMaximisers(OutlookPolicy):
         know it, and that its control set was tried once.
         """
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
+        money = _horizon(outlook, spent)
         best, why, technical, compared = _best_known(outlook, fitting)
-        guessed = guessed_costs(outlook)
         if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
-        untried = best.control_set in guessed
-        if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
+        untried = best.control_set in never_tried(outlook)
+        if untried and spent < UNTRIED * money and len(fitting) > 1:
             return None
-        expected = guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
-        cost = expected * MICROS_PER_UNIT
-        share = (1.0 - told(problem)) * self.explore.harvest((spent + cost) / problem.budget)
-        due = problem.looks and not outlook.history.trials_of(best.control_set) and spent > LATE * problem.budget
-        if harvested + cost > share * problem.budget + 1 and not due:
+        cost = _price(outlook, best.control_set, best.setting)
+        share = (1.0 - told(problem)) * self.explore.harvest((spent + cost) / money)
+        due = problem.looks and not outlook.history.trials_of(best.control_set) and spent > LATE * money
+        if harvested + cost > share * money + 1 and not due:
             return None
         return Choice(
             best.control_set,
@@ -231,6 +268,23 @@ def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
     return choice
 
 
+def _price(outlook: Outlook, control_set: int, setting: Sequence[float]) -> float:
+    """Return what a trial is expected to cost, micro-units; of a set that was never tried what it is assumed to."""
+    guessed = guessed_costs(outlook).get(control_set)
+    return (guessed or outlook.cost_at(control_set, setting)) * MICROS_PER_UNIT
+
+
+def _horizon(outlook: Outlook, spent: Micros) -> Micros:
+    """Return the money that shares are counted of: the budget, or what learning is expected to take if that is less.
+
+    A budget that pays for far more trials than that, or is not what ends the campaign, must not put harvest off.
+    """
+    history = outlook.history
+    trials = sum(history.trials_of(i) for i in range(len(outlook.bounds)))
+    enough = TRIALS_PER_VARIABLE * (outlook.problem.space.dimension + 1)
+    return min(outlook.problem.budget, enough * spent // trials) if trials and spent else outlook.problem.budget
+
+
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
     """Return all that was booked for harvest, the trial of the last decision included if it was one."""
     total: Micros = int(state.get("harvested", 0))
@@ -279,6 +333,22 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     rises = {i: values[i] - attained for i in fitting}
     chosen = _cheapest_of_the_best(outlook, rises, at)
     return Peak(chosen, at[chosen], values[chosen]), _praise(outlook, chosen, rises, *praise), why, at
+
+
+def _good_enough(outlook: Outlook, tolerance: float) -> Peak | None:
+    """Return the cheapest of the sets that are within the tolerance, where they were played; None: it is the best.
+
+    It is played where its upper bound is largest if that is expected to be good enough, too.
+    """
+    options = supported(outlook.fitted.posterior, outlook.problem.space, outlook.history, outlook.bounds, anywhere=True)
+    good, threshold = good_enough(options, outlook.floor, tolerance)
+    known = [s for s in good if s.played and outlook.fits(s.control_set, s.setting)]
+    if not known or len(good) == 1 or not tolerance:
+        return None
+    chosen = cheapest(known, [outlook.cost_at(s.control_set, s.setting) for s in options])
+    b = outlook.bounds[chosen.control_set]
+    at = b.upper_at if b.mean_at_upper >= threshold else chosen.setting
+    return Peak(chosen.control_set, tuple(map(float, at)), chosen.mean)
 
 
 def _praise(outlook: Outlook, chosen: int, rises: Mapping[int, float], best: str, nearly: str) -> str:
