@@ -21,7 +21,7 @@ import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried, told
-from rigctl.core.advice.doubts import promising
+from rigctl.core.advice.doubts import Supported, promising
 from rigctl.core.advice.recommend import cheapest, good_enough, supported
 from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
@@ -107,9 +107,11 @@ class LikelyMaximisers(OutlookPolicy):
         if outlook.too_few_outcomes:
             choice = _meter(outlook, fitting)
         else:
+            posterior, space = outlook.fitted.posterior, outlook.problem.space
+            options = supported(posterior, space, outlook.history, outlook.bounds, anywhere=True)
             choice = (
-                self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
-                or self._exploit(outlook, fitting, int(state.get("exploited", 0)))
+                self._confirm(outlook, fitting, options, confirming=bool(state.get("confirming")))
+                or self._exploit(outlook, fitting, options, int(state.get("exploited", 0)))
                 or self._harvest(outlook, fitting, harvested)
                 or self._explore(outlook, fitting, explored, rng)
             )
@@ -128,13 +130,14 @@ class LikelyMaximisers(OutlookPolicy):
             remembered["repeated"] = repeated
         return replace(choice, remembered=remembered)
 
-    def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
+    def _confirm(
+        self, outlook: Outlook, fitting: Sequence[int], options: Sequence[Supported], *, confirming: bool
+    ) -> Choice | None:
         """Play what would be recommended, with the last of the money: it may have been luck.
 
         The first of these trials goes to the best expected setting, which only a trial can make the recommended one.
         """
         problem, history = outlook.problem, outlook.history
-        options = supported(outlook.fitted.posterior, problem.space, history, outlook.bounds, anywhere=True)
         played = [s for s in options if s.played]
         if not played:
             return None
@@ -173,10 +176,12 @@ class LikelyMaximisers(OutlookPolicy):
             compared={s.control_set: s.setting for s in options},
         )
 
-    def _exploit(self, outlook: Outlook, fitting: Sequence[int], exploited: Micros) -> Choice | None:
+    def _exploit(
+        self, outlook: Outlook, fitting: Sequence[int], options: Sequence[Supported], exploited: Micros
+    ) -> Choice | None:
         """Play the cheapest set that is good enough, from the time on when exploration gets the smaller share."""
         spent = sum(booked(outlook.history, outlook.costs))
-        money, good = _horizon(outlook, spent), _good_enough(outlook, self.tolerance)
+        money, good = _horizon(outlook, spent), _good_enough(outlook, options, self.tolerance)
         if good is None:
             return None
         cost = outlook.cost_at(good.control_set, good.setting) * MICROS_PER_UNIT
@@ -335,12 +340,11 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     return Peak(chosen, at[chosen], values[chosen]), _praise(outlook, chosen, rises, *praise), why, at
 
 
-def _good_enough(outlook: Outlook, tolerance: float) -> Peak | None:
+def _good_enough(outlook: Outlook, options: Sequence[Supported], tolerance: float) -> Peak | None:
     """Return the cheapest of the sets that are within the tolerance, where they were played; None: it is the best.
 
     It is played where its upper bound is largest if that is expected to be good enough, too.
     """
-    options = supported(outlook.fitted.posterior, outlook.problem.space, outlook.history, outlook.bounds, anywhere=True)
     good, threshold = good_enough(options, outlook.floor, tolerance)
     known = [s for s in good if s.played and outlook.fits(s.control_set, s.setting)]
     if not known or len(good) == 1 or not tolerance:
