@@ -188,8 +188,10 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     The next number that it can hold is looked for by halving: what it makes of a setpoint never falls as that rises.
     """
     before, after = low, high
-    while before < (middle := (before + after) / 2) < after:
+    middle = (before + after) / 2
+    while before < middle < after:
         before, after = (before, middle) if rounded(middle) > rounded(low) else (middle, after)
+        middle = (before + after) / 2
     slack = ROUNDING * (most + high - low)
     moves = rounded(min(before + most - slack, high)) - rounded(before)
     if moves <= most + slack:

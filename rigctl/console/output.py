@@ -108,10 +108,12 @@ def wrapped(text: str, width: int, indent: str = "") -> Sequence[str]:
 
 
 def _at_plus(line: str, room: int, indent: str) -> Iterator[str]:
-    while len(line) > room and (at := line.rfind("+", len(indent) + 1, room)) > 0:
-        yield line[: at + 1]
-        line = indent + line[at + 1 :]
-    yield line
+    at = line.rfind("+", len(indent) + 1, room)
+    if len(line) <= room or at < 0:
+        yield line
+        return
+    yield line[: at + 1]
+    yield from _at_plus(indent + line[at + 1 :], room, indent)
 
 
 def labelled(rows: Mapping[str, str], width: int, indent: str = INDENT) -> Iterator[str]:

@@ -98,10 +98,11 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
     before = _seals(connection)
     connection.changes.clear()
     yield
+    sealed = {table: sums for table, sums in before.items() if sums is not None}
     after = [
-        (sums[0] + change[0], (sums[1] + change[1]) % _FIELD, table)
+        (sealed[table][0] + change[0], (sealed[table][1] + change[1]) % _FIELD, table)
         for table, change in connection.changes.items()
-        if (sums := before.get(table)) is not None
+        if table in sealed
     ]
     connection.executemany("UPDATE seals SET digest = ?, place = ? WHERE name = ?", after)
 

@@ -130,8 +130,8 @@ def cost_process(settings: FloatArray, costs: FloatArray, memo: Memo | None = No
 def _step(costs: FloatArray, k: int) -> int:
     """Return how many trials are learned from: all of them while the first ones all cost the same."""
     step = fewest(k)
-    while (longer := ceil(GROWTH * step)) <= len(costs):
-        step = longer
+    while ceil(GROWTH * step) <= len(costs):
+        step = ceil(GROWTH * step)
     return step if np.ptp(costs[:step]) > 0 else len(costs)
 
 

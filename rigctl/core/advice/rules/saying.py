@@ -178,10 +178,10 @@ class _Words:
 
     def loss(self) -> Iterator[str]:
         """Say what the table gives up against doing what is best at every single reading."""
-        rule, told = self._rule, []
+        rule, told, lost = self._rule, [], f"{self._rule.loss:.{self.decimals}f}"
         if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
             told.append("no better")
-        elif rule.loss > 0 and float(lost := f"{rule.loss:.{self.decimals}f}"):
+        elif rule.loss > 0 and float(lost):
             share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
             told.append(f"better by {f'{lost} {self._unit}'.rstrip()}{share}")
         if rule.full_cost is not None and rule.cost_per_trial is not None:
