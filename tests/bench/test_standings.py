@@ -87,5 +87,8 @@ def test_costs_are_told_apart_where_there_are_problems_enough() -> None:
 
 
 def test_the_table_says_what_it_shows(golden: Golden) -> None:
-    """Units, floors and what the ratios are of."""
-    golden(standings_text(standings(table())[ALL]))
+    """Units, floors and what the ratios are of; a line for each policy."""
+    told = standings_text(standings(table())[ALL])
+    first = [line.split()[0] for line in told.splitlines() if line]
+    assert set(table()["policy"]) <= set(first)
+    golden(told)

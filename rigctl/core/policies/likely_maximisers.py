@@ -135,7 +135,7 @@ class LikelyMaximisers(OutlookPolicy):
     ) -> Choice | None:
         """Play what would be recommended, with the last of the money: it may have been luck.
 
-        The first of these trials goes to the best expected setting, which only a trial can make the recommended one.
+        The first of these trials goes to the best expected setting: where no trial was it is the model's word only.
         """
         problem, history = outlook.problem, outlook.history
         played = [s for s in options if s.played]
@@ -204,9 +204,9 @@ class LikelyMaximisers(OutlookPolicy):
     def _harvest(self, outlook: Outlook, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now.
 
-        What is read before a trial makes that share smaller. Without it a setting is only recommended if a trial was
-        there, so playing the best is what counts; a rule plays what no trial has played, and all that counts is to
-        know it, and that its control set was tried once.
+        What is read before a trial makes that share smaller. Without it a trial shows whether the best is as good as
+        it is expected to be; a rule plays what no trial has played, and all that counts is to know it, and that its
+        control set was tried once.
         """
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         money = _horizon(outlook, spent)
