@@ -37,7 +37,6 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.obstacles import ROUNDING_S
-from rigctl.campaign.people import paused_words
 from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import drifted, said
 from rigctl.campaign.safe_file import require_safe
@@ -207,8 +206,7 @@ class TrialRun(CampaignPart):
         if trial is None or trial.state is not State.PROPOSED:
             return None
         number = self.spec.problem.space.index_of(trial.control_set)
-        act = await self.journal.call(lambda j: j.read.people.paused_since(trial.trial))
-        asked = "" if act is None else paused_words(act.who, act.why)
+        asked = await self.journal.call(lambda j: j.read.people.paused_since(trial.trial))
         stale = await self.journal.call(outdated, self.spec.rig, trial)
         why = self.stop.pause or asked or self.care.barred.get(number, "") or stale
         if not why:

@@ -23,9 +23,9 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.lock import UNKNOWN, holder
-from rigctl.campaign.people import barred, person
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.flaws import Flaw, got
+from rigctl.people import barred, person
 from rigctl.printable import one_line
 
 FILE_NAME = "control.sock"

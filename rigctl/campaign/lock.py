@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Self
 
 from rigctl.campaign.clock import boot_id
-from rigctl.campaign.people import person
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
+from rigctl.people import person
 from rigctl.rig.places import physical
 
 # Whether a process still lives ----------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.people import this_person
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import State
 from rigctl.core.advice.worth import half_width
@@ -31,6 +30,7 @@ from rigctl.core.operating.playing import Drift, Memory, remembered
 from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
+from rigctl.people import this_person
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 

@@ -22,10 +22,9 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.instruments import to_json
-from rigctl.campaign.journal.people import MANUAL
+from rigctl.campaign.journal.people import MANUAL, paused_words
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.people import paused_words
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.flaws import got
 from rigctl.rig.protocols import Calibration

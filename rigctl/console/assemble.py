@@ -16,7 +16,6 @@ from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import campaign_here, state_lock
-from rigctl.campaign.people import this_person
 from rigctl.campaign.spec import RigFactory, check_readable
 from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
@@ -24,6 +23,7 @@ from rigctl.console.options import STATES
 from rigctl.errors import UsageError
 from rigctl.flaws import flaw_of
 from rigctl.page.campaign import campaign_spec, configured
+from rigctl.people import this_person
 from rigctl.rig.clocks import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig

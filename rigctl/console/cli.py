@@ -179,8 +179,8 @@ def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = Fa
 def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """End a running campaign after the trial under way."""
     from rigctl.campaign import control
-    from rigctl.campaign.people import this_person
     from rigctl.console.assemble import find_state
+    from rigctl.people import this_person
 
     answer = control.ask(find_state(config, state), "stop", who=this_person())
     tell(answer, json)
@@ -292,8 +292,8 @@ def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, js
 
 def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -> Mapping[str, Any]:
     from rigctl.campaign import control
-    from rigctl.campaign.people import this_person
     from rigctl.console.assemble import find_state
+    from rigctl.people import this_person
 
     answer = control.ask(find_state(config, state), verb, who=this_person(), **arguments)
     return {name: value for name, value in answer.items() if name != "ok"}

@@ -205,8 +205,8 @@ def recover(
     """
     from datetime import UTC, datetime
 
-    from rigctl.campaign.people import this_person
     from rigctl.console import journals
+    from rigctl.people import this_person
 
     loss = journals.recover(file, to, this_person(), datetime.now(UTC))
     print_json(journals.loss_json(loss)) if json else print_sentences(journals.loss_lines(loss, to))

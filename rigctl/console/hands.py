@@ -23,7 +23,6 @@ from rigctl.campaign.decision import Decision
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks, campaign_here
-from rigctl.campaign.people import this_person
 from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
@@ -35,6 +34,7 @@ from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
+from rigctl.people import this_person
 from rigctl.rig.by_hand import check_able
 from rigctl.rig.clocks import Clock
 from rigctl.rig.guard import Command, KnownState, objections

@@ -19,7 +19,6 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ImportRow, SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
-from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
@@ -53,6 +52,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.errors import ConfigError, Mistake, UsageError, counted
 from rigctl.flaws import Flaw, got
+from rigctl.people import this_person
 from rigctl.text import set_label, set_members
 
 ROUNDED = 0.01

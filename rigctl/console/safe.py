@@ -15,11 +15,11 @@ import structlog
 
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.lock import campaign_here, end_campaign
-from rigctl.campaign.people import this_person
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, recognisable, standing
 from rigctl.console.options import STATES
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
+from rigctl.people import this_person
 from rigctl.rig.values import SafeReport
 from rigctl.signals import NO_SECOND, Signals
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rigctl.campaign.lock import make_directory
-from rigctl.campaign.people import this_person
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
+from rigctl.people import this_person
 
 if TYPE_CHECKING:
     from rich.console import Console

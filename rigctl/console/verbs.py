@@ -147,7 +147,7 @@ def _as_refusal(ctx: Any, error: Exception) -> RigctlError | None:
     # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
     flaw = _call_told(ctx, error) if hasattr(error, "format_message") else _nowhere(error)
     if flaw is None and isinstance(error, PermissionError) and error.filename and not ctx.params.get("debug"):
-        from rigctl.campaign.people import barred  # noqa: PLC0415  # only where somebody is barred
+        from rigctl.people import barred  # noqa: PLC0415  # only where somebody is barred
 
         return RigctlError(barred(Path(os.fsdecode(error.filename)), error))
     return None if flaw is None else UsageError(flaw)

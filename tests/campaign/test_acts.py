@@ -9,9 +9,9 @@ import pytest
 from rigctl.campaign import control
 from rigctl.campaign.alarms import AlarmMinded
 from rigctl.campaign.events import PhaseChanged
-from rigctl.campaign.people import person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped, UsageError
+from rigctl.people import person
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec

@@ -12,8 +12,8 @@ import pytest
 
 from rigctl.campaign import control
 from rigctl.campaign.control import ask, serving
-from rigctl.campaign.people import person
 from rigctl.errors import RigctlError, UsageError
+from rigctl.people import person
 from tests.campaign.test_acts import once, watched
 from tests.golden import Golden
 

@@ -66,7 +66,7 @@ def answer(folder: Path, command: str, given: str) -> str:
 def ada(monkeypatch):
     """It is Ada who sits there, whoever runs the tests."""
     monkeypatch.delenv("SUDO_USER", raising=False)
-    monkeypatch.setattr("rigctl.campaign.people.person", lambda _: "Ada (uid 7)")
+    monkeypatch.setattr("rigctl.people.person", lambda _: "Ada (uid 7)")
 
 
 @pytest.mark.usefixtures("ada")

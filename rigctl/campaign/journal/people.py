@@ -27,7 +27,6 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.store import Book
 from rigctl.campaign.journal.table import table_of
-from rigctl.campaign.people import paused_words
 from rigctl.campaign.trial import UNDER_WAY, State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
@@ -119,11 +118,12 @@ class PeopleBook(Book):
         """Return the first act by which a person moved single instruments from this campaign time on."""
         return self._row(ActRow, "WHERE verb = ? AND at_s >= ? ORDER BY id LIMIT 1", MANUAL, at_s)
 
-    def paused_since(self, trial: int) -> ActRow | None:
-        """Return the last pause that somebody asked for after this trial was decided."""
+    def paused_since(self, trial: int) -> str:
+        """Say who has paused the campaign last since this trial was decided, and why; empty: nobody has."""
         decided = "(SELECT min(at_s) FROM events WHERE trial = ?)"
         which = f"WHERE verb = 'pause' AND at_s >= {decided} ORDER BY id DESC LIMIT 1"
-        return self._row(ActRow, which, trial)
+        act = self._row(ActRow, which, trial)
+        return "" if act is None else paused_words(act.who, act.why)
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
@@ -307,3 +307,8 @@ def _charged_and_noted(trial: TrialRow, known: ByHand | None, amendments: Sequen
     if known is not None and known.imported is not None:
         return replace(trial, remark=remark, by_hand=replace(known, amount=amounts[-1]))
     return replace(trial, remark=remark, cost=amounts[-1], estimated=False)
+
+
+def paused_words(who: str, why: str) -> str:
+    """Say who has paused a campaign, and why."""
+    return f"paused by {who}: {why}" if why else f"paused by {who}"

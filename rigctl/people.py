@@ -1,4 +1,4 @@
-"""Who it is that acts on a campaign from this machine."""
+"""Who acts from this machine, and what a person may not read or write here."""
 
 from __future__ import annotations
 
@@ -37,8 +37,3 @@ def barred(path: Path, error: OSError) -> str:
         return f"{path}: {reason(error)}; make {place} one that you may read and write"
     mine = f"{place} belongs to {person(owner)}, and this is {person(os.geteuid())}"
     return f"{path}: {reason(error)}: {mine}; run it as the owner (`sudo -u '#{owner}' rigctl ...`)"
-
-
-def paused_words(who: str, why: str) -> str:
-    """Say who has paused a campaign, and why."""
-    return f"paused by {who}: {why}" if why else f"paused by {who}"
