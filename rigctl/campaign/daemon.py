@@ -20,7 +20,6 @@ import structlog
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker, hold_pins
 from rigctl.campaign.carry import TrialRun, recover
-from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
@@ -48,7 +47,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
-from rigctl.rig.clocks import Clock
+from rigctl.rig.clocks import Clock, epoch
 from rigctl.rig.values import SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from rigctl.campaign.clock import boot_id
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
 from rigctl.people import person
+from rigctl.rig.clocks import boot_id
 from rigctl.rig.places import physical
 
 # Whether a process still lives ----------------------------------------------------------------------------------------

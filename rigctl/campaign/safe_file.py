@@ -19,11 +19,11 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalUnwritable, RigctlError, TrialsStopped, in_words, reason
 from rigctl.files import own, whole
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import DoseLog, Severity, Unanswered

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from rigctl.campaign import control
 from rigctl.campaign.acts import Act, Care
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
@@ -24,7 +23,7 @@ from rigctl.errors import UsageError
 from rigctl.flaws import flaw_of
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.people import this_person
-from rigctl.rig.clocks import Clock
+from rigctl.rig.clocks import Clock, RealClock, boot_id
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.instruments import LAST, MISSES
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
@@ -19,6 +18,7 @@ from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
 from rigctl.flaws import Flaw
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.limits import DAY_S, CapSpec
 from rigctl.rig.metering import look_s, trial_s

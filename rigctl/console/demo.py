@@ -18,7 +18,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import rigctl
-from rigctl.campaign.clock import SteppedClock
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
@@ -31,6 +30,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.flaws import got
 from rigctl.page.shown import ShownLabels
+from rigctl.rig.clocks import SteppedClock
 from rigctl.text import set_label
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import typer
 from rigctl.campaign import control, daemon
 from rigctl.campaign.acts import Said
 from rigctl.campaign.caretaker import pin_of
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request
 from rigctl.campaign.decide import Question
 from rigctl.campaign.decision import Decision
@@ -36,7 +35,7 @@ from rigctl.kinds import DURATION, VOLUME, Kind
 from rigctl.page.campaign import campaign_spec
 from rigctl.people import this_person
 from rigctl.rig.by_hand import check_able
-from rigctl.rig.clocks import Clock
+from rigctl.rig.clocks import Clock, RealClock
 from rigctl.rig.guard import Command, KnownState, objections
 from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.registry import Registry

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 
 import typer
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.lock import bus_locks
 from rigctl.config import answers
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
@@ -26,6 +25,7 @@ from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.printable import printable
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.finding import Sighting, look, urls_of
 from rigctl.rig.places import physical
 from rigctl.rig.registry import Registry

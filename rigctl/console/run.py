@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from rigctl.campaign import daemon
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.desk import notify
 from rigctl.campaign.events import CampaignEvent, CampaignResult, batched
 from rigctl.campaign.journal import Reader, open_reader
@@ -37,6 +36,7 @@ from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.page.shown import ShownLabels
+from rigctl.rig.clocks import RealClock
 from rigctl.signals import INTERRUPTED_EXIT
 from rigctl.text import in_full, set_label, shown_unit
 

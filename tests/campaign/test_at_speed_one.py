@@ -17,13 +17,13 @@ import pytest
 from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign import awaiting
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.events import AlarmRaised, TrialProposed
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
 from rigctl.errors import RigctlError, Tripped
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.clocks import RealClock
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump

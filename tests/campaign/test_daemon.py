@@ -9,13 +9,13 @@ import stat
 import pytest
 
 from rigctl.campaign import control, watchman
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
+from rigctl.rig.clocks import RealClock, boot_id
 from tests.campaign.fakes import make_spec
 from tests.golden import Golden
 

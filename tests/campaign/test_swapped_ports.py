@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.events import AlarmRaised, TrialEnded
 from rigctl.config.load import load
@@ -18,6 +17,7 @@ from rigctl.console.assemble import rig_factory
 from rigctl.console.safe import make_safe, safe_first
 from rigctl.errors import IdentityMismatch
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.clocks import RealClock
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.drivers.peers import TcpPeer, cut_lines, peers
 from tests.drivers.test_scpi_output import Supply

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
 from rigctl.console import alarms as listing
+from rigctl.rig.clocks import RealClock, boot_id
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from rigctl.text import told_utc

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from rigctl.campaign import decide as deciding
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.config.load import load
 from rigctl.console import assemble, ingest
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
+from rigctl.rig.clocks import RealClock
 from tests.campaign.reaper import one_life
 from tests.console.dough import TABLE, commas, put, text
 from tests.golden import Golden

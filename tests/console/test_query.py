@@ -9,12 +9,12 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.lock import state_lock
 from rigctl.config.load import load
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.clocks import RealClock
 from tests.console.conftest import BENCH
 from tests.golden import Golden
 

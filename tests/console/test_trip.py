@@ -3,9 +3,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.lock import state_lock
+from rigctl.rig.clocks import RealClock, boot_id
 from tests.golden import Golden
 
 STATE = Path("state/bench")

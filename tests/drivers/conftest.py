@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.registry import Registry
 from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, peers
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.port_holder import holder_of, other_user_of

@@ -10,8 +10,8 @@ from typing import ClassVar
 import pytest
 import yaml
 
-from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, DriverNonConformance, PortUnavailable
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import (
     Actuator,

@@ -7,8 +7,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Sensor
 from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.protocols import Deadline, Identity
 from rigctl.rig.registry import Registry
 from tests.sim_rig.fakes import ask, serial_port

@@ -9,8 +9,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
+from rigctl.rig.clocks import RealClock, boot_id
 
 BESIDE = ("events", "states", "measurements", "meter_readings", "ledger", "doses")
 

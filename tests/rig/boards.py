@@ -15,7 +15,7 @@ from typing import Any
 import serial
 from modbus_tk import defines, hooks, modbus_rtu, modbus_tcp
 
-from rigctl.campaign.clock import RealClock
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig

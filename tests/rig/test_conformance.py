@@ -7,8 +7,8 @@ from time import sleep
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceError, DeviceFault, DriverNonConformance
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import ActuatorState, Pace
 from rigctl.rig.testing import ManualClock, ScriptedLine

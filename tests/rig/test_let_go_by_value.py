@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.registry import Registry

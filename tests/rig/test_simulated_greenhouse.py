@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, ReadBackMismatch
+from rigctl.rig.clocks import RealClock
 from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from rigctl.campaign import awaiting, clock, daemon, lock, production, watchman
-from rigctl.campaign.clock import RealClock
+from rigctl.campaign import awaiting, daemon, lock, production, watchman
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.journal import Journal, past, writer
@@ -27,7 +26,8 @@ from rigctl.console.run import Wish
 from rigctl.console.safe import safe_first
 from rigctl.errors import RigctlError
 from rigctl.page.campaign import campaign_spec
-from rigctl.rig.clocks import Clock
+from rigctl.rig import clocks
+from rigctl.rig.clocks import Clock, RealClock
 from rigctl.rig.values import Alarm
 from rigctl.signals import Signals
 from rigctl_drivers import byte_line, modbus_line
@@ -204,7 +204,7 @@ class Controller:
     def _journal(self, directory: Path, clock_: Clock) -> Journal:
         kernel = self.kernel
         return Journal(
-            directory, clock_, clock.epoch(clock_), wall=lambda: datetime.fromtimestamp(kernel.computer.civil(), UTC)
+            directory, clock_, clocks.epoch(clock_), wall=lambda: datetime.fromtimestamp(kernel.computer.civil(), UTC)
         )
 
     # what of the operating system is simulated ----------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Controller:
             (modbus_line, "serial_opener"): self.plant.opener,
             (modbus_line, "socket_opener"): self.plant.opener,
             (lock, "_started"): started,
-            **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (lock, clock, assemble)},
+            **{(where, "boot_id"): lambda: f"boot {kernel.computer.boot}" for where in (lock, clocks, assemble)},
             (lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
             (production, "version"): cache(production.version),  # what is installed does not change

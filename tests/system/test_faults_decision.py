@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import replay
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import rig_factory
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.clocks import RealClock
 from tests.bench.players import install_plugin
 from tests.campaign.bad_policies import Bad
 from tests.system.stack import greenhouse

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.lock import state_lock
+from rigctl.rig.clocks import RealClock, boot_id
 from tests.simulated import start_sim
 from tests.system.stack import SPEED, WITH_CALCIUM, greenhouse, next_trial, rows
 

@@ -13,7 +13,6 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.production import for_production
@@ -21,6 +20,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import rig_factory
 from rigctl.core.operating.policy import Operating
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.clocks import RealClock, boot_id
 from tests.campaign.fakes import ThreadDecider
 from tests.campaign.reaper import Reaper
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rigctl.campaign.clock import RealClock, SteppedClock, boot_id, epoch
 from rigctl.errors import RigctlError
+from rigctl.rig.clocks import RealClock, SteppedClock, boot_id, epoch
 from rigctl.rig.handle import together
 
 FAST = 1e9
