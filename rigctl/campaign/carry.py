@@ -29,7 +29,6 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
-from rigctl.campaign.decision import Decision, Looked, look_of, undecided
 from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
@@ -41,7 +40,7 @@ from rigctl.campaign.plausibility import slept_through
 from rigctl.campaign.production import drifted, said
 from rigctl.campaign.safe_file import require_safe
 from rigctl.campaign.spec import CampaignRig
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Decision, Event, Looked, State, look_of, undecided
 from rigctl.campaign.watch import Finding
 from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of

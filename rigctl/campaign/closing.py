@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum, inf
 
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
@@ -15,7 +14,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.spec import CampaignRig
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import DeviceError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.campaign.decision import Decision, Origin, look_of, undecided
+from rigctl.campaign.trial import Decision, Origin, look_of, undecided
 from rigctl.codec import from_json, to_json
 from rigctl.core.asking import next_proposal, on_grid, trial_rng
 from rigctl.core.bounds.grid import lattice

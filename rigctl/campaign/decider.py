@@ -23,7 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.trial import Decision
 from rigctl.core.experiment.history import History, Look, Observation, end_of
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rigctl.campaign.alarms import AlarmMinded
-from rigctl.campaign.decision import Origin
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Origin, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.values import Alarm, Measurement, SafeReport, SeenReading

@@ -14,7 +14,6 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.events import Batches, CampaignStarted, Ending, batched
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.beside import OPERATE
@@ -22,7 +21,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Decision, State
 from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units

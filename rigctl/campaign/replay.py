@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
-from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import StartRow, TrialRow
 from rigctl.campaign.production import for_production, told_by
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.trial import Decision, Origin
 from rigctl.core.advice.aftermath import CameOf, came_of
 from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Price, Situation, counterfactuals

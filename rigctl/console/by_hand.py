@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
 from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units

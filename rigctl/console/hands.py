@@ -18,10 +18,10 @@ from rigctl.campaign.acts import Said
 from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.control import Request
 from rigctl.campaign.decide import Question
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks, campaign_here
+from rigctl.campaign.trial import Decision
 from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units

@@ -14,11 +14,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ImportRow, SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.trial import Decision
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, has_journal, own_journal

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.instruments import barred
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig

@@ -18,14 +18,13 @@ from typing import Any, Literal
 import numpy as np
 
 from rigctl.campaign.alarms import Alarms
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.status import Status
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Decision, Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.explain import sentence
 from rigctl.core.experiment.money import to_units

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rigctl.campaign.acts import Amend, Outcome, Void
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ActuatorState, Reading

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import rigctl
-from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.rows import TABLES, Amendment
 from rigctl.campaign.spec import NATURALS, identity_of
+from rigctl.campaign.trial import Looked
 from rigctl.config.load import load
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.gp.hyperparameters import Hyperparameters

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Looked, look_of, undecided
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Event, Looked, State, look_of, undecided
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
 from rigctl.core.experiment.money import to_micros

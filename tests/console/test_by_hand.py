@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.trial import Looked
 from rigctl.config.load import load
 from rigctl.console import trial_cli
 from rigctl.console.run import setpoints

@@ -7,9 +7,8 @@ from contextlib import closing
 
 from typer.testing import CliRunner
 
-from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Event, State, undecided
 from rigctl.console.cli import app
 from rigctl.core.experiment.history import History
 from tests.campaign.records import SetClock

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
-from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.status import Status
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Event, State, undecided
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
 from rigctl.notify.chores import Looker, summary_of

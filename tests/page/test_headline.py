@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.status import Status
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Event, State, undecided
 from rigctl.console.watch import for_people
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.campaign.decision import undecided
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Event, State, undecided
 from rigctl.config.load import load_text
 from rigctl.core.experiment.history import History
 from rigctl.page import study

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.trial import Decision
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem

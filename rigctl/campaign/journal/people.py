@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
 from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
     AcknowledgementRow,
@@ -27,7 +26,7 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.store import Book
 from rigctl.campaign.journal.table import table_of
-from rigctl.campaign.trial import UNDER_WAY, State
+from rigctl.campaign.trial import UNDER_WAY, Decision, State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError, UsageError

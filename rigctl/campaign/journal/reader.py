@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rigctl.campaign.decision import Looked, look_of
 from rigctl.campaign.journal.beside import OPERATED, AwaitedBook, BatchBook, IdleBook
 from rigctl.campaign.journal.database import corrupt, decoder, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.doses import DoseBook
@@ -38,7 +37,7 @@ from rigctl.campaign.journal.rows import (
     TrialRow,
 )
 from rigctl.campaign.journal.store import Book
-from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
+from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, Looked, State, look_of
 from rigctl.codec import parsed
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.money import Micros

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.table import Column, Table, column, table, table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action

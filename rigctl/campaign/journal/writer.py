@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rigctl.campaign.decision import Decision, Looked
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
@@ -37,7 +36,7 @@ from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
-from rigctl.campaign.trial import UNDER_WAY, Event, State, advance
+from rigctl.campaign.trial import UNDER_WAY, Decision, Event, Looked, State, advance
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError
