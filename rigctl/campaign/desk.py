@@ -14,8 +14,8 @@ from typing import Final
 
 import structlog
 
-from rigctl.campaign.alarms import AlarmKey
 from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded
+from rigctl.campaign.journal.alarms import AlarmKey
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rigctl.campaign.alarms import AlarmMinded
+from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import Origin, State
 from rigctl.core.experiment.money import Micros

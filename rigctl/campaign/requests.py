@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Shelve, TrialAct, act_of
-from rigctl.campaign.alarms import AlarmMinded
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.instruments import to_json
+from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.journal.people import MANUAL, paused_words
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal

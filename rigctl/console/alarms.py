@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.alarms import Alarms, AlarmState, pressing
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.alarms import Alarms, AlarmState, pressing
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.reader import looking
 from rigctl.config.load import LoadedConfig

@@ -10,9 +10,9 @@ from typing import Any
 
 from rigctl.campaign import control
 from rigctl.campaign.acts import changes
-from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.journal.alarms import Alarms, worst
 from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.campaign.alarms import pressing, worst
+from rigctl.campaign.journal.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, looking
 from rigctl.campaign.lock import campaign_here

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, tzinfo
 from typing import Final
 
-from rigctl.campaign.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
+from rigctl.campaign.journal.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
 from rigctl.errors import counted
 from rigctl.notify.texts import Message, News, Words
 from rigctl.rig.protocols import Severity

@@ -247,7 +247,7 @@ def telling_people(setup: Setup, clock: Clock, start: Start | None = None) -> It
 
 def shelved_in(setup: Setup, clock: Clock) -> Setup:
     """Return a setup that knows what is shelved in the journal; as it is where that cannot be read."""
-    from rigctl.campaign.alarms import Alarms  # noqa: PLC0415 - with the journal, not before it
+    from rigctl.campaign.journal.alarms import Alarms  # noqa: PLC0415 - with the journal, not before it
 
     try:
         with looking(Path(setup.state)) as reader:

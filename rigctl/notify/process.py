@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.campaign.alarms import Alarms, Minded, Raised
+from rigctl.campaign.journal.alarms import Alarms, Minded, Raised
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
 from rigctl.notify.gathering import MOST, Delivery, Gathering, SignOfLife, SummaryClock, phase_words

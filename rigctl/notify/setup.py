@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigctl.campaign.alarms import AlarmMinded, Shelf
 from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
@@ -15,6 +14,7 @@ from rigctl.campaign.events import (
     CampaignStarted,
     PhaseChanged,
 )
+from rigctl.campaign.journal.alarms import AlarmMinded, Shelf
 from rigctl.codec import plain
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import counted

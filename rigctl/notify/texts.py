@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Final, Literal
 
-from rigctl.campaign.alarms import AlarmState
+from rigctl.campaign.journal.alarms import AlarmState
 from rigctl.errors import counted
 from rigctl.page.words import AGAIN, ENDINGS
 from rigctl.rig.protocols import Severity

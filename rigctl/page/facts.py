@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.alarms import Alarms
 from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow

@@ -9,7 +9,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rigctl.campaign.alarms import AlarmState, pressing
+from rigctl.campaign.journal.alarms import AlarmState, pressing
 from rigctl.core.advice.advise import Advice, advise
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words

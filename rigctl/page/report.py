@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from rigctl.campaign.alarms import AlarmState
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.alarms import AlarmState
 from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.config.load import LoadedConfig

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from rigctl.campaign.alarms import Alarms, AlarmState
+from rigctl.campaign.journal.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import TrialRow

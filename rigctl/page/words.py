@@ -8,7 +8,7 @@ from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 from typing import NamedTuple
 
-from rigctl.campaign.alarms import AlarmState
+from rigctl.campaign.journal.alarms import AlarmState
 from rigctl.core.advice.recommend import Option
 from rigctl.core.advice.rules.saying import RuleRow, answer, how_to_read, rows, worth
 from rigctl.errors import counted

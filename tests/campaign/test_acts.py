@@ -7,8 +7,8 @@ import os
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.alarms import AlarmMinded
 from rigctl.campaign.events import PhaseChanged
+from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped, UsageError
 from rigctl.people import person

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, pressing, shelved_words, worst
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.alarms import Alarms, Begun, Minded, Raised, pressing, shelved_words, worst
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm

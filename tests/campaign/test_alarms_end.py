@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rigctl.campaign.alarms import Alarms
+from rigctl.campaign.journal.alarms import Alarms
 from rigctl.campaign.status import StatusFold
 from rigctl.campaign.watch import Snapshot, Standing, judge, rules_of
 from rigctl.errors import DeviceTimeout

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rigctl.campaign.alarms import Minded, Raised
+from rigctl.campaign.journal.alarms import Minded, Raised
 from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Gathering, SignOfLife, SummaryClock
 from rigctl.notify.texts import Words
 from rigctl.rig.protocols import Severity

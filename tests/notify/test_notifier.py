@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.alarms import AlarmMinded
 from rigctl.campaign.events import AlarmRaised, PhaseChanged, RigSeen
 from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.errors import Tripped, UsageError
 from rigctl.notify import notifier as module
 from rigctl.notify.notifier import MOST, Notifier, shelved_in, telling_people

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
-from rigctl.campaign.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
+from rigctl.campaign.journal.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
     AcknowledgementRow,
@@ -173,7 +173,7 @@ class Mark:
 
 
 class AlarmBook(Book):
-    """Alarms, each time that one was raised; what they are made of is `rigctl.campaign.alarms`."""
+    """Alarms, each time that one was raised; what they are made of is `rigctl.campaign.journal.alarms`."""
 
     def add(self, alarm: Alarm) -> None:
         """Record that it was raised, in the trial under way if there is one."""
