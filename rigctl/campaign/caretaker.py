@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.instruments import (
@@ -26,6 +27,7 @@ from rigctl.campaign.instruments import (
     out_of_service,
     reopens_s,
     states_now,
+    to_json,
     unavailable,
 )
 from rigctl.campaign.journal.rows import Pin
@@ -172,14 +174,13 @@ class Caretaker(CampaignPart):
         await self.judge(read=bool(left))
         return True
 
-    async def recognise(self, device: str) -> None:
-        """Ask an instrument who it is before it is put back in service; nothing is written to another one.
+    async def recognise(self, found: Mapping[str, Identity]) -> Mapping[str, Seen]:
+        """Compare who answers with who was pinned, as `hold_pins`."""
+        return await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
 
-        Raises:
-            DeviceError: it does not answer, or another one does.
-        """
-        found = await self.rig.hands.recognise(device)
-        await hold_pins({device: found}, self.spec.rig, self.journal, self.desk.alarm)
+    def upkeep(self) -> list[dict[str, Any]]:
+        """Return every instrument's upkeep for programs, as last judged."""
+        return to_json(self.spec.rig, self.states)
 
     async def keep_calibrations(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> None:
         """Record what instruments say of their calibration; `fresh`: they were calibrated just now."""

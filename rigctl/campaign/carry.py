@@ -1,17 +1,7 @@
-"""One trial, from proposal to record: what goes on while nothing goes wrong; and what is left when a process died.
+"""One trial, from proposal to record: what goes on while nothing goes wrong.
 
 A trial may begin with a look at the variables before it is decided; whether that counts when another process goes on
-with it is said here. When a process died in mid-trial, everything goes safe first. Then, by the state the journal left
-the trial in:
-
-- PROPOSED: nothing has moved; the loop carries the same proposal out, unchanged, unless a pause has cancelled it. Not
-  if it was decided for something else than what this process runs, trials or batches by a certain wish: it is closed.
-- LOOKING, ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash and the time
-  up to the process's last sign of life, never repeated.
-- MEASURED: recorded from what is on disk.
-
-Open doses are settled from the pump's own counter, and never sent again. A crash meanwhile changes nothing: each step
-either is in the journal or will be taken again by the next start.
+with it is said here.
 """
 
 from __future__ import annotations
@@ -26,7 +16,7 @@ from typing import Final, Protocol
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, record
+from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, metered_before, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.desk import CampaignPart, StandingAlarms
@@ -34,23 +24,19 @@ from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import COUNTED
-from rigctl.campaign.obstacles import ROUNDING_S
 from rigctl.campaign.plausibility import slept_through
-from rigctl.campaign.production import drifted, said
-from rigctl.campaign.safe_file import require_safe
+from rigctl.campaign.production import drifted
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, Looked, State, look_of, undecided
-from rigctl.campaign.watch import Finding
 from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
-from rigctl.rig.clocks import Clock
+from rigctl.errors import NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
+from rigctl.rig.clocks import ROUNDING_S, Clock
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
-from rigctl.rig.spec import RigSpec
+from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Measurement
 from rigctl.text import in_full
 
@@ -125,8 +111,12 @@ TOO_DEAR: Final = "max_per_trial"
 class Overseer(Protocol):
     """Who runs the trials, as one of them knows it."""
 
-    def interrupt(self, finding: Finding) -> None:
-        """Break off the trial under way."""
+    @property
+    def runs_a_trial(self) -> bool:
+        """Tell whether a trial is under way: from its decision to its end."""
+
+    def break_off(self, rule: str, why: str, then: Action = "fail") -> None:
+        """Break off the trial under way for what the watch knows nothing of."""
 
     async def make_safe(self) -> float:
         """Bring everything to a confirmed safe state."""
@@ -140,10 +130,9 @@ class TrialRun(CampaignPart):
     """Carries out trials; mutable, for what one trial leaves behind for the next."""
 
     decider: Decider
-    care: Caretaker
-    awaiting: Awaiting
-    overseer: Overseer = field(init=False)
-    """Set by itself, before the first trial."""
+    overseer: Overseer
+    care: Caretaker = field(init=False)
+    awaiting: Awaiting = field(init=False)
     needs_ml: Mapping[str, float] = field(default_factory=dict)
     """What the next trial is likely to take, by pump; the caps must have room for it."""
     idle: Micros = 0
@@ -164,6 +153,8 @@ class TrialRun(CampaignPart):
 
     def __post_init__(self) -> None:
         self._drifts = StandingAlarms(self.desk)
+        self.care = self.part(Caretaker, lambda: self.overseer.runs_a_trial)
+        self.awaiting = self.part(Awaiting)
 
     async def carried_out(self, history: History) -> TrialRow | None:
         """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.
@@ -311,7 +302,7 @@ class TrialRun(CampaignPart):
             if self.care.changed or await self.overseer.obstructed():
                 return None
             begun = await _worth_a_look(history, self)
-            before = await self._metered_before()
+            before = await metered_before(self, afresh=self.apart)
             if self.stop.pause:
                 return None
             asleep_s = _asleep_s(self.clock)
@@ -340,16 +331,6 @@ class TrialRun(CampaignPart):
         return await close_open_trial(self, Event.ABANDON, why)
 
     # from the first move to the record -------------------------------------------------------------------------------
-
-    async def _metered_before(self) -> Mapping[str, Reading]:
-        """Return where the meters stand; raise `DeviceError` if one of them cannot be read."""
-        before = await self._before()
-        unread = {name: f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid}
-        if unread:
-            devices = {m.device for m in self.spec.rig.meters if m.name in unread and m.device is not None}
-            why = f"not started, its cost could not be metered: {'; '.join(unread.values())}"
-            raise DeviceError(why, devices=devices)
-        return before
 
     async def _carry_out(self, trial: TrialRow, history: History) -> TrialRow | None:
         """Carry out a trial, and have it broken off if it costs more than it may."""
@@ -380,7 +361,7 @@ class TrialRun(CampaignPart):
                     so_far, limit = in_full(to_units(cost), 4), in_full(to_units(most), 4)
                     why = f"cost so far {so_far}, limit {limit} {spec.currency}"
                     self.desk.major(f"trial {number}", f"broken off: {why}", kind="too dear")
-                    self.overseer.interrupt(Finding(TOO_DEAR, f"trial {number}", "fail", why))
+                    self.overseer.break_off(TOO_DEAR, why)
                     return
 
     async def _work(self, trial: TrialRow) -> TrialRow | None:
@@ -389,7 +370,7 @@ class TrialRun(CampaignPart):
         if trial.looks:  # it was metered, and the rig prepared, before that
             await self.journal.call(lambda j: j.arm(number, {}))
         else:
-            before = await self._metered_before()
+            before = await metered_before(self, afresh=self.apart)
             if self.stop.pause:
                 return None
             await self.journal.call(arm, spec.rig, number, before)
@@ -428,17 +409,6 @@ class TrialRun(CampaignPart):
         self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
         return judged
 
-    async def _before(self) -> dict[str, Reading]:
-        """Return where the meters stand: as the last trial left them, so that none misses what was used since.
-
-        Read afresh if something lies between that is no trial's: what was used in it is booked by itself. A rig without
-        counters has readings, too: those of the clock, by which a trial that was slept through is known.
-        """
-        before = {} if self.apart else await self.journal.call(lambda j: j.past.meters())
-        if before and all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
-            return before
-        return {**await self.rig.meters(), **before}
-
 
 def _asleep_s(clock: Clock) -> float:
     return clock.suspended_s() or 0.0
@@ -475,33 +445,3 @@ async def _whole(history: History, trials: TrialRun) -> History:
         return history
     space = trials.spec.problem.space
     return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
-
-
-# What a dead process left ---------------------------------------------------------------------------------------------
-
-
-async def recover(campaign: CampaignPart) -> int | None:
-    """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
-
-    Raises:
-        TrialsStopped: something cannot be confirmed safe.
-    """
-    require_safe(await campaign.rig.safe())
-    closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
-    if closed is None:
-        await _cancel_another(campaign)
-    return closed.trial if closed is not None and closed.state is State.LOST else None
-
-
-async def _cancel_another(campaign: CampaignPart) -> None:
-    """Close a trial that waits to be run if it is none of those that this process was told to run.
-
-    A trial of the campaign explores, which production may not; nor may what was told or allowed before.
-    """
-    trial = await campaign.journal.call(lambda j: j.read.open_trial())
-    if trial is None:
-        return
-    wish = campaign.spec.operating
-    was = await campaign.journal.call(lambda j: j.read.batches.operations().get(trial.trial, ""))
-    if was != ("" if wish is None else said(wish)):
-        await cancel(campaign, trial, f"it was decided for {f'production, {was}' if was else 'the campaign'}")

@@ -11,7 +11,7 @@ from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger import COUNTED, IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, State
@@ -85,6 +85,30 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
         return await rig.meters()
     except DeviceError:
         return {}
+
+
+async def metered_before(campaign: CampaignPart, *, afresh: bool) -> Mapping[str, Reading]:
+    """Return where the meters stand: as the last trial left them, so that none misses what was used since.
+
+    A rig without counters has readings, too: those of the clock, by which a trial that was slept through is known.
+
+    Args:
+        campaign: whose meters are asked.
+        afresh: something lies between that is no trial's, and is booked by itself.
+
+    Raises:
+        DeviceError: one of them cannot be read.
+    """
+    meters = campaign.spec.rig.meters
+    before = {} if afresh else await campaign.journal.call(lambda j: j.past.meters())
+    if not before or any(m.name not in before for m in meters if m.kind in COUNTED):
+        before = {**await campaign.rig.meters(), **before}
+    unread = {name: f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid}
+    if unread:
+        devices = {m.device for m in meters if m.name in unread and m.device is not None}
+        why = f"not started, its cost could not be metered: {'; '.join(unread.values())}"
+        raise DeviceError(why, devices=devices)
+    return before
 
 
 async def book_idle(campaign: CampaignPart) -> Micros:

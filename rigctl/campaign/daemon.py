@@ -17,10 +17,6 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.awaiting import Awaiting
-from rigctl.campaign.caretaker import Caretaker, hold_pins
-from rigctl.campaign.carry import TrialRun, recover
-from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import CampaignPart, Desk, ServiceManager, StopRequest
@@ -36,15 +32,15 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
-from rigctl.campaign.loop import BY_A_PERSON, Runner, trial_under_way
+from rigctl.campaign.loop import BY_A_PERSON, Runner, abandon_open_trial, recover
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec, RigFactory
 from rigctl.campaign.starts import Starts, Word
 from rigctl.campaign.status import StandingFinding, Status, StatusFold
-from rigctl.campaign.trial import Event, State
-from rigctl.campaign.watch import Finding, hours_rule, rules_of
+from rigctl.campaign.trial import State
+from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
 from rigctl.rig.clocks import Clock, epoch
@@ -171,13 +167,11 @@ class Session:
         self._word = Word(spec.rig, journal)
         self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
-        own = (spec, shared.rig, journal, clock, desk, shared.stop)
-        self.care = Caretaker(*own, lambda: trial_under_way(self.runner))
-        manual = Manual(*own, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        awaiting = Awaiting(*own)
-        self.acts = Requests(*own, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting)
-        trials = TrialRun(*own, decider, self.care, awaiting)
-        self.runner = Runner(*own, self.watchman, trials)
+        self.runner = shared.part(Runner, self.watchman, decider)
+        self.care = self.runner.trials.care
+        manual = shared.part(Manual, self.care, lambda: _no_hands(self), lambda: _objections(self))
+        ends = self.stop_after_trial, self.go_safe, self._break_off
+        self.acts = shared.part(Requests, *ends, manual, self.runner.trials.awaiting)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -238,7 +232,7 @@ class Session:
             self.abandon(signal)
 
     def _break_off(self, why: str) -> None:
-        self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
+        self.runner.break_off(BY_A_PERSON, why, "hold")
 
     def _leave(self) -> None:
         """End the process for a person who waits no longer, but not before the safe commands are out.
@@ -280,9 +274,7 @@ class Session:
             ending, reason = await self._until_safe()
             # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
             if self.past_is_settled:
-                row = await close_open_trial(self.shared, Event.ABANDON, reason)
-                if row is not None:
-                    await self.desk.tell_of_end(row)
+                await abandon_open_trial(self.shared, reason)
             return ending, reason
         finally:
             if self._staying is not None:
@@ -363,7 +355,7 @@ class Session:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.decides, self.spec.problem)
         await self.care.begin()
-        seen = await hold_pins(await self.rig.open(), self.spec.rig, self.journal, self.desk.alarm)
+        seen = await self.care.recognise(await self.rig.open())
         held = await self.starts.begin()
         self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave(seen)
@@ -420,7 +412,7 @@ def _no_hands(session: Session) -> str:
     """Return why a person cannot drive single instruments now, with the remedy; empty if they can."""
     if not session.past_is_settled or session.safe_was_tried.is_set():
         return "the campaign is starting or ending; try again when it is paused"
-    if trial_under_way(session.runner):
+    if session.runner.runs_a_trial:
         return "a trial is under way; `rigctl pause` lets it end first, `rigctl pause --now` breaks it off"
     return "" if session.stop.pause else "the campaign runs trials; `rigctl pause` first"
 

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -23,6 +23,8 @@ from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
+
+P = TypeVar("P")
 
 MORE_TIME_S: Final = 30.0
 """Wall seconds that each round of the watch asks for while the process starts or ends; three rounds if rare."""
@@ -132,6 +134,10 @@ class CampaignPart:
     clock: Clock
     desk: Desk
     stop: StopRequest
+
+    def part(self, kind: Callable[..., P], *more: object) -> P:
+        """Make another part of the same campaign, of this kind and what it works with besides."""
+        return kind(self.spec, self.rig, self.journal, self.clock, self.desk, self.stop, *more)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,16 @@
-"""Trials, one after the other, and what is done when one does not go well."""
+"""Trials, one after the other, and what is done when one does not go well; and what is left when a process died.
+
+When a process died in mid-trial, everything goes safe first. Then, by the state the journal left the trial in:
+
+- PROPOSED: nothing has moved; the same proposal is carried out, unchanged, unless a pause has cancelled it. Not if it
+  was decided for something else than what this process runs, trials or batches by a certain wish: it is closed.
+- LOOKING, ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash and the time
+  up to the process's last sign of life, never repeated.
+- MEASURED: recorded from what is on disk.
+
+Open doses are settled from the pump's own counter, and never sent again. A crash meanwhile changes nothing: each step
+either is in the journal or will be taken again by the next start.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +24,19 @@ from math import inf
 from rigctl.campaign.acts import void_misses
 from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
-from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms, unusable
+from rigctl.campaign.closing import book_idle, cancel, close_open_trial, meter_alarms, unusable
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.obstacles import Scene, Wait, obstacles
-from rigctl.campaign.production import over
-from rigctl.campaign.safe_file import standing, until_confirmed
+from rigctl.campaign.production import over, said
+from rigctl.campaign.safe_file import require_safe, standing, until_confirmed
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding
-from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
+from rigctl.campaign.watchman import LASTING, Breakable, Interrupted, Watchman
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import BudgetSpent, Finished
 from rigctl.errors import (
@@ -39,6 +52,7 @@ from rigctl.errors import (
     counted,
 )
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import Action
 from rigctl.rig.values import SafeReport
 
 BY_A_PERSON = "pause"
@@ -50,7 +64,8 @@ class Runner(CampaignPart):
     """Runs trials until the budget is spent, as many are done as were asked for, or somebody stops it."""
 
     watchman: Watchman
-    trials: TrialRun
+    decider: Decider
+    trials: TrialRun = field(init=False)
     waiting: Waiting = field(init=False)
     failures: Failures = field(init=False)
     history: History = field(default_factory=History)
@@ -63,12 +78,11 @@ class Runner(CampaignPart):
     """Whether the last trial has failed because it was broken off for a hold."""
     report: SafeReport = field(default_factory=lambda: SafeReport(()))
     """What came of the last attempt to make everything safe before another trial may begin."""
-    under_way: asyncio.Task[TrialRow | None] | None = None
+    _under_way: Breakable = field(default_factory=Breakable)
     """The trial, from its decision to its end."""
-    _demanded: Finding | None = None
     _over: tuple[Ending, str] | None = None
     """How all trials have ended; None: one may follow."""
-    _unwritable: str = ""
+    unwritable: str = ""
     """Why the journal cannot be written; empty: it can."""
     _held_s: float = -inf
     """Wall time until which what the watch has found must stay away."""
@@ -76,6 +90,7 @@ class Runner(CampaignPart):
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
 
     def __post_init__(self) -> None:
+        self.trials = self.part(TrialRun, self.decider, self)
         self.waiting = Waiting(self.clock, self.desk, self.watchman)
         self.failures = Failures(self.clock, self.spec.rig.watch.clear_for_s)
 
@@ -88,8 +103,8 @@ class Runner(CampaignPart):
             Tripped: the rig has tripped.
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
-        self.watchman.demand, self.trials.overseer = self.interrupt, self
-        await self._read()
+        self.watchman.demand = self.interrupt
+        await self.read()
         cancelled = await self.journal.call(lambda j: j.read.batches.cancelled())
         self.before = cancelled if self.spec.operating is None else len(self.history)
         while True:
@@ -99,7 +114,7 @@ class Runner(CampaignPart):
                     return ended
                 await self._turn()
             except JournalUnwritable as error:
-                self._unwritable = str(error)
+                self.unwritable = str(error)
 
     async def _turn(self) -> None:
         """Run a trial, unless all are over or something has come up."""
@@ -112,12 +127,12 @@ class Runner(CampaignPart):
             row = await self._one_trial()
         except Finished as finished:
             if self.spec.rig.timing.look is not None:  # a trial that had looked is closed by now
-                await self._read()
+                await self.read()
             if not await self.trials.waits_for_instruments(self.history):
                 self._over = _ending_of(finished, self.spec.currency)
             return
         if row is None:
-            await self._read()
+            await self.read()
             if len(self.history) == known:  # nothing had moved: the same proposal goes on when all is well again
                 return
             # its record was on its way when the watch broke it off: what the journal says counts
@@ -137,12 +152,13 @@ class Runner(CampaignPart):
             self.stop.corrected = True
         if self.stop.corrected:
             self.stop.corrected = False  # before it is read: what is corrected meanwhile is read again
-            await self._read()
+            await self.read()
         if _all_done(self) is None:
             self.trials.idle = await book_idle(self)
         self._over = _all_done(self)
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
+        """Read all trials anew."""
         self.history = await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
 
     # One trial --------------------------------------------------------------------------------------------------
@@ -150,7 +166,7 @@ class Runner(CampaignPart):
     async def _one_trial(self) -> TrialRow | None:
         """Run a trial from its proposal to its end, however that comes; None if it has not begun to move."""
         try:
-            return await self._interruptible()
+            return await self._under_way.run(self.trials.carried_out(self.history))
         except Interrupted as broken:
             return await self._broken_off(broken.finding)
         except Tripped as tripped:
@@ -169,28 +185,20 @@ class Runner(CampaignPart):
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
 
-    async def _interruptible(self) -> TrialRow | None:
-        """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
-        self.under_way = asyncio.create_task(self.trials.carried_out(self.history))
-        try:
-            return await self.under_way
-        except asyncio.CancelledError:
-            task, finding = asyncio.current_task(), self._demanded
-            if finding is None or (task is not None and task.cancelling()):
-                raise
-            raise Interrupted(finding) from None
-        finally:
-            self.under_way = self._demanded = None
-
     def interrupt(self, finding: Finding) -> None:
         """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
         by_hand = bool(self.stop.pause and self.rig.hands.driven)  # then there is no trial that could fail
-        if self.under_way is not None and not self.under_way.done():
-            if self._demanded is None:
-                self._demanded = finding
-                self.under_way.cancel()
-        elif (finding.then in LASTING or by_hand) and (self._at_once is None or self._at_once.done()):
+        if self._under_way.break_off(finding):
+            return
+        if (finding.then in LASTING or by_hand) and (self._at_once is None or self._at_once.done()):
             self._at_once = asyncio.create_task(self.rig.safe(), name="safe at once")
+
+    def break_off(self, rule: str, why: str, then: Action = "fail") -> None:
+        self.interrupt(Finding(rule, "", then, why))
+
+    @property
+    def runs_a_trial(self) -> bool:
+        return self._under_way.busy
 
     # How it can end before its time ------------------------------------------------------------------------------
 
@@ -286,7 +294,7 @@ class Runner(CampaignPart):
     async def _see(self) -> Scene:
         """Do what is due between two trials, then return what there is to see."""
         entered = self.waiting.is_for("unwritable")  # everything is made safe before it is tried again
-        if self._unwritable and not (entered and await self._writable_again()):
+        if self.unwritable and not (entered and await _writable_again(self)):
             return self._seen()
         await self.trials.awaiting.attend()
         changed = await self.trials.care.judge_again() or self.stop.pause
@@ -315,7 +323,7 @@ class Runner(CampaignPart):
             findings=demanded,
             unjudged=bool(standing.unjudged),
             lingers=now_s < self._held_s,
-            unwritable=self._unwritable,
+            unwritable=self.unwritable,
         )
 
     async def _scene(self) -> Scene:
@@ -378,26 +386,6 @@ class Runner(CampaignPart):
         failures.in_a_row = 0 if wrong else failures.in_a_row
         failures.back_off()
 
-    async def _writable_again(self) -> bool:
-        """Try whether the journal can be written; then charge what was in flight (fault 32) and read the history."""
-        why, safe_s = self._unwritable, self.waiting.safe_s
-        try:
-            await self.journal.call(lambda j: j.beat())
-            row = await close_open_trial(self, Event.ABANDON, why, ended_s=safe_s)
-            await self._read()
-        except JournalUnwritable:
-            return False
-        self._unwritable = ""
-        if row is not None:
-            await self.desk.tell_of_end(row)
-        self.desk.keep_phase("HOLDING", why, since_s=safe_s)
-        return True
-
-
-def trial_under_way(runner: Runner) -> bool:
-    """Tell whether a trial is: from its decision to its end."""
-    return runner.under_way is not None and not runner.under_way.done()
-
 
 def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
@@ -411,9 +399,30 @@ async def _undecided(runner: Runner, why: str) -> None:
     if trial is None or trial.state is not State.LOOKING:
         return
     await runner.make_safe()
-    row = await close_open_trial(runner, Event.ABANDON, f"not decided: {why}")
+    await abandon_open_trial(runner, f"not decided: {why}")
+
+
+async def abandon_open_trial(campaign: CampaignPart, why: str) -> None:
+    """Close the trial under way, if there is one, and tell of its end; everything must be safe already."""
+    row = await close_open_trial(campaign, Event.ABANDON, why)
+    if row is not None:
+        await campaign.desk.tell_of_end(row)
+
+
+async def _writable_again(runner: Runner) -> bool:
+    """Try whether the journal can be written; then charge what was in flight (fault 32) and read the history."""
+    why, safe_s = runner.unwritable, runner.waiting.safe_s
+    try:
+        await runner.journal.call(lambda j: j.beat())
+        row = await close_open_trial(runner, Event.ABANDON, why, ended_s=safe_s)
+        await runner.read()
+    except JournalUnwritable:
+        return False
+    runner.unwritable = ""
     if row is not None:
         await runner.desk.tell_of_end(row)
+    runner.desk.keep_phase("HOLDING", why, since_s=safe_s)
+    return True
 
 
 def _all_done(runner: Runner) -> tuple[Ending, str] | None:
@@ -451,3 +460,33 @@ async def _wrong(runner: Runner) -> Mapping[str, str]:
         wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
         runner.trials.frozen = still
     return wrong
+
+
+# What a dead process left ---------------------------------------------------------------------------------------------
+
+
+async def recover(campaign: CampaignPart) -> int | None:
+    """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
+
+    Raises:
+        TrialsStopped: something cannot be confirmed safe.
+    """
+    require_safe(await campaign.rig.safe())
+    closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
+    if closed is None:
+        await _cancel_another(campaign)
+    return closed.trial if closed is not None and closed.state is State.LOST else None
+
+
+async def _cancel_another(campaign: CampaignPart) -> None:
+    """Close a trial that waits to be run if it is none of those that this process was told to run.
+
+    A trial of the campaign explores, which production may not; nor may what was told or allowed before.
+    """
+    trial = await campaign.journal.call(lambda j: j.read.open_trial())
+    if trial is None:
+        return
+    wish = campaign.spec.operating
+    was = await campaign.journal.call(lambda j: j.read.batches.operations().get(trial.trial, ""))
+    if was != ("" if wish is None else said(wish)):
+        await cancel(campaign, trial, f"it was decided for {f'production, {was}' if was else 'the campaign'}")

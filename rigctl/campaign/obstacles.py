@@ -16,6 +16,7 @@ from typing import Final, Literal, NamedTuple
 from rigctl.campaign.events import Ending
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.watch import Finding
+from rigctl.rig.clocks import ROUNDING_S
 from rigctl.rig.spec import Action
 
 Kind = Literal["trip", "end", "hold", "pause", "wait"]
@@ -24,8 +25,6 @@ PHASES: Final[Mapping[Kind, CampaignPhase]] = MappingProxyType(
     {"hold": "HOLDING", "pause": "PAUSED", "wait": "WAITING"}
 )
 """What the campaign is in meanwhile."""
-ROUNDING_S: Final = 1e-3
-"""Between campaign time, civil time and rig time."""
 ASK_S = 0.5
 """Wall seconds between two looks at instruments that are missing or unreliable."""
 REMEMBERED = 20

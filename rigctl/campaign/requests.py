@@ -20,7 +20,6 @@ from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import CampaignPart
-from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.journal.people import MANUAL, paused_words
 from rigctl.campaign.journal.rows import ActRow
@@ -100,8 +99,7 @@ class Manual(CampaignPart):
     def status(self) -> Mapping[str, Any]:
         """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
         by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
-        upkeep = to_json(self.spec.rig, self.care.states)
-        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
+        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", self.care.upkeep()))
         return {name: value for name, value in known if value}
 
     # the acts ---------------------------------------------------------------------------------------------------------
@@ -286,7 +284,7 @@ class Requests(CampaignPart):
         act, care = act_of(request), self.manual.care
         if isinstance(act, InService):
             act.check(self.spec.rig)
-            await care.recognise(act.device)
+            await care.recognise({act.device: await self.rig.hands.recognise(act.device)})
         outcome = await self.journal.call(act.apply, self.spec.rig)
         match act:
             case AlarmAct():

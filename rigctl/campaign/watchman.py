@@ -10,11 +10,12 @@ import asyncio
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import floor, log
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
@@ -26,6 +27,8 @@ from rigctl.rig.clocks import Civil, Clock
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Alarm, AlarmMark, RigGlance
+
+T = TypeVar("T")
 
 # The wall clock -------------------------------------------------------------------------------------------------------
 #
@@ -254,6 +257,42 @@ class Interrupted(RigctlError):
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
         super().__init__(str(finding))
+
+
+@dataclass(slots=True)
+class Breakable:
+    """Runs one piece of work at a time, which a finding may break off; mutable, used in the event loop only."""
+
+    _work: asyncio.Task[Any] | None = None
+    _why: Finding | None = None
+    """What has broken it off."""
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether something is under way."""
+        return self._work is not None and not self._work.done()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it as a task of its own; raise `Interrupted` if it is broken off."""
+        self._work = made = asyncio.create_task(work)
+        try:
+            return await made
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._why is None or (task is not None and task.cancelling()):
+                raise
+            raise Interrupted(self._why) from None
+        finally:
+            self._work = self._why = None
+
+    def break_off(self, finding: Finding) -> bool:
+        """Break off what is under way, unless that was done already; tell whether there is anything."""
+        if self._work is None or self._work.done():
+            return False
+        if self._why is None:
+            self._why = finding
+            self._work.cancel()
+        return True
 
 
 def _alarm(finding: Finding, severity: Severity, state: AlarmMark) -> Alarm:

@@ -21,6 +21,8 @@ from uuid import uuid4
 
 T = TypeVar("T")
 
+ROUNDING_S = 1e-3
+"""Between campaign time, civil time and rig time."""
 PEEK_S = 0.05
 """Wall seconds between two looks of a stepped clock at who is to go on next."""
 

@@ -8,9 +8,6 @@ from contextlib import closing
 import pytest
 
 from rigctl.campaign import loop, obstacles, safe_file
-from rigctl.campaign.awaiting import Awaiting
-from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.desk import Desk, StopRequest
 from rigctl.campaign.events import PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
@@ -246,8 +243,7 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
             beat=lambda: None,
         )
         shared = (spec, made, thread, stage.clock(), desk, stop)
-        trials = TrialRun(*shared, ThreadDecider(), Caretaker(*shared), Awaiting(*shared))
-        ended = await loop.Runner(*shared, watchman, trials).run()
+        ended = await loop.Runner(*shared, watchman, ThreadDecider()).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))

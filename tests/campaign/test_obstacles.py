@@ -7,8 +7,9 @@ from math import inf
 
 import pytest
 
-from rigctl.campaign.obstacles import ROUNDING_S, ROWS, Scene, Wait, obstacles
+from rigctl.campaign.obstacles import ROWS, Scene, Wait, obstacles
 from rigctl.campaign.watch import Finding
+from rigctl.rig.clocks import ROUNDING_S
 
 
 def found(then):
