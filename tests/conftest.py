@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from rigctl.campaign.deciding import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
+
+# Some machines set it. Then each of the hundreds of processes that tests start would compile all that it imports anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 import pytest  # noqa: E402 - after the line above
 import typer.testing  # noqa: E402 - after the line above
@@ -57,11 +64,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Search for no garbage while modules load, and never again in what they loaded: all of it stays."""
+    """Search for no garbage while modules load, and never again in what they loaded: all of it stays.
+
+    One worker loads first, the others wait for it: what it has compiled need not be compiled by each of them.
+    """
     gc.disable()
-    try:
+    with Path(__file__).open(encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
         yield
-    finally:
         gc.freeze()
         gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
         gc.enable()
