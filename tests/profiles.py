@@ -21,6 +21,11 @@ def slow_beyond(quick: int, cases: Iterable[Any], mark: pytest.MarkDecorator = p
     return [case if n < quick else pytest.param(case, marks=mark) for n, case in enumerate(cases)]
 
 
+def slow_between(every: int, cases: Iterable[Any]) -> list[Any]:
+    """As `slow_beyond`, for cases in the order of what they are about: every so many is quick."""
+    return [pytest.param(case, marks=[pytest.mark.slow] if n % every else []) for n, case in enumerate(cases)]
+
+
 def nightly_beyond(quick: int, cases: Iterable[Any]) -> list[Any]:
     """As `slow_beyond`, for cases that not even the gate runs."""
     return slow_beyond(quick, cases, pytest.mark.nightly)

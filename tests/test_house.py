@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,10 +30,10 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node
+@cache
+def definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
 
 
 def test_files_are_short():
@@ -121,6 +120,23 @@ def test_words_are_no_assertions(source, sound):
     assert checks(ast.parse(source), {"assert_same_play": True, "assert_nothing": False}) == sound
 
 
+@cache
+def importers() -> dict[str, set[str]]:
+    """Return which files of the product import a library, by its name."""
+    found: dict[str, set[str]] = {}
+    for path in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith(("tests/", "sim_rig/")):
+            continue
+        for node in ast.walk(parsed(path)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            for name in names:
+                found.setdefault(name.split(".")[0], set()).add(relative)
+    return found
+
+
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
@@ -131,22 +147,8 @@ def test_words_are_no_assertions(source, sound):
 )
 def test_each_awkward_library_is_behind_one_door(library, allowed):
     """Pymodbus and pyserial are imported by one controller module each, SQL stays in the journal."""
-    importers = set()
-    for path in sources():
-        relative = path.relative_to(ROOT).as_posix()
-        if relative.startswith(("tests/", "sim_rig/")):
-            continue
-        for node in ast.walk(parsed(path)):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.level == 0:
-                names = [node.module or ""]
-            if any(name.split(".")[0] == library for name in names):
-                importers.add(relative)
-    if allowed is None:
-        assert importers
-        assert all("journal" in path for path in importers), importers
-    else:
-        assert importers == allowed
+    found = importers()[library]
+    assert found == allowed if allowed else all("journal" in path for path in found), found
 
 
 def test_the_gate_runs_the_readme_command():

@@ -23,7 +23,8 @@ from tests.bench.measure_intervals import always, followed
 from tests.bench.measure_outliers import results
 
 
-@pytest.mark.parametrize(("problem", "seed"), [("hills", 1), pytest.param("draws", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("problem", "seed"), [("hills", 1), ("draws", 2)])
 def test_a_campaign_survives_false_outcomes(problem, seed):
     """One in twenty lucky, hundredfold, or a last one: what is recommended is no worse than a tenth of a spread."""
     kinds = ["clean", "last", "lucky5", "gross5", "typed11"]

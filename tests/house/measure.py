@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 PRODUCT = ("rigctl", "drivers", "sim_rig")
@@ -90,7 +90,8 @@ class Source:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def read(root: Path, folders: Iterable[str]) -> list[Source]:
+@cache
+def read(root: Path, folders: tuple[str, ...]) -> list[Source]:
     """Return the Python files below some folders of a checkout."""
     paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
     return [Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]

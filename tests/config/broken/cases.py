@@ -90,6 +90,7 @@ def cases() -> tuple[Case, ...]:
     return (*_read("cases"), *_read("more"))
 
 
+@cache
 def _read(name: str) -> tuple[Case, ...]:
     families = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
     return tuple(Case(family, spec["case"], spec) for family, specs in families.items() for spec in specs)
