@@ -90,6 +90,8 @@ class Talk:
         self.events = Events()
         self.in_step = False
         """Whether nothing can still be on its way, and the right circuit is there."""
+        self.may_accept = False
+        """Whether an `*OK` may still follow a `*DONE`: it answers nothing that is asked now."""
         self._late_s = late_s
         self._late_until_s = 0.0
         """Monotonic wall instant after which nothing asked before can still be answered."""
@@ -109,7 +111,7 @@ class Talk:
     def next(self, text: str, deadline: Deadline) -> str:
         """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
-            while (answer := self._sort(self.line.read_line(END, deadline))) is None:
+            while (answer := self._sort(self.line.read_line(END, deadline))) is None or self._is_left_over(answer):
                 deadline.check("only codes came")
         except DeviceTimeout as problem:
             seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
@@ -146,7 +148,13 @@ class Talk:
                 deadline.check("no sign")
         except DeviceTimeout:  # no sign
             return False
+        self.may_accept = self.events.done_ml is not None
         return answer not in (REFUSED, WOKEN)
+
+    def _is_left_over(self, answer: str) -> bool:
+        """Tell whether this is the `*OK` after a `*DONE`; lines come in order, so only the first answer can be."""
+        left_over, self.may_accept = self.may_accept and answer == ACCEPTED, False
+        return left_over
 
     def _sort(self, line: bytes) -> str | None:
         """Return a line that is an answer, or None if it was a code or noise."""
@@ -162,8 +170,10 @@ class Talk:
         return upper if upper in (ACCEPTED, REFUSED) else text
 
     def _overhear(self, line: bytes) -> None:
-        if self._sort(line) == REFUSED:
+        answer = self._sort(line)
+        if answer == REFUSED:
             self.events.refusal = self.events.refusal or REFUSED
+        self.may_accept = self.may_accept and answer != ACCEPTED
 
 
 ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
@@ -221,6 +231,9 @@ class EzoChannel:
             DeviceFault: refused (`*ER`, with the reason where the circuit gives one).
             DeviceTimeout: no `*OK` in time: whether it was carried out is unknown.
         """
+        self.listen()
+        if self._talk.may_accept:  # an `*OK` that may be left over would pass for this command's
+            self._talk.in_step = False
         self._send(text, deadline)
         self._until_accepted(text, deadline)
 

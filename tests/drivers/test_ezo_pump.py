@@ -193,6 +193,38 @@ def test_25_stop_needs_no_acquaintance(device, wire):
     assert wire.sent[0] == "X"
 
 
+@pytest.mark.parametrize("asks", [lambda d: d.dose_status(soon()).dispensed_ml, lambda d: d.total(soon()).value])
+def test_25_an_ok_that_follows_the_done_of_a_stop_answers_nothing_else(device, wire, pump, asks):
+    """It is still on its way when the next question leaves: neither this answer nor the next is shifted by one."""
+    device.ready(soon())
+    device.start_dose(5.0, soon())
+    device.stop(soon())
+    pump.total_ml = 5.0
+    wire.answer = _ok_first(pump, wire)
+    assert [asks(device), asks(device)] == [5.0, 5.0]
+
+
+def test_25_an_ok_that_follows_the_done_of_a_stop_accepts_no_dose(device, wire, pump):
+    """A dose that is refused after a stop is refused, whatever of the stop is still on its way."""
+    device.ready(soon())
+    device.stop(soon())
+    pump.override["D,5.00"] = ["*TOOFAST", "*ER"]
+    wire.answer = _ok_first(pump, wire)
+    with pytest.raises(DeviceFault):
+        device.start_dose(5.0, soon())
+
+
+def _ok_first(pump, wire):
+    """The pump's answers, an `*OK` that was late before the first of them."""
+    answer = pump
+
+    def answered(command):
+        wire.answer = answer
+        return ["*OK", *answer(command)]
+
+    return answered
+
+
 @pytest.mark.parametrize("first", [[], ["*ER"], ["*WA"]], ids=["no answer", "refused", "only woken"])
 def test_25_a_stop_without_a_sign_is_sent_again(wire, pump, device, first):
     """If nothing shows that `X` was understood, it is sent again; the command does no harm."""
