@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -111,6 +112,25 @@ def test_fault_88_what_goes_on_without_end_is_cut_short(tmp_path, monkeypatch):
     sqlite3.connect(path).close()
     with closing(connect(path)) as file, pytest.raises(JournalCorrupt), guarded(path):
         file.execute(f"{ENDLESS} max(i) FROM n").fetchone()
+
+
+def test_a_look_may_be_held_open_for_as_long_as_its_reader_computes(sent, monkeypatch):
+    """What a recommendation takes on a busy machine is no damage of the journal that it reads."""
+    monkeypatch.setattr(database, "STEPS", 1)
+    now_s = [0.0]
+    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=lambda: now_s[0], thread_time=lambda: now_s[0]))
+    with looking(sent("")) as reader:
+        now_s[0] = 1e9
+        assert reader.trials()
+
+
+def test_fault_88_a_look_without_end_is_cut_short(sent, monkeypatch, golden):
+    """Pages of a damaged file may form a circle: a look that did not check it takes so many steps, and says so."""
+    for name, value in (("STEPS", 1), ("MOST_STEPS", 10), ("STEPS_PER_BYTE", 0.0)):
+        monkeypatch.setattr(database, name, value)
+    with pytest.raises(JournalCorrupt) as refused, looking(sent("")) as reader:
+        reader.trials()
+    golden(refused.value)
 
 
 @pytest.mark.parametrize("unseen", ["", "char(27) || ", "char(8203) || ", "char(8238) || char(8238) || "])

@@ -37,7 +37,10 @@ T = TypeVar("T")
 
 LONGEST_S = 60.0
 BYTES_PER_S = 1e6
-"""So long may be read in a file that somebody has sent, and so much longer the larger it is."""
+"""So long may be read in a file that somebody has sent, of processor, and so much longer the larger it is."""
+MOST_STEPS = 5e9
+STEPS_PER_BYTE = 100.0
+"""Steps that SQLite may take in a journal of our own tables, and so many more the larger it is: about a minute."""
 STEPS = 100_000
 """Steps of SQLite's machine between two looks at the clock: a few milliseconds."""
 BUSY_MS = 3000
@@ -59,7 +62,8 @@ def guarded(path: Path) -> Iterator[None]:
         # The low byte is the primary code; the rest says where in SQLite it was noticed.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
-            raise corrupt(path, str(error)) from error
+            endless = code == sqlite3.SQLITE_INTERRUPT
+            raise corrupt(path, "there is no end to what is read in it" if endless else str(error)) from error
         if code in _BUSY:
             raise JournalBusy(
                 f"{path}: another program holds its lock ({error}), so nothing may move until it lets go; "
@@ -206,9 +210,15 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
     if version == 0:
         connection.close()
         raise _no_journal(path)
-    if whole:  # it holds our own tables only, and may be read for as long as a campaign lasts
-        connection.set_progress_handler(None, 0)
+    # it holds our own tables only, so the time is the reader's own; in what was not checked, pages may form a circle
+    connection.set_progress_handler(None if whole else _too_many_steps(path), 0 if whole else STEPS)
     return connection
+
+
+def _too_many_steps(path: Path) -> Callable[[], bool]:
+    """Return what is asked once in `STEPS` steps: whether there were more than a file of this size can take."""
+    left = iter(range(int((MOST_STEPS + STEPS_PER_BYTE * path.stat().st_size) / STEPS)))
+    return lambda: next(left, None) is None
 
 
 def _no_journal(path: Path) -> UsageError:
@@ -258,8 +268,8 @@ def connect(path: Path, options: str = "") -> sqlite3.Connection:
     uri = path.resolve().as_uri() + options
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA trusted_schema = OFF")  # see sqlite.org/security.html
-    until_s = time.monotonic() + LONGEST_S + path.stat().st_size / BYTES_PER_S
-    connection.set_progress_handler(lambda: time.monotonic() > until_s, STEPS)
+    until_s = time.thread_time() + LONGEST_S + path.stat().st_size / BYTES_PER_S
+    connection.set_progress_handler(lambda: time.thread_time() > until_s, STEPS)
     return connection
 
 
