@@ -17,10 +17,11 @@ from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
-from tests.core.conftest import Slope, hill, make_history
+from tests.core.conftest import FIXED, Slope, hill, make_history
 from tests.golden import Golden
 
 X = (0.5, 0.5)
@@ -317,14 +318,37 @@ def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_thos
         assert either._explore(even, NOTHING_SEEN, 0).control_set == 0
 
 
-def test_a_model_is_followed_from_one_outcome_more_than_there_are_variables(problem):
-    """Two outcomes in two variables: a Sobol point; three: the maximiser of the upper bound."""
-    for outcomes, where in ((2, "Sobol point"), (3, "upper-bound maximiser")):
-        history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
-        outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
-        proposal = explored(outlook)
-        assert where in proposal.technical
-        assert (proposal.setting == (0.25,) * len(proposal.setting)) == (outcomes == 3)
+@pytest.mark.parametrize(
+    ("model", "outcomes", "followed"),
+    [(ModelOptions(), 2, False), (ModelOptions(), 3, True), (FIXED, 0, False), (FIXED, 1, True), (FIXED, 2, True)],
+)
+def test_exploration_follows_the_model_as_soon_as_there_is_one(problem, model, outcomes, followed):
+    """Hyper-parameters are learned from d + 1 outcomes; fixed ones hold from the first outcome on, as in U."""
+    history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
+    outlook = outlook_of(replace(problem, model=model), history, (1, 1, 1), (0, 0, 0))
+    proposal = explored(outlook)
+    assert ("upper-bound maximiser" in proposal.technical) == followed
+    assert (proposal.setting == (0.25,) * len(proposal.setting)) == followed
+
+
+def test_with_fixed_hyperparameters_a_campaign_begins_at_upper_bound_maximisers(problem):
+    """U Algorithm 1, lines 4 and 5: from the second trial on, also while there are fewer outcomes than variables."""
+    policy, history, state = ExploreThenCommit(), make_history([(0, X, 1.0, 0.1)]), {}
+    for trial in (2, 3):
+        proposal, after = policy.propose(state, problem, history, trial_rng(0, trial))
+        outlook = look(problem, history, state, trial_rng_after_seed(trial))
+        assert proposal.setting == outlook.bounds[proposal.control_set].upper_at
+        x = np.full(2, 0.5)
+        x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
+        history = history.append(Observation(trial, proposal.control_set, tuple(x), hill(x), to_micros(0.1)))
+        state = after
+
+
+def trial_rng_after_seed(trial):
+    """The generator of a trial after the seed of first points was drawn from it."""
+    rng = trial_rng(0, trial)
+    rng.integers(2**31)
+    return rng
 
 
 def test_tolerance_is_halved_with_every_d_th_commit_trial(problem):

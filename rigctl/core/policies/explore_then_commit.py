@@ -118,7 +118,7 @@ class ExploreThenCommit(OutlookPolicy):
         return not (played or spent)
 
     def _explore(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
-        """Take the set that has had least, at its upper maximiser; Sobol points until a model can be fitted."""
+        """Take the set that has had least, at its upper maximiser; Sobol points until hyper-parameters are learned."""
         history, sets = outlook.history, range(len(outlook.bounds))
         if self.explore.by == "spend":
             had = booked(history, outlook.costs)
@@ -127,8 +127,7 @@ class ExploreThenCommit(OutlookPolicy):
         fitting = outlook.fitting()
         chosen = min(fitting, key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
-        few = len(history.complete) < outlook.problem.space.dimension + 1
-        where = "" if few else "; at its upper-bound maximiser"
+        where = "" if outlook.too_few_outcomes else "; at its upper-bound maximiser"
         label, remembered = outlook.label(chosen), {**seen.to_state(), "commit_trials": commit_trials}
         by_spend = self.explore.by == "spend"
         least = f"and {label} has had the {'least money' if by_spend else 'fewest trials'}"
@@ -139,7 +138,6 @@ class ExploreThenCommit(OutlookPolicy):
             "explore",
             f"all control sets take turns, {least}",
             sets,
-            first=few,
             remembered=remembered,
             technical=f"exploring: {label} has had the least {'spend' if by_spend else 'plays'}{where}",
         )
