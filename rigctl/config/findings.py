@@ -154,6 +154,8 @@ class CheckContext:
     def measure_at(self, path: KeyPath) -> Measure | None:
         """Return the variable or outcome in whose unit quantities at a place are; None: there is none."""
         match path:
+            case ("stop", *_):
+                return self.measures.get(("outcome",))
             case ("today" | "reference", "at", name, *_):
                 return self.measures.get(("variables", name))
             case ("dosing", name, *_):

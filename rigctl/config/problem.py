@@ -57,7 +57,12 @@ def build_problem(context: CheckContext) -> Problem | None:
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
     reference = build_reference(context, [v for v in variables if v is not None], sets)
-    told = any(map(findings.told_below, (("budget",), ("known_costs",), ("outcome", "floor"), ("reference",))))
+    looks = config.trial is not None and config.trial.look is not None
+    if config.stop is not None and looks:
+        lead = "judges one setting for all days, but trial.look seeks one for each reading"
+        findings.add(("stop",), Flaw(lead, remedy="remove one of them"))
+    parts = (("budget",), ("known_costs",), ("outcome", "floor"), ("reference",), ("stop",))
+    told = any(map(findings.told_below, parts))
     if told or findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
     return Problem(
@@ -70,7 +75,8 @@ def build_problem(context: CheckContext) -> Problem | None:
         cost_model=config.costs,
         known_costs=known,
         further=further,
-        looks=config.trial is not None and config.trial.look is not None,
+        looks=looks,
+        stop_worth=None if config.stop is None else config.stop.worth,
         reference=reference,
     )
 

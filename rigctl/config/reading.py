@@ -334,7 +334,7 @@ class Readers(Quantities):
         per = f"/({self._unit})" if "/" in self._unit else f"/{self._unit}" if shown_unit(self._unit) else ""
         kind = Kind("a price of one unit of outcome", f"0.3 EUR{per}", shown_unit(self._unit))
         text = _text(value, str(kind))
-        if self._path[0] != "outcome":
+        if self._path[0] == "further_outcomes":
             raise ValueError(got(text, "", "remove it", lead=", but only what the first outcome is worth is counted"))
         price = self._units.price(text, kind)
         if price == 0:

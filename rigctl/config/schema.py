@@ -37,6 +37,7 @@ from rigctl.kinds import (
     Range,
     SensorName,
     Span,
+    Worth,
     key_of,
 )
 from rigctl.rig.calendar import HoursOfWeek
@@ -176,6 +177,14 @@ class ReferenceSection(SettingSection):
     """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""
 
 
+class StopSection(FileSection):
+    """What ends a campaign before its budget is spent."""
+
+    worth: Worth
+    """What one unit of a better outcome is worth in all later use: 12 EUR/(cm2/day). The campaign ends once no trial is
+    expected to be worth its cost. `outcome.worth` is what it is worth in one trial."""
+
+
 class ClockSection(FileSection):
     """How fast rig time runs."""
 
@@ -309,6 +318,8 @@ class RigConfig(FileSection):
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
+    stop: StopSection | None = None
+    """What ends the campaign before its budget is spent; default: nothing."""
     reference: ReferenceSection | None = None
     """A setting that is played again and again, so that a plant that ages shows; default: none."""
     buses: dict[Name, str] = Field(default_factory=dict)

@@ -206,7 +206,7 @@ def _table(heads: Sequence[str], wires: Sequence[WiredTo], width: int) -> Iterat
 
 def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
-    out += [*_worth(loaded), *_referring(loaded)]
+    out += [*_worth(loaded), *_referring(loaded), *_stopping(loaded)]
     if not told.meters:
         unknown = "What a trial costs is not known beforehand: known_costs can say."
         return [*out, unknown, *_limited(told, loaded)]
@@ -250,6 +250,16 @@ def _worth(loaded: LoadedConfig) -> list[str]:
     one = shown_unit(loaded.outcome_unit) or "unit of outcome"
     worth = f"{in_full(loaded.worth, 4)} {loaded.currency}"
     return [f"`recommend` says in money what looking earns: one {one} is worth {worth}."]
+
+
+def _stopping(loaded: LoadedConfig) -> list[str]:
+    """Say what ends the campaign early."""
+    worth = loaded.problem.stop_worth
+    if worth is None:
+        return []
+    one = shown_unit(loaded.outcome_unit) or "unit of outcome"
+    better = f"one {one} better is worth {in_full(worth, 4)} {loaded.currency}"
+    return [f"The campaign ends early once no trial is expected to be worth its cost: {better}."]
 
 
 def _referring(loaded: LoadedConfig) -> list[str]:
@@ -304,6 +314,7 @@ def plan_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:
             "unknown": told.unknown,
             "meters": told.meters,
         },
+        "stop": {"worth": loaded.problem.stop_worth},
         "buys": {
             "trials_at_most": told.buys(told.least),
             "trials_likely": told.buys(told.likely),

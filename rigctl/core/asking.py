@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.acquisition import stopping
 from rigctl.core.advice.response import kept, reference_proposal
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History, Look, Observation
@@ -116,11 +117,12 @@ def next_proposal(
         rng: `trial_rng` of the trial.
 
     Raises:
-        Finished: it proposes nothing more; `BudgetSpent` or `NotWorthIt`.
+        Finished: nothing more is proposed; `BudgetSpent`, or `NotWorthIt` by the policy's rule or `Problem.stop_worth`.
         PolicyError: it cannot decide, or its proposal cannot be played.
     """
     now = belief(problem, history)
     before = first_state(policy, problem) if state is None else state
+    stands = stopping.standing(now.problem, history, before)
     found = reference_proposal(policy.name, now.problem, history, before, rng)
     proposal, after = policy.propose(before, now.problem, history, rng) if found is None else found
     wrong = validate(proposal, problem)
@@ -129,7 +131,13 @@ def next_proposal(
     proposal = on_grid(proposal, problem)
     notes = (*proposal.notes, *now.notes)
     proposal = with_cost(replace(proposal, notes=notes, read=now.read), problem, history)
-    return proposal, json.loads(json.dumps(kept(after, before)))
+    after = kept(after, before)
+    if stands is not None:
+        reason = ". ".join(said for said in (proposal.reason, stands.warning) if said)
+        technical = f"{proposal.technical or proposal.reason}; {stands.technical}"
+        proposal = replace(proposal, reason=reason, technical=technical)
+        after = {**after, stopping.KEPT: stands.state}
+    return proposal, json.loads(json.dumps(after))
 
 
 def with_cost(proposal: Proposal, problem: Problem, history: History) -> Proposal:

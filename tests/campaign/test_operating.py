@@ -56,6 +56,18 @@ def sound(stage, spec):
         assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
 
 
+async def test_a_campaign_that_was_stopped_early_is_replayed_and_does_not_end_production(stage):
+    """No trial is worth its cost from the third outcome on; every decision comes out again from the journal alone."""
+    spec = campaign()
+    spec = replace(spec, problem=replace(spec.problem, stop_worth=1e-9))
+    first = await stage.run(spec)
+    assert first.ending == "finished"
+    assert first.spent < spec.problem.budget
+    sound(stage, spec)
+    result = await stage.run(produced(spec, 2))
+    assert (result.ending, result.reason) == ("trials", "2 of 2 batches done")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [campaign(), seeing()])
 async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec):

@@ -160,6 +160,16 @@ def test_a_worth_is_read_per_unit_of_the_outcome(worth, unit, price, tmp_path):
     assert load_text(BY_HAND, tmp_path / "rig.yaml").worth is None
 
 
+def test_what_ends_a_campaign_early_is_read_per_unit_of_the_outcome(tmp_path):
+    """In the outcome's unit or another of its kind; not the worth of the outcome in a trial."""
+    for worth, price in (("12 EUR/(cm2/day)", 12.0), ("0.3 EUR/(mm2/h)", 1.25)):
+        text = BY_HAND.replace("currency: EUR", f"currency: EUR\nstop: {{worth: {worth}}}")
+        loaded = load_text(text, tmp_path / "rig.yaml")
+        assert loaded.problem.stop_worth == pytest.approx(price)
+        assert loaded.worth is None
+    assert load_text(with_worth("0.02 EUR/(cm2/day)"), tmp_path / "rig.yaml").problem.stop_worth is None
+
+
 def with_today(today):
     return SMALL.replace("currency: EUR", f"currency: EUR\ntoday: {today}")
 

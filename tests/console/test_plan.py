@@ -132,3 +132,15 @@ def test_what_a_control_set_costs_is_forecast_where_every_meter_can_be_foretold(
     assert found.space.control_sets[2].names == ("ph", "ca")
     assert rig((", rated: 3 kW", "")).problem.forecast_costs is None
     assert loaded_to_run(BY_HAND).problem.forecast_costs is None
+
+
+def test_what_ends_the_campaign_early_is_told(golden: Golden):
+    """As a price of the outcome's unit; nothing where only the budget ends it."""
+    text = BY_HAND.replace("currency: EUR", "currency: EUR\nstop: {worth: 12 EUR/(cm2/day)}")
+    with_rule, without = (plan_of(load_text(t, Path("rig.yaml"))) for t in (text, BY_HAND))
+    (told,) = set(with_rule) - set(without)
+    golden(told)
+
+
+def plan_of(loaded: LoadedConfig) -> list[str]:
+    return shown(loaded, 120).splitlines()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.acquisition.improvement import Acquired, expected_improvement
+from rigctl.core.acquisition.improvement import Acquired, expected_improvement, log_improvement_per_cost
 from rigctl.core.acquisition.outlook import Context
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.bounds.search import Screening, Search, Visited
@@ -292,3 +292,20 @@ def _pick(surface: _Scored, i: int, found: tuple[Visited, Visited], fits: Fits, 
         most=float(most[at]),
         fits=fitting,
     )
+
+
+def most_per_cost(
+    view: View, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray] | None = None
+) -> BestSetting | None:
+    """Return the trial with the largest expected improvement per cost of those that fit; None: none does.
+
+    If it is not worth its cost, no trial is.
+    """
+
+    def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
+        return log_improvement_per_cost(mean, sd, view.best, cost)
+
+    space, posterior = view.problem.space, view.fitted.posterior
+    found = best_settings(posterior, space, view.field, per_cost, view.fits, rng=rng, warm_starts=warm_starts)
+    fitting = [f for f in playable(view.problem, found) if f.fits]
+    return max(fitting, key=lambda f: (f.score, -f.control_set), default=None)

@@ -174,6 +174,9 @@ class Problem:
     """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
     reference: ReferenceTrials | None = None
     """Which setting is played again and again; None: none."""
+    stop_worth: float | None = None
+    """What one unit of a better outcome is worth, currency units, whoever uses it for as long as that is done: the
+    campaign ends once no trial is expected to be worth its cost; None: it goes on while there is money."""
     usual: Space | None = None
     """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 

@@ -76,6 +76,9 @@ class MoUcb:
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
         """Return what of the problem does not fit, by configuration key."""
+        if problem.stop_worth is not None:
+            lead = f", which is of the first outcome, but policy {self.name} weighs several"
+            return [("stop.worth", Flaw(lead, remedy="remove it, or use another policy"))]
         if problem.further:
             return []
         lead = f", but policy {self.name} weighs several"

@@ -37,6 +37,7 @@ from rigctl.core.acquisition.maximisers import (
     View,
     best_settings,
     best_that_fits,
+    most_per_cost,
     playable,
     proposal_of,
     stopped,
@@ -293,12 +294,8 @@ class ExpectedImprovement(CostAware):
         """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
         if self.stopping != "cost-per-sample":
             return False
-
-        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
-            return log_improvement_per_cost(mean, sd, view.best, cost)
-
-        found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
-        return any(view.worth_it(f) for f in playable(view.problem, found) if f.fits)
+        found = most_per_cost(view, rng)
+        return found is not None and view.worth_it(found)
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)

@@ -1,0 +1,92 @@
+"""When a campaign ends before its budget is spent: once no trial is expected to be worth its cost.
+
+A trial is worth its cost c where the improvement EI that it is expected to make on the best so far is worth more. One
+unit of the outcome is worth w (`Problem.stop_worth`). The rule ends a campaign when no setting x of any control set i
+is worth its cost, whichever policy chooses the trials:
+
+    max over i, x of [ ln EI_i(x) - ln c_i(x) ] <= ln lambda,   lambda = 1 / w
+
+(Xie, Cai, Terenin, Frazier and Scully, "Cost-aware stopping for Bayesian optimization", arXiv 2507.12453). It must hold
+in several decisions in a row, as single fits and searches err. EI counts as if a trial told the value of its setting
+without noise, so noise makes the rule stop later, not earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.acquisition.maximisers import View, most_per_cost, stopped
+from rigctl.core.acquisition.outlook import Context, fewest_outcomes, warm_starts
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.gp.model import fit_again
+from rigctl.errors import counted
+
+KEPT = "stopping"
+"""Of a policy's state: what the rule remembers."""
+STEADY = 3
+"""Decisions in a row in which the rule must hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Say how near a campaign is to being stopped."""
+
+    warning: str
+    """Plain words, once the rule holds; empty before."""
+    technical: str
+    state: JsonState
+    """What the rule remembers."""
+
+
+def standing(problem: Problem, history: History, state: JsonState) -> Standing | None:
+    """Weigh the most promising trial against its cost.
+
+    It draws nothing from the generator of the trial, so a policy decides as it would without the rule.
+
+    Args:
+        problem: with concrete marginals.
+        history: all trials.
+        state: of the policy, after its last decision; has what the rule remembers.
+
+    Returns:
+        None where nothing is to end the campaign early, no trial fits its budget, or too few outcomes are there.
+
+    Raises:
+        NotWorthIt: the rule has held in `STEADY` decisions in a row.
+    """
+    if problem.stop_worth is None or len(history.complete) < fewest_outcomes(problem):
+        return None
+    before = state.get(KEPT, {})
+    fitted, field = fit_again(problem, history, before), cost_field(problem, history)
+    view = View(
+        problem,
+        history,
+        fitted,
+        field,
+        best=Context(problem, history, fitted, field).attained,
+        spread=1.0,
+        weight=1.0 / problem.stop_worth,
+        unit=1.0 / fitted.hyperparameters.y_scale,
+        selective=True,
+    )
+    found = most_per_cost(view, np.random.default_rng(len(history)), warm_starts(before))
+    if found is None:
+        return None
+    held = 0 if view.worth_it(found) else int(before.get("held", 0)) + 1
+    if held >= STEADY:
+        raise stopped(view, found)
+    more = counted(STEADY - held, "more time")
+    return Standing(
+        f"No trial is expected to be worth its cost now. Found {more} in a row, this ends the campaign" if held else "",
+        f"most worth its cost: {view.label(found.control_set)}, which would gain {view.gain(found):.3g}, worth "
+        f"{problem.stop_worth * view.gain(found):.4g}, and cost {found.cost:.4g}",
+        {
+            **fitted.to_state(),
+            "held": held,
+            "maximisers": {str(found.control_set): [float(u) for u in found.setting]},
+        },
+    )

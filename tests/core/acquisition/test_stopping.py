@@ -1,0 +1,130 @@
+"""When a campaign ends before its budget is spent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.acquisition.improvement import expected_improvement
+from rigctl.core.acquisition.stopping import KEPT, STEADY, standing
+from rigctl.core.asking import play
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.money import to_micros
+from rigctl.core.experiment.policy import NotWorthIt
+from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
+from rigctl.core.gp.model import fit_history
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.published.ca_mobo import MoUcb
+from rigctl.core.policies.published.gittins import ExpectedImprovementPerCost
+from rigctl.core.policies.random_search import RandomSearch
+from tests.core.conftest import FIXED, hill, make_history, make_space
+
+PRICES = (0.3, 0.5, 1.0)
+ROWS = [
+    (i, (u, v), hill((u, v)), PRICES[i]) for i, u, v in ((0, 0.1, 0.5), (1, 0.8, 0.3), (2, 0.4, 0.7), (2, 0.6, 0.1))
+]
+
+
+def campaign(policy, problem, seed=0, most=None):
+    """Every trial of a set costs the same; outcomes have a little noise."""
+
+    def observe(proposal):
+        rng = np.random.default_rng([seed, proposal.trial])
+        x = rng.random(2)
+        x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
+        y = hill(x) + 0.01 * rng.standard_normal()
+        return Observation(proposal.trial, proposal.control_set, tuple(x), y, to_micros(PRICES[proposal.control_set]))
+
+    return play(policy, problem, observe, seed, most=most)
+
+
+def best_gain_per_cost(problem, history):
+    """The largest EI / c there is, by a dense search of the plain formula."""
+    posterior = fit_history(problem, history).posterior
+    e = Expectations.of(posterior, problem.space)
+    field, rng = cost_field(problem, history), np.random.default_rng(1)
+    played = np.array([o.control_set for o in history.observations])
+    attained = e.values(history.x, played)[0].max()
+    ratios = []
+    for i, chosen in enumerate(problem.space.control_sets):
+        points = rng.random((20_000, 2))
+        mean, sd = e.values(points, np.full(len(points), i))
+        cost = field.mean(i, points[:, list(chosen.indices)])
+        ratios.append((expected_improvement(mean, sd, attained) / cost).max())
+    return max(ratios)
+
+
+@pytest.mark.parametrize("maximise", [True, False])
+def test_the_rule_holds_below_the_largest_improvement_per_cost(maximise):
+    """Just under what the most promising trial is worth it goes on, just above that it warns."""
+    rows = [(i, x, y if maximise else -y, c) for i, x, y, c in ROWS]
+    history = make_history(rows)
+    problem = Problem(make_space(), to_micros(100), maximise=maximise, model=FIXED)
+    breaks_even = 1 / best_gain_per_cost(problem, history)
+    for worth, held in ((0.98 * breaks_even, 1), (1.02 * breaks_even, 0)):
+        found = standing(replace(problem, stop_worth=worth), history, {})
+        assert found.state["held"] == held
+        assert bool(found.warning) == bool(held)
+
+
+def test_it_ends_a_campaign_only_once_it_has_held_in_several_decisions_in_a_row():
+    """One that finds a trial worth its cost begins the count anew."""
+    problem = Problem(make_space(), to_micros(100), model=FIXED, stop_worth=1e-6)
+    history, state = make_history(ROWS), {}
+    for held in range(1, STEADY):
+        state = {KEPT: standing(problem, history, state).state}
+        assert state[KEPT]["held"] == held
+    assert standing(replace(problem, stop_worth=1e6), history, state).state["held"] == 0
+    with pytest.raises(NotWorthIt):
+        standing(problem, history, state)
+
+
+@pytest.mark.parametrize("policy", [LikelyMaximisers(), RandomSearch(), ExpectedImprovementPerCost()])
+def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
+    """The rule draws nothing; a policy that has no model is stopped, too, and the last decisions say so."""
+    problem = Problem(make_space(), to_micros(30), floor=0.0)
+    stopped = campaign(policy, replace(problem, stop_worth=10.0))
+    count = len(stopped.decisions)
+    going_on = campaign(policy, problem, most=count + 1)
+    assert len(going_on.decisions) == count + 1
+    played = [(d.proposal.control_set, d.proposal.setting) for d in stopped.decisions]
+    assert played == [(d.proposal.control_set, d.proposal.setting) for d in going_on.decisions[:count]]
+    assert [d.state[KEPT]["held"] for d in stopped.decisions[-2:]] == [1, 2]
+    assert stopped.history.spent < problem.budget
+
+
+def test_more_worth_buys_more_trials():
+    """The dearer a unit of outcome, the later the end; where no trial is worth its cost, after d + 3 trials."""
+    problem = Problem(make_space(), to_micros(30), floor=0.0)
+    counts = [len(campaign(LikelyMaximisers(), replace(problem, stop_worth=w)).decisions) for w in (1e-3, 3.0, 300.0)]
+    assert counts == sorted(counts)
+    assert counts[0] == 3 + STEADY - 1
+    assert counts[-1] > counts[0]
+
+
+def test_it_says_nothing_before_there_is_a_model_or_where_nothing_fits():
+    """The policy then ends the campaign itself."""
+    problem = Problem(make_space(), to_micros(100), model=ModelOptions(), stop_worth=1.0)
+    assert standing(problem, make_history(ROWS[:2]), {}) is None
+    assert standing(problem, make_history(ROWS), {}) is not None
+    assert standing(replace(problem, stop_worth=None), make_history(ROWS), {}) is None
+    assert standing(replace(problem, budget=make_history(ROWS).spent), make_history(ROWS), {}) is None
+    assert standing(problem, History(), {}) is None
+
+
+def test_reference_trials_neither_hide_nor_reset_it():
+    """A trial that repeats the reference is a decision like any other."""
+    problem = Problem(make_space(), to_micros(30), floor=0.0, stop_worth=1e-3, reference=ReferenceTrials(4, 0, (0.5,)))
+    played = campaign(LikelyMaximisers(), problem)
+    assert [d.proposal.phase for d in played.decisions].count("reference") == 1
+    assert len(played.decisions) == 3 + STEADY - 1
+
+
+def test_a_policy_of_several_outcomes_refuses_it():
+    """It is said in one outcome's unit."""
+    problem = Problem(make_space(), to_micros(30), stop_worth=1.0)
+    assert [key for key, _ in MoUcb().mistakes(problem)] == ["stop.worth"]
