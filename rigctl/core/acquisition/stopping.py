@@ -14,6 +14,7 @@ without noise, so noise makes the rule stop later, not earlier.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -35,6 +36,8 @@ STEADY = 3
 class Standing:
     """Say how near a campaign is to being stopped."""
 
+    breaks_even: float
+    """What one unit of the outcome must be worth for the most promising trial to be worth its cost, currency units."""
     warning: str
     """Plain words, once the rule holds; empty before."""
     technical: str
@@ -79,11 +82,12 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
     held = 0 if view.worth_it(found) else int(before.get("held", 0)) + 1
     if held >= STEADY:
         raise stopped(view, found)
-    more = counted(STEADY - held, "more time")
+    more, gain = counted(STEADY - held, "more time"), view.gain(found)
     return Standing(
+        found.cost / gain if gain > 0 else inf,
         f"No trial is expected to be worth its cost now. Found {more} in a row, this ends the campaign" if held else "",
-        f"most worth its cost: {view.label(found.control_set)}, which would gain {view.gain(found):.3g}, worth "
-        f"{problem.stop_worth * view.gain(found):.4g}, and cost {found.cost:.4g}",
+        f"most worth its cost: {view.label(found.control_set)}, which would gain {gain:.3g}, worth "
+        f"{problem.stop_worth * gain:.4g}, and cost {found.cost:.4g}",
         {
             **fitted.to_state(),
             "held": held,

@@ -67,6 +67,7 @@ def test_the_rule_holds_below_the_largest_improvement_per_cost(maximise):
     breaks_even = 1 / best_gain_per_cost(problem, history)
     for worth, held in ((0.98 * breaks_even, 1), (1.02 * breaks_even, 0)):
         found = standing(replace(problem, stop_worth=worth), history, {})
+        assert found.breaks_even == pytest.approx(breaks_even, rel=0.02)
         assert found.state["held"] == held
         assert bool(found.warning) == bool(held)
 
