@@ -48,6 +48,8 @@ class RigctlError(Exception):
     """Every error that rigctl raises on purpose is one."""
 
     exit_code: ClassVar[int] = 1
+    facts: ClassVar[tuple[str, ...]] = ()
+    """Attributes that programs are told, beside the parts of the message."""
 
     def __init__(self, *args: object, devices: Iterable[str] = ()) -> None:
         # an error repeats what instruments and files said
@@ -186,6 +188,7 @@ class DeviceError(RigctlError):
     Whoever raises it says what is wrong; a line knows the bus, and a device's handle fills in whose error it is.
     """
 
+    facts = ("device", "bus")
     repeated = False
     """Whether a line has asked several times in vain; then nobody else asks again."""
 
@@ -301,8 +304,10 @@ class JournalError(RigctlError):
 class JournalCorrupt(JournalError):
     """The journal's contents do not check out; it is kept as it is."""
 
-    def __init__(self, told: str, kind: str = "damaged", table: str = "", key: int | None = None) -> None:
-        self.kind = kind
+    facts = ("damage",)
+
+    def __init__(self, told: str, damage: str = "damaged", table: str = "", key: int | None = None) -> None:
+        self.damage = damage
         """`damaged`, `no-file`, `no-log`, `foreign`, or `hopeless` if nothing can be recovered."""
         self.table, self.key = table, key
         """Where a checksum does not hold, and of the one row that makes the difference."""

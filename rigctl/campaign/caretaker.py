@@ -78,7 +78,8 @@ async def hold_pins(
                 for p in changed
             )
             + ". Nothing was written. Connect the right instruments; or, where one was exchanged on purpose, look at "
-            f"it and say so: `rigctl accept-device CONFIG {changed[0].device}` (with the same --state)"
+            f"it and say so: `rigctl accept-device CONFIG {changed[0].device}` (with the same --state)",
+            devices=[p.device for p in changed],
         )
     new = [p for p in pins if p.device not in known]
     if new:

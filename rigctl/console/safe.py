@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,10 +86,8 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
     if left is None:
         return None
     report = go_safe(left.devices, left.speedup)
-    if report.ok:
-        log.warning("an earlier process left the rig driven: everything is safe now", reached=list(report.reached))
-    else:
-        log.error("an earlier process left the rig driven: NOT CONFIRMED SAFE", **safe_json(report))
+    level = logging.WARNING if report.ok else logging.ERROR
+    log.log(level, f"an earlier process left the rig driven: {standing(report)}", **safe_json(report))
     return report
 
 

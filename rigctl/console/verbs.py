@@ -15,7 +15,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, UsageError, dotted
+from rigctl.errors import ConfigError, Mistake, RigctlError, UsageError, dotted
 from rigctl.flaws import Flaw, got
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -209,15 +209,16 @@ def _print(answer: Mapping[str, Any]) -> None:
 
 
 def error_fields(error: RigctlError) -> Mapping[str, Any]:
-    """Return an error for programs: `kind` and `what`, and `where`, `got`, `allowed`, `remedy` as far as it has them.
+    """Return an error for programs: `kind` and `what`, and as far as it has them `where`, `got`, `allowed`, `remedy`.
 
+    An error of instruments has `devices`, of one alone `device` and `bus`; that of a damaged journal has its `damage`.
     A configuration's error has one such object per mistake.
     """
     fields: dict[str, Any] = {"kind": type(error).__name__, "what": str(error)}
     if isinstance(error, ConfigError):
         return {**fields, "mistakes": [_mistake_fields(mistake) for mistake in error.mistakes]}
-    whose = (error.device, error.bus) if isinstance(error, DeviceError) else ("", "")
-    return {**error.flaw.fields, **{n: v for n, v in zip(("device", "bus"), whose, strict=True) if v}, **fields}
+    facts = {"devices": sorted(error.devices), **{name: getattr(error, name) for name in error.facts}}
+    return {**error.flaw.fields, **{name: value for name, value in facts.items() if value}, **fields}
 
 
 def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:

@@ -121,7 +121,7 @@ def test_a_journal_that_has_lost_its_log_is_not_backed_up(journal, tmp_path):
         assert file.execute("SELECT closed FROM starts").fetchall() == [(0,)]
     with pytest.raises(JournalCorrupt) as error:
         back_up(lost, tmp_path / "copy.sqlite")
-    assert error.value.kind == "no-log"
+    assert error.value.damage == "no-log"
 
 
 @pytest.mark.slow

@@ -338,7 +338,7 @@ def test_fault_79_what_is_left_can_be_read_and_the_loss_still_shows_afterwards(t
     assert [p.name for p in tmp_path.iterdir()] == ["journal.sqlite"]
     with pytest.raises(JournalCorrupt) as error:
         opened(tmp_path)
-    assert error.value.kind == "no-log"
+    assert error.value.damage == "no-log"
     (accept,) = re.findall(r"'(UPDATE starts[^']*)'", str(error.value))
     with closing(sqlite3.connect(path)) as file, file:
         file.execute(accept)

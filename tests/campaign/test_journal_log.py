@@ -118,5 +118,5 @@ def test_fault_79_a_log_without_its_journal_is_no_new_campaign(crashed, left):
     for attempt in (open_for_writing, open_for_reading):
         with pytest.raises(JournalCorrupt) as error:
             attempt(path)
-        assert error.value.kind == "no-file"
+        assert error.value.damage == "no-file"
     assert crashed.read_bytes() == before

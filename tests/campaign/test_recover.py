@@ -98,7 +98,7 @@ def test_fault_80_a_flipped_bit_is_put_back_or_told(sound, tmp_path, count):  # 
         try:
             loss = recovered(path, tmp_path / str(number))
         except JournalCorrupt as error:
-            assert error.kind == "hopeless"  # noqa: PT017 - how it may also end
+            assert error.damage == "hopeless"  # noqa: PT017 - how it may also end
             hopeless += 1
             continue
         is_same = dump(tmp_path / str(number) / "journal.sqlite") == dump(sound)

@@ -93,15 +93,20 @@ class Process:
         """Standard output, which is JSON."""
         return json.loads(self.out.read_text(encoding="utf-8"))
 
-    def alarms(self, *words: str, severity: str = "") -> list[str]:
-        """The messages of the alarms logged so far that contain all these words, with their source."""
-        found = []
-        for line in self.said.splitlines():
-            record = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
-            text = f"{record.get('source')}: {record.get('message')}"
-            if record.get("event") == "alarm" and severity in record["severity"] and all(w in text for w in words):
-                found.append(text)
-        return found
+    @property
+    def error(self) -> Any:
+        """Why it was refused, in fields: `rigctl.console.verbs.error_fields`."""
+        return self.answer["error"]
+
+    def logged(self, **fields: object) -> list[dict[str, Any]]:
+        """What is in the log so far and has these fields, e.g. its `level`."""
+        lines = (line for line in self.said.splitlines() if line.startswith("{") and line.endswith("}"))
+        records: Iterator[dict[str, Any]] = map(json.loads, lines)
+        return [record for record in records if all(record.get(n) == value for n, value in fields.items())]
+
+    def alarms(self, **fields: str) -> list[dict[str, Any]]:
+        """The alarms logged so far that have this kind, source or severity."""
+        return self.logged(event="alarm", **fields)
 
     def wait(self, within_s: float = WITHIN_S) -> int:
         """Its exit code."""

@@ -96,8 +96,8 @@ def test_fault_42_a_proposal_that_cannot_be_played_is_replaced(stack, tmp_path, 
     trials = run.rows("SELECT * FROM trials ORDER BY trial")
     assert {r["trial"]: r["origin"] for r in trials} == {t: "rejected" if t in WRONG else "policy" for t in range(1, 9)}
     assert {r["state"] for r in trials} == {"RECORDED"}
-    for trial, why in WRONG.items():
-        assert run.alarms("policy astray", f"trial {trial}: ", why, "exploring safely instead", severity="MAJOR")
+    told = run.alarms(kind="rejected", source="policy astray", severity="MAJOR")
+    assert all(why in alarm["message"] for why, alarm in zip(WRONG.values(), told, strict=True))
     imposed = run.rows("SELECT variable, setpoint FROM states WHERE controlled")
     ranges = {"b": (5, 60), "nh4": (0.1, 4), "k": (1, 12)}
     assert len(imposed) == len(trials)
@@ -124,7 +124,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     assert ["Segmentation fault" in d for d in details] == [True, False, False]
     assert "KeyError: 'no such key'" in details[1]
     assert "rotten.py" in details[1]
-    assert run.alarms("trial 5: the policy's process ended (exit code 3); playing its last good proposal again")
+    assert len(run.alarms(kind="timed-out", source="policy rotten", severity="MAJOR")) == 2
     assert run.answer["worst_tick_delay_s"] < 4.0
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait() == 0, replayed.said

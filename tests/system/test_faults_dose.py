@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.system.stack import WITH_CALCIUM, because, greenhouse, next_trial
@@ -38,7 +36,7 @@ def test_fault_22_a_refused_dose_is_booked_as_nothing(sim, campaign):
     refused = campaign.rows("SELECT * FROM doses WHERE trial = ? ORDER BY id DESC LIMIT 1", lost)[0]
     assert (refused["state"], refused["dispensed_ml"]) == ("DONE", 0.0)
     assert "*ER" in because(campaign, lost)
-    assert campaign.alarms("ca_doser", "refused, 0 mL booked")
+    assert campaign.alarms(kind="dose refused", source="ca_doser")
     sim.control({"clear": True})
     next_trial(campaign, "RECORDED")
     assert len(dispensed(sim)) > known
@@ -49,7 +47,7 @@ def test_a_pump_without_motor_supply_is_not_used(sim, campaign):
     sim.control({"fault": "pump", "bus": "ca", "unpowered": True})
     next_trial(campaign, "FAILED")  # it may have been dosing already
     lost = next_trial(campaign, "FAILED")["trial"]
-    assert "the motor supply is 0 V, must be >= 10.8 V" in because(campaign, lost)
+    assert "10.8 V" in because(campaign, lost)
     assert campaign.rows("SELECT 1 FROM doses WHERE trial = ?", lost) == []
     sim.control({"clear": True})
     assert next_trial(campaign, "RECORDED")["trial"] > lost
@@ -60,7 +58,7 @@ def test_fault_26_a_pump_that_would_dose_at_power_up_is_not_used(sim, campaign):
     sim.control({"fault": "dstart", "bus": "ca", "ml": 12.0})
     next_trial(campaign, "FAILED")  # it may have been dosing already
     lost = next_trial(campaign, "FAILED")["trial"]
-    assert "dispenses 12 mL at every power-up (Dstart)" in because(campaign, lost)
+    assert "Dstart" in because(campaign, lost)
     assert campaign.rows("SELECT 1 FROM doses WHERE trial = ?", lost) == []
     sim.control({"clear": True})
     assert next_trial(campaign, "RECORDED")["trial"] > lost
@@ -75,8 +73,9 @@ def test_fault_25_a_pump_past_its_deadline_trips_the_campaign(sim, campaign, sha
     assert (state["plant"]["setpoints"], state["plant"]["softener"]) == ({}, False)
     (ended,) = campaign.rows("SELECT ended FROM starts ORDER BY id DESC LIMIT 1")
     assert "reset-trip" in ended["ended"]
-    assert "then `rigctl alarm reset-trip CONFIG`" in campaign.said.splitlines()[-1]
+    assert campaign.error["kind"] == "Tripped"
     # so that a test that shares the state directory may come after this one
     reset = shared.rigctl("reset-trip", "--state", campaign.state, "--json")
     assert reset.wait() == 0
-    assert "ran past its deadline" in json.loads(reset.out.read_text())["reset"]["reason"]
+    assert reset.answer["reset"]["reason"] in campaign.error["what"]
+    assert campaign.alarms(kind="tripped")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from contextlib import closing
 from dataclasses import replace
@@ -51,8 +50,8 @@ def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
     swapped = {"ca": sim.buses["acid"], "acid": sim.buses["ca"]}
     run = ended(stack, config, state, buses=swapped)
     assert run.process.returncode == 1
-    assert "ca_doser on " in run.said
-    assert "rigctl accept-device" in run.said
+    assert (run.error["kind"], run.error["devices"]) == ("IdentityMismatch", ["ca_doser", "ph_doser"])
+    assert "rigctl accept-device" in run.error["what"]
     after = sim.state()
     assert (after["doses"], after["writes"]) == (before["doses"], before["writes"])
     assert ended(stack, config, state).process.returncode == 0
@@ -66,13 +65,13 @@ def test_fault_18_an_exchanged_instrument_is_refused_until_a_person_accepts_it(s
     before = sim.state()["writes"]
     refused = ended(stack, config, state)
     assert refused.process.returncode == 1
-    assert "camera on " in refused.said
-    assert "SN-OLD" in refused.said
+    assert (refused.error["kind"], refused.error["devices"]) == ("IdentityMismatch", ["camera"])
+    assert "SN-OLD" in refused.error["what"]
     assert sim.state()["writes"] == before, refused.said
     bus = ("--bus", f"cam={sim.buses['cam']}")
     accepted = stack.rigctl("accept-device", config, "camera", "--state", state, *bus, "--json")
     assert accepted.wait() == 0, accepted.said
-    answer = json.loads(accepted.out.read_text())
+    answer = accepted.answer
     assert "SN-OLD" in answer["was"]
     assert answer["is"] != answer["was"]
     (kept,) = rows(state, "SELECT * FROM pins WHERE accepted")
@@ -86,12 +85,12 @@ def test_a_device_is_not_accepted_behind_a_running_campaign_s_back(sim, stack, t
     config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
     run = stack.run(config, state)
     next_trial(run, "RECORDED")
-    behind = stack.rigctl("accept-device", config, "camera", "--state", state)
+    behind = stack.rigctl("accept-device", config, "camera", "--state", state, "--json")
     assert behind.wait() == 4
-    assert "runs this campaign" in behind.said
-    unknown = stack.rigctl("accept-device", config, "kamera", "--state", state)
+    assert behind.error["kind"] == "Locked"
+    unknown = stack.rigctl("accept-device", config, "kamera", "--state", state, "--json")
     assert unknown.wait() == 2
-    assert "kamera: no such device" in unknown.said
+    assert "kamera" in unknown.error["what"]
 
 
 def test_fault_67_two_campaigns_on_one_server_are_refused(sim, stack, tmp_path):
@@ -105,8 +104,9 @@ def test_fault_67_two_campaigns_on_one_server_are_refused(sim, stack, tmp_path):
         plc = sim.buses["plc"].replace("127.0.0.1", "localhost")
         second = stack.run(config, tmp_path / "second", buses={**other.buses, "plc": plc})
         assert second.wait() == 4
-        assert f"{plc}: driven by another rigctl, pid {first.process.pid}" in second.said
-        assert f"rigctl stop --state {(tmp_path / 'first').resolve()}" in second.said
+        assert second.error["kind"] == "Locked"
+        for named in (plc, f"pid {first.process.pid}", str((tmp_path / "first").resolve())):
+            assert named in second.error["what"]
         assert rows(tmp_path / "second", "SELECT 1 FROM trials") == []
         assert len(other.state()["writes"]["plc"]) == writes
         next_trial(first, "RECORDED")

@@ -32,7 +32,7 @@ def test_fault_64_a_frozen_outcome_is_no_result(sim, stack, tmp_path):
     failed = next_trial(run, "FAILED")["trial"]
     assert "frozen" in because(run, failed)
     run.until(lambda: "HOLDING" in run.phases(), "a hold")
-    assert run.alarms("growth", "frozen", severity="MAJOR")
+    assert run.alarms(kind="frozen sensor", source="growth", severity="MAJOR")
     known = len(run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'"))
     assert known <= failed
     sim.control({"clear": True})
@@ -48,7 +48,7 @@ def test_fault_72_a_daily_cap_is_waited_out(sim, stack, tmp_path):
     run = stack.run(greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM, edit=capped), tmp_path / "state")
     run.until(lambda: "WAITING" in run.phases(), "the wait")
     (row, *_) = run.rows("SELECT * FROM phases WHERE phase = 'WAITING'")
-    assert "120 mL in 24 h" in row["why"]
+    assert "120 mL" in row["why"]
     assert 0 < row["until_s"] - row["at_s"] <= 86400
     assert sim.state()["plant"]["setpoints"] == {}
     done = len(run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'"))

@@ -44,7 +44,8 @@ def test_fault_66_a_port_in_use_without_a_lock_is_refused(sim, stack, tmp_path):
         run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
         assert run.wait() == 4
         user.communicate()
-    assert f"is held by pid {user.pid}" in run.said
+    assert run.error["kind"] == "PortHeld"
+    assert f"pid {user.pid}" in run.error["what"]
 
 
 def test_a_port_left_by_a_killed_campaign_is_free_again(sim, stack, tmp_path):

@@ -213,7 +213,7 @@ def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(dri
     rigctl, run = driven
     plc.refuses = EXP_ACKNOWLEDGE
     run.process.send_signal(signal.SIGTERM)
-    soon(lambda: run.alarms("safe state", "NOT CONFIRMED SAFE"), "its word")
+    soon(lambda: run.alarms(source="safe state", severity="MAJOR"), "its word")
     run.process.send_signal(signal.SIGHUP)  # a terminal that is closed does not insist
     before = plc.refused
     soon(lambda: plc.refused > before, "further attempts")

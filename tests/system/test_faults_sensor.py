@@ -50,7 +50,7 @@ def test_fault_48_a_failed_outcome_sensor_costs_one_trial(sim, campaign, campaig
     assert seen.y is None
     assert seen.x is not None
     assert seen.cost == cost(campaign, lost) > 0
-    assert campaign.alarms("growth", severity="MAJOR")
+    assert campaign.alarms(source="growth", severity="MAJOR")
     assert next_trial(campaign, "RECORDED")["trial"] > lost
 
 

@@ -51,9 +51,9 @@ def test_fault_09_a_modbus_refusal_is_a_configuration_fault(sim, stack, tmp_path
     config = greenhouse(tmp_path / "rig.yaml", edit=to_the_refusing_one)
     run = stack.run(config, tmp_path / "state")
     assert run.wait() == 1
-    assert meaning in run.said
-    assert "nh4_probe" in run.said
-    assert "input register 4" in run.said
+    assert (run.error["kind"], run.error["device"]) == ("Refused", "nh4_probe")
+    assert meaning in run.error["what"]
+    assert "register 4" in run.error["what"]
     assert len(refusing.requests) == 1
     assert witnessed(sim) == before
     assert meaning in settled_start(run)
@@ -65,8 +65,9 @@ def test_fault_12_an_answer_from_the_wrong_unit_is_rejected(sim, stack, tmp_path
     sim.control({"fault": "wrong_unit", "bus": "mains", "count": -1})
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     assert run.wait() == 1
-    assert "mains_meter" in run.said
-    assert "it seems to be from unit 2" in run.said
+    assert run.error["kind"] == "GarbledReply"
+    assert "mains_meter" in run.error["devices"]
+    assert "unit 2" in run.error["what"]
     assert witnessed(sim) == before
     assert run.rows("SELECT 1 FROM trials") == []
 
@@ -81,7 +82,8 @@ def test_fault_18_the_wrong_device_on_a_port_is_not_written_to(sim, stack, tmp_p
     sim.control({"fault": "identity", "bus": bus, "as": identity})
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     assert run.wait() == 1
-    assert device in run.said.splitlines()[-1]
+    assert run.error["kind"] == "IdentityMismatch"
+    assert device in run.error["devices"]
     assert device in settled_start(run)
     assert witnessed(sim) == before
 
@@ -92,9 +94,9 @@ def test_fault_19_a_port_held_by_another_process_is_named(sim, stack, tmp_path):
     with stranger(PORT, port) as holder:
         run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
         assert run.wait() == 4
-    told = run.said.splitlines()[-1]
-    assert port in told
-    assert f"pid {holder.pid}" in told
+    assert run.error["kind"] == "PortHeld"
+    assert port in run.error["bus"]
+    assert f"pid {holder.pid}" in run.error["what"]
     assert witnessed(sim) == before
 
 
@@ -109,11 +111,14 @@ def test_fault_43_every_mistake_of_a_configuration_is_told_at_once(sim, stack, t
     config.write_text("\n".join(lines) + "\n", encoding="utf-8")
     run = stack.run(config, tmp_path / "state")
     assert run.wait() == 2
-    where = config.name
-    assert f'{where}:{settle + 1}: trial.settle: got "30 mM", must be a duration' in run.said
-    assert f"{where}:{len(lines) - 1}: budgett" in run.said
-    assert 'did you mean "budget"' in run.said
-    assert f"{where}:{len(lines)}: seed" in run.said
+    told = {mistake["line"]: mistake for mistake in run.error["mistakes"]}
+    assert {line: mistake["path"] for line, mistake in told.items()} == {
+        settle + 1: "trial.settle",
+        len(lines) - 1: "budgett",
+        len(lines): "seed",
+    }
+    assert told[settle + 1]["got"] == '"30 mM"'
+    assert '"budget"' in told[len(lines) - 1]["remedy"]
     assert not (tmp_path / "state").exists()
     assert sim.state()["requests"] == before
 
@@ -125,9 +130,10 @@ def test_fault_44_a_second_instance_is_refused_by_pid(sim, stack, tmp_path):
     first.until(lambda: first.count("RECORDED"), "a first trial")
     same_state, same_ports = stack.run(config, tmp_path / "state"), stack.run(config, tmp_path / "other")
     assert (same_state.wait(), same_ports.wait()) == (4, 4)
-    assert f"process {first.process.pid} runs this campaign" in same_state.said
-    assert f"pid {first.process.pid}" in same_ports.said
-    assert sim.path("ca") in same_ports.said
+    assert (same_state.error["kind"], same_ports.error["kind"]) == ("Locked", "Locked")
+    assert str(first.process.pid) in same_state.error["what"]
+    assert f"pid {first.process.pid}" in same_ports.error["what"]
+    assert sim.path("ca") in same_ports.error["what"]
     assert rows(tmp_path / "other", "SELECT 1 FROM trials") == []
     done = first.count("RECORDED")
     first.until(lambda: first.count("RECORDED") > done, "the first to go on")

@@ -43,7 +43,7 @@ def test_from_nothing_to_a_checked_configuration_and_nothing_was_written(sim, tm
     began_s = time.monotonic()
     made = rigctl(tmp_path, "init", "rig.yaml", *probes, *outcome, *variables, *money)
     assert made.returncode == 0, made.stderr
-    assert "Next: rigctl check rig.yaml" in made.stdout
+    assert "rigctl check rig.yaml" in made.stdout
     checked = rigctl(tmp_path, "check", "rig.yaml")
     assert checked.returncode == 0, checked.stderr
     asked = rigctl(tmp_path, "check", "rig.yaml", "--probe")

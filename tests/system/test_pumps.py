@@ -106,5 +106,5 @@ def test_a_second_pump_that_dies_fails_the_trial_and_is_not_made_up_for(sim, sta
     assert [d["actuator"] for d in doses[-2:]] == ["ca_doser", "feed_doser"]
     assert doses[-2]["dispensed_ml"] > 0
     assert (doses[-1]["state"], doses[-1]["dispensed_ml"]) == ("DONE", 0.0)
-    assert run.alarms("feed_doser", "the ratio does not hold in this trial")
+    assert run.alarms(kind="ratio lost", source="feed_doser")
     assert next_trial(run, "RECORDED", after=lost)["trial"] > lost
