@@ -326,7 +326,8 @@ def phase_now(
         word = status.phase
         since = noted.utc if noted is not None and noted.phase.lower() == word else "" if start is None else start.utc
         why = f"after this trial {status.paused}" if word == "running" and status.paused else status.why
-        return Phase(word, "" if word == "running" and not status.paused else why, since, abnormal=word == "holding")
+        why = "" if word == "running" and not status.paused else why
+        return Phase(word, why, since, abnormal=word == "holding", paused=word == "paused" or bool(status.paused))
     if not wired:
         return Phase("by hand")
     if start is None:

@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rigctl.errors import UsageError, reason
-from rigctl.flaws import got
+from rigctl.flaws import Flaw, got
 from rigctl.page.access import TokenFile
 from rigctl.page.acting import Judge
 from rigctl.page.door import LOOPBACK, is_loopback
@@ -69,8 +69,12 @@ def check_place(place: ServedAt) -> str:
         return ""
     if not TokenFile(place.directory).all():
         raise UsageError(
-            f"--host {place.host}: other machines could reach the page there, and nobody has a token yet; "
-            "`rigctl tools token create NAME` makes one first. Or leave --host out: then only this machine can"
+            Flaw(
+                "other machines could reach the page there, and nobody has a token yet",
+                remedy="`rigctl tools token create NAME` makes one first. Or leave --host out: then only this machine "
+                "can",
+                where=f"--host {place.host}",
+            )
         )
     return (
         f"--host {place.host}: other machines can read the page, and whoever has a token can act. It is NOT "
@@ -101,8 +105,11 @@ def listening(place: ServedAt) -> socket.socket:
         out.close()
         if error.errno == errno.EADDRINUSE:
             raise UsageError(
-                f"--port {place.port}: another program listens at {place.host} port {place.port} already; give another "
-                "one with --port, or --port 0 for any that is free"
+                Flaw(
+                    f"another program listens at {place.host} port {place.port} already",
+                    remedy="give another one with --port, or --port 0 for any that is free",
+                    where=f"--port {place.port}",
+                )
             ) from error
         if error.errno == errno.EACCES:
             lead, remedy = (

@@ -81,6 +81,8 @@ class Phase:
     since: str = ""
     """UTC."""
     abnormal: bool = False
+    paused: bool = False
+    """Whether a person has paused it, from after the trial under way if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,22 +46,20 @@ def said(directory, phase):
 
 
 @pytest.mark.parametrize("phase", ["paused", "waiting", "holding", "starting"])
-def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_path, phase):
+def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_path, phase, golden: Golden):
     """Between two trials, for whatever reason."""
     record_trial(journal)
-    told = said(tmp_path, phase)
-    assert re.match("Everything (is|was) made safe", told)
-    assert "Controls" not in told
+    golden(said(tmp_path, phase))
+    assert "Controls" not in said(tmp_path, phase)
 
 
-def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path):
+def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path, golden: Golden):
     """What the trial before it controlled is let go."""
     record_trial(journal)
-    assert said(tmp_path, "running").startswith("Controls a now")
+    assert "Controls" in said(tmp_path, "running")
     journal.look(undecided(2, 7, 100_000_000, History()), READINGS)
-    told = "Trial 2 looks first, with everything let go; what is read decides what to control."
     found = facts(tmp_path, "running")
-    assert headline(found, None) == told
+    golden(headline(found, None))
     assert found.why.trial == 1  # the decision before stays to be seen
     journal.finish(2, State.LOOKING, Event.FAIL, ())
     assert "Controls" not in said(tmp_path, "running")
@@ -105,4 +103,4 @@ def test_who_finds_a_process_dead_is_not_sent_from_production_to_a_campaign(fail
         for_people({"ended": None})["ended"],
         Words("rig").of_silence(failed, started=True).body,
     )
-    assert all("`rigctl run`, or `rigctl operate` if that was in production," in words for words in told)
+    assert all("`rigctl run`" in words and "`rigctl operate`" in words for words in told)

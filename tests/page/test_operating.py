@@ -30,4 +30,4 @@ def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_
     assert (facts.money.spent, facts.money.operated) == (spent.spent / 1e6, spent.operated / 1e6)
     assert sum(part.cost for part in facts.money.parts) == facts.money.all
     assert facts.money.trials_left is None
-    assert f"{facts.money.operated:.2f} EUR by production" in str(fuel(facts.money, "EUR"))
+    assert f"{facts.money.operated:.2f} EUR" in str(fuel(facts.money, "EUR"))

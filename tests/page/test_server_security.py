@@ -285,8 +285,10 @@ def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host):
     """Without one it is refused with the remedy; with one it says that nothing is encrypted, and what to do."""
     from rigctl.errors import UsageError
 
-    with pytest.raises(UsageError, match=f"--host {host}.*rigctl tools token create NAME"):
+    with pytest.raises(UsageError) as refused:
         check_place(ServedAt(tmp_path, host))
+    assert refused.value.flaw.where == f"--host {host}"
+    assert "`rigctl tools token create NAME`" in refused.value.flaw.remedy
     token_for(tmp_path)
     warning = check_place(ServedAt(tmp_path, host))
     assert "NOT encrypted" in warning
