@@ -9,7 +9,7 @@ import argparse
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -51,6 +51,9 @@ READ_BACK = {
     "what a process was told is JSON": r"""\(\?P<tolerance>""",
 }
 """What a reader finds instead, and how it was done before."""
+SQL = re.compile(r"(SELECT|PRAGMA|INSERT|UPDATE) ")
+NO_WORDS = re.compile(r"""<[^>]*>|[\w-]+="[^"]*"?|`[^`]*`?|\w{3} [\d-]{10} \d\d:\d\d \w+""")
+"""What is no wording: markup, commands, points in time."""
 BRANCHES = (
     ast.If,
     ast.IfExp,
@@ -214,23 +217,73 @@ def knows(source: Source, words: str) -> bool:
     return False
 
 
-def is_sentence(node: ast.AST, words: int) -> bool:
-    """Tell whether something is text of so many words or more; of two, it may also be a kind, a call or a place."""
-    if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-        return False
-    is_sql = re.match(r"(SELECT|PRAGMA|INSERT|UPDATE) ", node.value)
-    return " " in node.value and not is_sql and len(re.findall(r"[A-Za-z]{2,}", node.value)) >= words
+def kinds(sources: Iterable[Source]) -> frozenset[str]:
+    """Return the texts by which the product tells things apart: members of a `Literal`, what is named `kind`."""
+    found = set()
+    for node in (node for source in sources for node in ast.walk(source.tree)):
+        match node:
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=named):
+                pass
+            case ast.keyword(arg="kind", value=named):
+                pass
+            case ast.Call(func=ast.Name(id="WatchRule" | "Phase"), args=[named, *_]):
+                pass
+            case _:
+                continue
+        found |= {inner.value for inner in ast.walk(named) if isinstance(inner, ast.Constant)}
+    return frozenset(text for text in found if isinstance(text, str))
 
 
-def pinned(function: ast.AST, words: int) -> int:
-    """Return how many sentences a test compares with: in an assertion, or as `match` of what is raised."""
-    count = 0
+def compared(function: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the texts in a test's assertions, and in the `match` of what must be raised."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Assert):
-            count += sum(is_sentence(inner, words) for inner in ast.walk(node.test))
-        elif isinstance(node, ast.keyword) and node.arg == "match":
-            count += sum(is_sentence(inner, words) for inner in ast.walk(node.value))
-    return count
+        tested = node.test if isinstance(node, ast.Assert) else None
+        tested = node.value if isinstance(node, ast.keyword) and node.arg == "match" else tested
+        for inner in () if tested is None else ast.walk(tested):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                yield inner
+
+
+def given(source: Source) -> list[str]:
+    """Return the texts that a file's tests give to what they test, or write themselves: all but expected ones."""
+    apart = {id(text) for function in functions(source) for text in compared(function)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Expr):  # a docstring
+            apart.add(id(node.value))
+        for decorator in getattr(node, "decorator_list", ()):
+            apart |= set(map(id, ast.walk(decorator)))
+    texts = (node for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and id(node) not in apart)
+    return [text.value for text in texts if isinstance(text.value, str)]
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What is a sentence of the product's where a test compares with it, and what only looks like one."""
+
+    names: frozenset[str]
+    """A kind of alarm, say, is a name; and so is what the tests' own helpers call something."""
+    calls: frozenset[str]
+    """What a driver is asked for, by the names of its methods: a test's driver keeps `valve read_back` of it."""
+
+    @classmethod
+    def of(cls, product: Sequence[Source], helpers: Sequence[Source]) -> Pins:
+        protocols = [source for source in product if source.path == "rigctl/rig/protocols.py"]
+        calls = frozenset(f.name for source in protocols for f in functions(source))
+        return cls(kinds(product).union(*map(given, helpers)), calls)
+
+    def are_in(self, source: Source, words: int) -> dict[str, list[ast.Constant]]:
+        """Return the sentences of so many words or more that each of a file's tests compares with."""
+        own = "\n".join(given(source))
+        bodies = (top.body if isinstance(top, ast.ClassDef) else [top] for top in source.tree.body)
+        tests = (node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        found = {test.name: [t for t in compared(test) if self._pinned(t.value, words, own)] for test in tests}
+        return {name: texts for name, texts in found.items() if texts}
+
+    def _pinned(self, text: str, words: int, own: str) -> bool:
+        _, _, call = text.partition(" ")
+        if not call.strip() or call in self.calls or text in self.names or text in own or SQL.match(text):
+            return False
+        return len(re.findall(r"[A-Za-z][\w-]+", NO_WORDS.sub("", text))) >= words
 
 
 def table(root: Path) -> list[tuple[str, str]]:
@@ -253,10 +306,10 @@ def table(root: Path) -> list[tuple[str, str]]:
         printed.append((f"{package}: rooms, floors, arrows", ", ".join(map(str, figures))))
     for concept, words in CONCEPTS.items():
         printed.append((f"files that know of: {concept}", str(sum(knows(source, words) for source in product))))
+    pins = Pins.of(product, [source for source in tests if not is_test[source.path]])
     for words in (2, 4):
-        counts = [pinned(function, words) for s in tests if is_test[s.path] for function in functions(s)]
-        name = f"tests that pin a text of {words} words; texts"
-        printed.append((name, f"{sum(n > 0 for n in counts)}; {sum(counts)}"))
+        found = [texts for s in tests if is_test[s.path] for texts in pins.are_in(s, words).values()]
+        printed.append((f"tests that pin a text of {words} words; texts", f"{len(found)}; {sum(map(len, found))}"))
     classes = Counter(node.name for s in product for node in ast.walk(s.tree) if isinstance(node, ast.ClassDef))
     shared = sum(count > 1 for name, count in classes.items() if not name.startswith("_"))
     worst = max((complexity(function), f"{s.path}:{function.name}") for s in product for function in functions(s))
