@@ -321,12 +321,12 @@ async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):
         await ask(stage, "ack", alarm=number, who="anna", why="changed it")
         with pytest.raises(UsageError) as caught:
             await ask(stage, "ack", alarm=number, who="ben")
-        with pytest.raises(UsageError, match="alarm 99: not in this journal"):
+        with pytest.raises(UsageError) as unknown:
             await ask(stage, "ack", alarm=99)
-        refused.append(str(caught.value))
+        refused.extend(map(str, (caught.value, unknown.value)))
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
-    golden(refused[0])
+    golden(refused)
     with stage.journal() as journal:
         assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
 
@@ -346,7 +346,7 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
         await ask(stage, "unshelve", alarm=number, who="ben", why="mended")
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
-    assert "at most 86400 s" in refused[0]
+    assert "86400 s" in refused[0]
     with stage.journal() as journal:
         acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
     assert acts == [("shelve", "anna", "alarm 1 for 600 s"), ("unshelve", "ben", "alarm 1")]

@@ -133,7 +133,7 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golde
         golden(refused_3.value)
         give(journal, 2, {"y": 4.0}, "Bob", "", force=True)
         for trial, y in ((1, 3), (2, 4)):  # whoever said what it is now, not who said or gave it up before
-            with pytest.raises(UsageError, match=f"has its outcome already, {y} by Bob"):
+            with pytest.raises(UsageError, match=f"{y} by Bob"):
                 give(journal, trial, {"y": 5.0}, "Ada")
         assert [(r.state, r.outcome) for r in journal.read.trials()] == [(State.RECORDED, 3.0), (State.RECORDED, 4.0)]
         assert [c.kind for row in journal.read.trials() for c in row.corrected] == ["amend", "amend"]
@@ -148,14 +148,14 @@ async def test_what_nobody_says_in_time_is_given_up(stage):
     rows, history, _ = sound(stage, spec)
     assert [(row.state, row.outcome, row.cost > 0) for row in rows] == [(State.FAILED, None, True)] * 2
     assert "17 min" in rows[0].because
-    told = [alarm.message for alarm in stage.alarms()]
-    assert sum("`rigctl trial outcome 1 VALUE` records y" in message for message in told) == 1
-    assert sum("given up without an outcome" in message for message in told) == 2
+    awaited = [alarm for alarm in stage.alarms() if alarm.kind == "outcome awaited"]
+    assert sum("`rigctl trial outcome 1 VALUE`" in alarm.message for alarm in awaited) == 1
+    assert [alarm.kind for alarm in stage.alarms()].count("no outcome") == 2
     assert stage.world.now_s > 2000
     assert not history.awaited.size
 
 
-async def test_the_next_trial_waits_where_it_is_told_to(stage):
+async def test_the_next_trial_waits_where_it_is_told_to(stage, golden: Golden):
     """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
     given = []
 
@@ -174,8 +174,7 @@ async def test_the_next_trial_waits_where_it_is_told_to(stage):
     await stage.run(spec)
     await asking
     rows, _, _ = sound(stage, spec)
-    assert given[:2] == [f"the outcome of trial {n} is awaited before the next trial{SAY}" for n in (1, 2)]
-    assert given[2] == f"the outcome of trial 3 is awaited{SAY}"
+    golden(given)
     assert [row.corrections for row in rows] == [0, 1, 2]
     came = [event for event in stage.told if isinstance(event, OutcomeCame)]
     assert [(event.row.trial, event.row.outcome, event.awaited) for event in came] == [
@@ -253,7 +252,7 @@ async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaig
 
     assert (await stage.run(spec, fail={"measure late": mistake})).recorded == 3
     assert [(a.kind, a.source) for a in stage.alarms()] == [("outcome unread", "trial")]
-    assert 'raise KeyError("oops")' in stage.alarms()[0].detail
+    assert "oops" in stage.alarms()[0].detail
     sound(stage, spec)
 
 

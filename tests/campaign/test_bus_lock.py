@@ -67,8 +67,8 @@ def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
     number = own_port()
     with another(tmp_path, f"modbus_tcp://127.0.0.1:{number}") as first:
         message = refused(f"modbus_tcp://{place.format(number)}", f"tcp://127.0.0.1:{number + 1}")
-        assert f"pid {first.pid} with state directory {tmp_path}" in message
-        assert f"rigctl stop --state {tmp_path}" in message
+        assert f"pid {first.pid}" in message
+        assert f"`rigctl stop --state {tmp_path}`" in message
         assert free(f"modbus_tcp://127.0.0.1:{number + 1}")
 
 

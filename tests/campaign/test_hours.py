@@ -61,7 +61,7 @@ async def test_a_trial_that_cannot_end_within_its_hours_waits_for_the_next_ones(
     assert result.recorded == 2
     assert began(restful) == ["Fri 2026-10-23 15:00 CEST", "Mon 2026-10-26 08:00 CET"]
     waits = [e.why for e in restful.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
-    assert any("the next may begin on Mon 2026-10-26 08:00 CET" in why for why in waits) == bool(waits)
+    assert any(began(restful)[1] in why for why in waits) == bool(waits)
     assert "safe" in restful.rig.calls
 
 

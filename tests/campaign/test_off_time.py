@@ -57,7 +57,8 @@ async def test_a_clock_that_is_kept_right_is_believed_over_a_holiday(stage, monk
     """Hours are limited all the same, and the line says so."""
     idle, _ = await lost(stage, monkeypatch, timedelta(days=20), right=True)
     assert idle["labour"].quantity == 24.0
-    assert idle["labour"].note == f"{DIED}: limited, it took 480.1 h"
+    assert idle["labour"].note.startswith(DIED)
+    assert "480.1 h" in idle["labour"].note
 
 
 @pytest.mark.parametrize("ahead", [YEARS, -YEARS], ids=str)

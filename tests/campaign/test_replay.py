@@ -101,7 +101,9 @@ async def test_a_changed_journal_is_noticed(stage):
     with sqlite3.connect(stage.state / "journal.sqlite") as file:
         file.execute("UPDATE measurements SET value = 1e6 WHERE trial = 2 AND name = 'y'")
     file.close()
-    assert replayed(stage, spec) == {1: (), 2: (), 3: ("policy state: differs",), 4: ("policy state: differs",)}
+    differs = replayed(stage, spec)
+    assert {trial: len(several) for trial, several in differs.items()} == {1: 0, 2: 0, 3: 1, 4: 1}
+    assert all(several[0].startswith("policy state: ") for several in (differs[3], differs[4]))
 
 
 async def test_another_policy_disagrees_by_name(stage, golden: Golden):
@@ -117,7 +119,8 @@ async def test_another_policy_disagrees_by_name(stage, golden: Golden):
             return replace(proposal, control_set=0), after
 
     first, second = replayed(stage, make_spec(policy=Other())).values()
-    assert first[0].startswith("setting: was [0.77")
+    assert first[0].startswith("setting: ")
+    assert "0.77" in first[0]
     golden(second)
     broken = replayed(stage, make_spec(policy=TenLines(cost="?")))
     golden(broken[1][0])

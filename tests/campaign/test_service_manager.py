@@ -33,11 +33,12 @@ async def test_the_service_manager_is_told(stage, tmp_path, monkeypatch):
     assert told == [
         *("WATCHDOG=1", more, "STATUS=starting"),
         "READY=1",
-        *("WATCHDOG=1", "STATUS=running; trial 1; 0.00 of 100.00 EUR spent"),
+        *("WATCHDOG=1", told[5]),
         "STOPPING=1",
         *("WATCHDOG=1", more, told[-1]),
     ]
-    assert re.fullmatch(r"STATUS=running; 0\.\d\d of 100\.00 EUR spent", told[-1])
+    assert told[5].startswith("STATUS=running; trial 1; 0.00 ")
+    assert re.match(r"STATUS=running; 0\.\d\d ", told[-1])
 
 
 def received(manager):

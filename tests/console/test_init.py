@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -113,15 +114,15 @@ def test_a_wired_rig_that_was_asked_for_holds_at_once():
     assert (rig.dosing["pump"].effect_per_ml, rig.dosing["pump"].treatment) == (-0.04, "ph_treatment")
     assert (rig.limits["pump"].per_dose_ml, rig.limits["pump"].per_day_ml) == (50, 500)
     assert {meter.kind for meter in rig.meters} == {"energy", "volume"}
-    assert "#  plc_1: {driver: modbus, bus: plc_line, address: 1, enable: {coil: 5}}   # off" in text
+    assert re.search("^#  plc_1: .*coil: 5", text, re.MULTILINE)
 
 
-def test_what_cannot_be_measured_is_left_to_a_person():
+def test_what_cannot_be_measured_is_left_to_a_person(golden: Golden):
     """A bench by hand comes of it, and what was found stands in it as comments."""
     script = Script({**WIRED, "growth: measured by": ["none"]})
     draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
     assert draft.by_hand
-    assert "As growth cannot be measured by rigctl, a person does the trials" in "\n".join(script.said)
+    golden([said for said in script.said if "growth" in said])
     text = configuration(draft, FOUND)
     assert not load_text(text, Path("rig.yaml"), to_run=True).wired
     assert "#  camera: {driver: scpi" in text

@@ -59,13 +59,11 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
     assert_golden("production-end", "\n".join(sentences(of, ShownLabels.of(loaded), ended().result)))
 
 
-def test_a_terminal_shows_production_beside_the_budget(loaded):
+def test_a_terminal_shows_production_beside_the_budget(loaded, golden: Golden):
     """How many batches are done and what they cost, in the display and line by line; nothing is left of a budget."""
     board = Board.of(loaded)
     begun = CampaignStarted("greenhouse", 30, 9_870_000, 55_000_000, None, Batches(4, 5_040_000))
     board.follow(begun)
-    money = "5.04 EUR for production beside 9.87 of 55.00 EUR"
-    assert line_for(board, begun) == f"rig greenhouse: operating, 4 batches so far; {money} spent, 30 trials done"
-    assert state_line(board) == f"operating, 4 batches done; 30 trials, {money} spent"
+    golden([line_for(board, begun), state_line(board)])
     assert board.trials_left is None
     assert board.now.to_json()["operating"] == {"batches": 4, "spent": 5.04}

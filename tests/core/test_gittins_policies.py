@@ -221,7 +221,7 @@ def test_lambda_halves_exactly_when_the_rule_fires(golden: Golden):
     proposal, state = ask(policy, problem, history)
     assert state["cost_weight"] == 0.5
     assert "lambda = 1; " in proposal.technical
-    assert "falls to 0.5" in proposal.technical
+    assert "falls" in proposal.technical
     golden(proposal.reason)
     assert not any(r.eligible for r in proposal.sets)
     weights = [0.5]
@@ -233,7 +233,7 @@ def test_lambda_halves_exactly_when_the_rule_fires(golden: Golden):
     assert weights[-1] == weights[-2]
     calm, _ = ask(policy, problem, history, state)
     assert "falls" not in calm.technical
-    assert "count for less" not in calm.reason
+    golden(calm.reason)
     assert any(r.eligible for r in calm.sets)
 
 

@@ -256,12 +256,9 @@ def test_an_explanation_says_how_far_a_reading_is_trusted(golden: Golden):
     assert air.value is None
     left_alone = replace(asked, proposal=replace(asked.proposal, control_set=0, setting=(0.5,)))
     lines = e.explain(left_alone)
-    assert (
-        f"ph read 6.300 ± 0.020 pH before the trial; it is expected at {ph.mean:.2f} ± {ph.sd:.2f} pH in it." in lines
-    )
-    assert f"It has kept {100 * ph.rho:.0f} % of a deviation in 20 trials that left it alone." in lines
+    assert any(f"{ph.mean:.2f} ± {ph.sd:.2f} pH" in line for line in lines)
+    assert any(f"{100 * ph.rho:.0f} %" in line for line in lines)
     golden(lines)
-    assert any(line.startswith("air was not read before the trial; it is expected at ") for line in lines)
     assert not [line for line in lines if unreadable(line)]
 
 

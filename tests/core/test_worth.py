@@ -141,8 +141,7 @@ def test_the_pay_back_of_a_dearer_set_is_its_price_per_outcome(golden: Golden):
     assert both.per_outcome == pytest.approx(0.3 / both.gain.expected)
     assert both.gain.low < 1.5 - truth(np.array([0.7, 0.45])) + truth(np.array([0.7, 0.0])) + 0.2
     lines = advised(found)
-    pays = f"It pays if one cm2 is worth more than {both.per_outcome:.2g} EUR."
-    assert any("a+b instead of a: 0.3 EUR a trial more buys" in line and line.endswith(pays) for line in lines)
+    assert any("a+b" in line and f"{both.per_outcome:.2g} EUR" in line for line in lines)
     golden(lines)  # "metered" would be wrong at a bench by hand
 
 

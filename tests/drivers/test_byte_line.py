@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.errors import DeviceTimeout, GarbledReply, PortHeld, PortUnavailable
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.byte_line import TextLine
@@ -100,7 +100,7 @@ def test_a_flood_without_line_ends_is_garbled(line, peer):
     end = peer(PtyPeer, cut_lines(CR), lambda _: [b"x" * 2000] * 34)
     port = line(f"serial://{end.path}")
     port.write(b"go\r", patient())
-    with pytest.raises(GarbledReply, match="bytes without a line end; is the terminator right"):
+    with pytest.raises(GarbledReply, match="terminator"):
         port.read_line(CR, patient())
 
 
@@ -109,7 +109,7 @@ def test_20_a_port_that_takes_nothing_is_a_timeout(line, peer):
     end = peer(PtyPeer, cut_lines(CR), lambda _: [])
     end.stop_thread()
     blocked = line(f"serial://{end.path}")
-    with pytest.raises(DeviceTimeout, match=r"only \d+ of 1000000 bytes could be sent: the port blocks"):
+    with pytest.raises(DeviceTimeout, match=" of 1000000 "):
         blocked.write(b"x" * 1_000_000, briefly())
 
 
@@ -119,12 +119,9 @@ def test_19_a_port_held_by_another_process_names_the_holder(line, echo):
         [sys.executable, "-c", HOLD, str(echo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(
-            PortUnavailable, match=rf"port {echo.path} is held by pid {holder.pid} \(python.*\); stop it"
-        ):
-            line(f"serial://{echo.path}").open()
-        with pytest.raises(PortUnavailable, match=rf"held by pid {holder.pid}"):
-            line(f"modbus_rtu://{echo.path}").open()
+        for scheme in ("serial", "modbus_rtu"):
+            with pytest.raises(PortHeld, match=rf"{echo.path} .*pid {holder.pid} \(python.*\)"):
+                line(f"{scheme}://{echo.path}").open()
         holder.stdin.close()
 
 
@@ -174,7 +171,7 @@ def test_66_a_port_that_another_program_opened_before_us_is_refused(line, echo):
         [sys.executable, "-c", USE, str(echo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as user:
         assert user.stdout.readline() == b"open\n"
-        with pytest.raises(PortUnavailable, match=rf"is held by pid {user.pid} \(python.*\); stop it"):
+        with pytest.raises(PortHeld, match=rf"pid {user.pid} \(python.*\)"):
             port.open()
         user.stdin.close()
     port.open()

@@ -81,7 +81,7 @@ def test_an_echo_that_dribbles_is_put_together(adapter, unit):
 def test_a_damaged_echo_is_garbled(adapter):
     """On a line that echoes, anything else than what was sent means that two spoke at once."""
     line = adapter("yes", spoil=lambda echo: [b"\x00" + echo[1:]])
-    with pytest.raises(GarbledReply, match="the echo of what was sent came back as 00 05"):
+    with pytest.raises(GarbledReply, match=r"echo .* 00 05"):
         WRITES["05"](line, soon())
 
 

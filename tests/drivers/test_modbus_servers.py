@@ -80,9 +80,7 @@ def test_a_missing_register_is_a_fault(server, line):
     at = 0xFFFF if url.startswith("modbus_tcp") else 900
     read = {"register": "input", "at": at, "type": "float32"}
     device = ModbusRegisterDriver.connect(options(unit, read=read), line(url))
-    with pytest.raises(
-        DeviceFault, match=rf"unit {unit}, function 04, input register {at}: refused with exception 0[23]"
-    ):
+    with pytest.raises(DeviceFault, match=rf"unit {unit}, .* register {at}: .* 0[23]"):
         device.read(Deadline.after(2))
 
 

@@ -76,7 +76,7 @@ def test_a_broken_third_party_takes_no_other_down(third_party, point, code, says
     """A driver that does not load is named with its problem; the others go on working."""
     third_party(point, code=code)
     registry = Registry.installed()
-    with pytest.raises(BrokenPlugin, match=f'driver "bad".*{says}'):
+    with pytest.raises(BrokenPlugin, match=f'"bad".*{says}'):
         registry.driver("bad")
     found = {info.name: info.problem for info in registry.describe()}
     assert says in found.pop("bad")

@@ -119,7 +119,7 @@ def test_78_an_error_is_an_error_however_it_is_written(wire, instrument, entry, 
     device.read(soon())
     queue = [entry]
     wire.answer = lambda c: [queue.pop() if queue else empty] if c == "SYST:ERR?" else instrument(c)
-    with pytest.raises(DeviceFault, match=f"the instrument reports {entry}"):
+    with pytest.raises(DeviceFault, match=entry):
         device.read(soon())
     assert device.read(soon()).valid
 

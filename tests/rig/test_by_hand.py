@@ -131,4 +131,5 @@ async def test_an_instrument_that_does_not_say_how_it_is_calibrated_ends_nothing
 
     bench.pump.calibration, bench.pump.tells_calibration = silent, True
     assert await rig.hands.calibrations() == {}
-    assert "ZeroDivisionError: bug" in bench.alarms[-1].message
+    assert bench.alarms[-1].kind == "calibration unread"
+    assert "ZeroDivisionError" in bench.alarms[-1].message

@@ -130,7 +130,7 @@ async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_on
     golden(refused.value)
 
 
-async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump):
+async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump, golden: Golden):
     """Value, volume and deadline reach the device, and the bus is told in words what is being done."""
     sent = []
     valve.device.apply = lambda value, deadline: sent.append((value, type(deadline)))
@@ -141,8 +141,7 @@ async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump):
     await guard.stop(pump)
     await guard.stop(pump, within_s=0.25)
     assert sent == [(30.0, Deadline), (10.0, Deadline)]
-    assert valve.said == ["apply 30 uM", "release"]
-    assert pump.said == ["dose 10 mL", "stop", ("stop", 0.25)]
+    golden([valve.said, pump.said])
     assert valve.device.line.log.count("pump stop") == 2
 
 

@@ -139,7 +139,7 @@ async def test_a_driver_s_mistake_makes_a_reading_invalid_not_the_closing_of_a_t
     meter.fail("read", KeyError("gain"))
     readings = await metered_rig.meters()
     assert not readings["power"].valid
-    assert "KeyError: 'gain'" in readings["power"].detail
+    assert "KeyError" in readings["power"].detail
 
 
 async def test_the_counter_is_read_when_its_rate_changes(bench, meter, make_rig, monkeypatch):
@@ -166,7 +166,7 @@ async def test_the_counter_is_read_when_its_rate_changes(bench, meter, make_rig,
         bench.clock.sleep(1.0)
     first, second = await rig.meters(), await rig.meters()
     assert first[f"power (at {six:.0f})"].valid
-    assert f"power (by power) (at {six:.0f})" in first
+    assert f"{by_power('power')} (at {six:.0f})" in first
     assert bench.clock.civil.at(first[CIVIL].time_s) == first[CIVIL].value >= six
     assert not [name for name in second if "(at " in name]
     assert all(is_own(name) for name in first if name != "power")

@@ -331,7 +331,8 @@ def test_what_a_dearer_set_gains_is_not_gained_by_looking(golden: Golden):
     assert (best.cost_per_trial, told.choice.cost_per_trial) == (pytest.approx(0.4), pytest.approx(0.2))
     assert looking.saving == pytest.approx(best.cost_per_trial - rule.cost_per_trial)
     said = everything_said(rule)
-    assert said[2] == f"The best fixed setting controls a: {best.low:.2f} to {best.high:.2f} cm2, at 0.4 EUR a trial."
+    assert f"{best.low:.2f} to {best.high:.2f} cm2" in said[2]
+    golden(said[2])
     golden(said[1])
     golden(said[4])
     no_more = replace(rule, looking=replace(looking, value=Gain(0.0, 0.0, 0.0)))
@@ -367,7 +368,6 @@ def test_looking_is_worth_what_it_earns(golden: Golden):
     said = everything_said(rule)
     golden(said[1])
     golden(said)  # `a` costs more
-    assert any(line.startswith("Costs taken off, looking first is ") for line in said)
     assert not any(unreadable(line) for line in said)
 
 
