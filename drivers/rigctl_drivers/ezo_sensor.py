@@ -12,7 +12,7 @@ from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Reading, Sensor, Severity
 from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice
-from rigctl_drivers.looking import look_ezo
+from rigctl_drivers.searching import search_ezo
 
 FRESH_WALL_S = 5.0
 """Wall seconds for which a temperature counts as taken together with the reading."""
@@ -100,8 +100,8 @@ class EzoSensorDriver(Driver):
     summary = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
     schemes = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
-    look_rank = 2
-    look = staticmethod(look_ezo)
+    search_rank = 2
+    search = staticmethod(search_ezo)
 
     @staticmethod
     def connect(options: EzoSensorOptions, line: ByteLine) -> EzoSensor:

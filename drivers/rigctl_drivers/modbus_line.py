@@ -27,7 +27,7 @@ from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import LOOK_S, BitKind, Block, Deadline, RegisterKind, RegisterLine
+from rigctl.rig.protocols import PEEK_S, BitKind, Block, Deadline, RegisterKind, RegisterLine
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_frames import Answer, Framing, ModbusRequest
@@ -275,7 +275,7 @@ class Exchanger:
     def _rest(self, seconds: float, deadline: Deadline) -> None:
         """Let rig time pass, unless the deadline comes nearer meanwhile."""
         while seconds > 0 and deadline.remaining_s > 0:
-            step_s = min(seconds, LOOK_S * self._clock.speedup)
+            step_s = min(seconds, PEEK_S * self._clock.speedup)
             self._clock.sleep(step_s)
             seconds -= step_s
 

@@ -32,10 +32,10 @@ from rigctl.rig.protocols import (
     RegisterLine,
     Sensor,
 )
-from rigctl_drivers.looking import look_modbus
 from rigctl_drivers.modbus_options import EnableOptions, HeartbeatOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, float_step, width
+from rigctl_drivers.searching import search_modbus
 
 MISSED = 3
 """Heartbeats that may be lost, on a busy bus, before the device makes its outputs safe."""
@@ -408,8 +408,8 @@ class ModbusRegisterDriver(Driver):
     summary = "a sensor, actuator or counter in Modbus registers or coils"
     schemes = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
     options = ModbusOptions
-    look_rank = 3
-    look = staticmethod(look_modbus)
+    search_rank = 3
+    search = staticmethod(search_modbus)
 
     @staticmethod
     def occupies(options: ModbusOptions) -> Sequence[ClaimedPlace]:

@@ -28,8 +28,8 @@ from rigctl.rig.protocols import (
     Sensor,
     Severity,
 )
-from rigctl_drivers.looking import look_scpi
 from rigctl_drivers.scpi import ScpiChannel
+from rigctl_drivers.searching import search_scpi
 
 FORM = re.compile(r"[-+ ]?0?\d{0,2}(?:\.\d{1,2})?[eEfFgG]?")
 """How a setpoint may be written: a form of a thousand million digits would take all memory."""
@@ -124,8 +124,8 @@ class ScpiDriver(Driver):
     schemes = ("serial", "tcp")
     options = ScpiOptions
     rounded = staticmethod(_rounded)
-    look_rank = 1
-    look = staticmethod(look_scpi)
+    search_rank = 1
+    search = staticmethod(search_scpi)
 
     @staticmethod
     def occupies(options: ScpiOptions) -> Sequence[ClaimedPlace]:

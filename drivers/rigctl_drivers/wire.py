@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceTimeout, PortUnavailable
-from rigctl.rig.protocols import LOOK_S, Deadline
+from rigctl.rig.protocols import PEEK_S, Deadline
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 10.0
@@ -187,7 +187,7 @@ class Wire:
             raise PortUnavailable(f"still unavailable; next try in {pause_s:.1f} s", bus=self.url)
         while pause_s > 0:
             deadline.check("waiting to connect again")
-            time.sleep(min(pause_s, LOOK_S))
+            time.sleep(min(pause_s, PEEK_S))
             pause_s = self._back_off.pause_s
         self._try_open(max(deadline.remaining_s, 0.001))
 
@@ -278,7 +278,7 @@ class Wire:
 
 def _ready(port: Port, event: int, until: Deadline) -> bool:
     """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
-    slice_s = math.inf if until.hurry is None else LOOK_S
+    slice_s = math.inf if until.hurry is None else PEEK_S
     while True:
         left_s = until.remaining_s
         if port.ready(event, min(left_s, slice_s)):

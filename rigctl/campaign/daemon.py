@@ -359,7 +359,7 @@ class Session:
         held = await self.starts.begin()
         self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave(seen)
-        self.watchman.rig = self.rig.look
+        self.watchman.rig = self.rig.glance
         self._untouched = False
         lost = await recover(self.shared)
         self.past_is_settled = True

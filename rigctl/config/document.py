@@ -394,8 +394,8 @@ class _Reading:
         self.first, self.first_column = (min(opened.line + 1, last), opened.column + 1) if opened else (1, 1)
 
     def slip(self) -> Slip:
-        for look in (self._blanks, self._curly, self._by_token, self._flow, self._block):
-            found = look()
+        for sought in (self._blanks, self._curly, self._by_token, self._flow, self._block):
+            found = sought()
             if found is not None:
                 return found
         remedy = "compare indentation, colons, brackets and quotes with the lines around"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.alarms import Alarms, AlarmState, pressing
 from rigctl.campaign.journal.people import Mark
-from rigctl.campaign.journal.reader import looking
+from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import ShownColumn, lines, print_json_line, table
 from rigctl.errors import RigctlError, UsageError, counted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-LOOK_S = 1.0
+EVERY_S = 1.0
 """Wall seconds between two looks of `--follow`."""
 
 
@@ -52,7 +52,7 @@ def unheeded(found: Sequence[AlarmState]) -> bool:
 def follow(directory: Path, console: Console, *, every: bool, json: bool) -> None:
     """Show the alarms, and again after every change, until Ctrl-C. Raises as `alarms`."""
     before: object = None
-    for found in _looks(directory):
+    for found in _anew(directory):
         listed = found if every else pressing(found)
         if listed == before:
             continue
@@ -65,17 +65,17 @@ def follow(directory: Path, console: Console, *, every: bool, json: bool) -> Non
         show(found, console, every=every)
 
 
-def _looks(directory: Path) -> Iterator[tuple[AlarmState, ...]]:
+def _anew(directory: Path) -> Iterator[tuple[AlarmState, ...]]:
     book, mark = Alarms(), Mark()
     alarms(directory)  # checked as a whole once
     while True:
-        with looking(directory) as reader:
+        with at_one_instant(directory) as reader:
             rows = reader.alarms
             now_s, last = rows.now_s(), rows.mark()
             if last != mark:
                 book, mark = book.taken(rows.events(mark)), last
         yield book.shown(now_s, _now())
-        time.sleep(LOOK_S)
+        time.sleep(EVERY_S)
 
 
 def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) -> None:

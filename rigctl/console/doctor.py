@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import safe_file
 from rigctl.campaign.journal import integrity
-from rigctl.campaign.journal.reader import FILE_NAME, looking
+from rigctl.campaign.journal.reader import FILE_NAME, at_one_instant
 from rigctl.campaign.lock import campaign_here, open_to_others
 from rigctl.campaign.starts import bad
 from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
@@ -202,7 +202,7 @@ def _journal(subject: Subject) -> tuple[int, int]:
         return 0, TRIAL_BYTES
     size = path.stat().st_size
     try:
-        with looking(path.parent) as reader:
+        with at_one_instant(path.parent) as reader:
             trials = reader.glance.last_decided() or 0
     except RigctlError:  # whatever is wrong with it is told by every verb that reads it
         trials = 0

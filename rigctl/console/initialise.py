@@ -26,7 +26,7 @@ from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.printable import printable
 from rigctl.rig.clocks import RealClock
-from rigctl.rig.finding import Sighting, look, urls_of
+from rigctl.rig.finding import Sighting, search, urls_of
 from rigctl.rig.places import physical
 from rigctl.rig.registry import Registry
 
@@ -92,7 +92,7 @@ def sightings(places: Sequence[ProbePlace], units: Sequence[int]) -> list[Sighti
 def _looked(place: ProbePlace, units: Sequence[int], registry: Registry) -> Sighting:
     try:
         with bus_locks(place.urls):
-            return look(place.text, place.urls, units, registry, RealClock(1.0))
+            return search(place.text, place.urls, units, registry, RealClock(1.0))
     except Locked as error:
         return Sighting(place.text, remark=f"left alone: {error}")
 

@@ -129,7 +129,7 @@ def made(
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
         times=checked(loaded).times,
-        look_every_s=loaded.rig.watch.every_s,
+        watch_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
         written=written,
         verb="operate" if operate else "run",

@@ -25,7 +25,7 @@ from rigctl.rig.values import SafeTimes
 
 WATCHDOG_S: Final = 30.0
 """Without a completed look for so long a process hangs: a look that is 10 s late holds the campaign already."""
-MISSED_LOOKS: Final = 3
+MISSED_ROUNDS: Final = 3
 """Or as many in a row, where looks are rare."""
 STARTING_S: Final = 180.0
 STOPPING_S: Final = 180.0
@@ -57,7 +57,7 @@ class Service:
     speaks_out: bool
     """Whether it is to reach others than its instruments: notifications, a ping."""
     times: SafeTimes
-    look_every_s: float
+    watch_every_s: float
     """Wall seconds between two looks of the watch."""
     needed: tuple[Path, ...] = ()
     """What must be readable besides the configuration: the program."""
@@ -152,7 +152,7 @@ def unit(service: Service) -> str:
         after=[*ports, *(["network-online.target"] if service.hosts and not service.own else [])],
         run=command_line(run),
         safe=command_line((*service.command, "safe", "--if-left-driven", "--state", service.directory)),
-        watchdog_s=max(WATCHDOG_S, MISSED_LOOKS * service.look_every_s),
+        watchdog_s=max(WATCHDOG_S, MISSED_ROUNDS * service.watch_every_s),
         starting_s=_rounded(STARTING_S + 2 * service.times.confirmed_s),
         stopping_s=stopping_s(service.times),
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rigctl.signals import Signals
 
 NEEDED = ("starlette", "uvicorn", "jinja2")
-LOOK_S = 0.1
+EVERY_S = 0.1
 LAST_WORDS_S = 3.0
 """Wall seconds for the page's server to end."""
 
@@ -165,7 +165,7 @@ def linger(page_is_there: Callable[[], bool], signals: Signals | None, console: 
         return
     console.print("The campaign has ended. The page stays until Ctrl-C.")
     while not signals.heard and page_is_there():
-        time.sleep(LOOK_S)
+        time.sleep(EVERY_S)
 
 
 def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event) -> None:

@@ -25,7 +25,7 @@ from rigctl.text import set_label, told_utc
 if TYPE_CHECKING:
     from rich.console import Console
 
-LOOK_S = 1.0
+EVERY_S = 1.0
 """Wall seconds between two questions."""
 LINE_EVERY_S = 60.0
 """Wall seconds after which a pipe gets a line although no new step has begun."""
@@ -112,7 +112,7 @@ def _answers(directory: Path) -> Iterator[Status]:
             yield asked(directory)
         except UsageError:  # it runs no more
             return
-        time.sleep(LOOK_S)
+        time.sleep(EVERY_S)
 
 
 def _board(reader: Reader, directory: Path) -> Board:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from rigctl.campaign.journal.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
-from rigctl.campaign.journal.reader import FILE_NAME, looking
+from rigctl.campaign.journal.reader import FILE_NAME, at_one_instant
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
 from rigctl.campaign.trial import State
@@ -51,7 +51,7 @@ class Looker:
     numbers: Numbers | None = None
     """As last seen."""
 
-    def look(self) -> Numbers:
+    def numbers_now(self) -> Numbers:
         """Return what there is to be known now.
 
         Raises:
@@ -59,7 +59,7 @@ class Looker:
         """
         status = answered(self.directory, STATUS_S)
         now = datetime.now(UTC)
-        with looking(self.directory) as reader:
+        with at_one_instant(self.directory) as reader:
             alive = campaign_here(self.directory) is not None
             self.facts = gather(reader, None, status, now, before=self.facts, alive=alive)
             dosed = dict(reader.doses.by_pump_ml(0.0))
@@ -86,7 +86,7 @@ def summary(setup: Setup) -> str:
     """
     spec = setup.telling.notify
     zone = ZoneInfo(spec.zone) if spec is not None and spec.zone else None
-    return summary_of(Looker(Path(setup.state)).look(), zone)
+    return summary_of(Looker(Path(setup.state)).numbers_now(), zone)
 
 
 def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
@@ -243,7 +243,7 @@ def _listen(port: int, registry: Any) -> str:
 def _given(looker: Looker, textfile: str, registry: Any) -> str:
     """Give the numbers; return what is wrong with that, if anything is."""
     try:
-        looker.look()
+        looker.numbers_now()
     except RigctlError as error:
         return f"metrics: {error}"
     except Exception as error:  # noqa: BLE001 - the thread must go on; it is told

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rigctl.campaign.events import CampaignEvent, RigSeen
-from rigctl.campaign.journal.reader import looking
+from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.errors import ConfigError, Locked, RigctlError, UsageError, counted
 from rigctl.notify.setup import Setup, Shelved, line, told
 from rigctl.rig.clocks import Clock
@@ -250,7 +250,7 @@ def shelved_in(setup: Setup, clock: Clock) -> Setup:
     from rigctl.campaign.journal.alarms import Alarms  # noqa: PLC0415 - with the journal, not before it
 
     try:
-        with looking(Path(setup.state)) as reader:
+        with at_one_instant(Path(setup.state)) as reader:
             rows = reader.alarms
             found, now_s = Alarms().taken(rows.events()), rows.now_s()
     except RigctlError:

@@ -25,7 +25,7 @@ from typing import Protocol
 import structlog
 
 from rigctl.campaign.deciding import keep_to_one_thread
-from rigctl.campaign.journal.reader import Stamp, file_number, looking, stamp
+from rigctl.campaign.journal.reader import Stamp, at_one_instant, file_number, stamp
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
 from rigctl.errors import RigctlError, UsageError
@@ -110,7 +110,7 @@ class Gatherer:
         """Return what is to be shown, gathered a moment ago at most; all who ask at a time share one look."""
         async with self._lock:
             if self.clock() - self._seen_s > max(PERIOD_S, SHARE * self._took_s):
-                await self._look()
+                await self._gather()
         return self.shown
 
     def begin_reading(self) -> None:
@@ -127,7 +127,7 @@ class Gatherer:
         while True:
             await self._watched.wait()
             async with self._lock:
-                await self._look()
+                await self._gather()
             await asyncio.sleep(max(PERIOD_S, SHARE * self._took_s))
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class Gatherer:
 
     # looking ---------------------------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
+    async def _gather(self) -> None:
         status = await asyncio.to_thread(answered, self.directory, STATUS_S)
         seen = stamp(self.directory), status
         if seen == self._seen and self.clock() - self._seen_s < STILL_S and self.shown.facts is not None:
@@ -168,7 +168,7 @@ class Gatherer:
             return Shown(before.version, trouble=trouble, file=file)
 
     def _facts(self, status: Status | None, before: Facts | None, log_of: int | None = None) -> Facts:
-        with looking(self.directory) as reader:
+        with at_one_instant(self.directory) as reader:
             loaded = self._configured.of(reader.campaign(), self.directory)
             self._corrected = reader.people.last_correction()
             alive = campaign_here(self.directory) is not None
@@ -285,7 +285,7 @@ def studied_now(directory: Path) -> Study:
     """Return what the model says of the journal in this directory; in the process of its own."""
     from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
 
-    with looking(directory) as reader:  # and no longer than it takes to read
+    with at_one_instant(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)
         history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
         state, known = reader.policy_state() or {}, past(reader, loaded)
@@ -296,7 +296,7 @@ def flipped_now(directory: Path, found: Study) -> Study:
     """Return a study with what would have changed the last choice; in the process of its own."""
     from rigctl.page.study import past, with_flips  # noqa: PLC0415 - as above
 
-    with looking(directory) as reader:
+    with at_one_instant(directory) as reader:
         loaded = configured(reader.campaign(), directory)
         known = past(reader, loaded)
     return with_flips(found, loaded, known)

@@ -161,8 +161,8 @@ def headline(facts: Facts, study: Study | None) -> str:
         left = f" Trial {trial.trial} was under way." if trial.under_way else ""
         return f"{STILL[word]}{left}"
     if trial.state == "LOOKING":
-        looks = f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
-        return f"{_batch(facts)}{looks}"
+        said = f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
+        return f"{_batch(facts)}{said}"
     why = facts.why
     if why is not None and why.trial == trial.trial and (trial.under_way or facts.asks):
         said = _batch(facts) + " ".join(_controlled(facts, why, study))

@@ -43,7 +43,7 @@ class DoseTiming:
     """Added to it, rig seconds."""
     floor_s: float = 2.0
     """And at least this much wall time, for the exchanges themselves."""
-    look_s: float = 2.0
+    early_poll_s: float = 2.0
     """Wall seconds between two questions while the dose is not due yet: a pump that restarted, or never began, is
     noticed that soon."""
     poll_s: float = 1.0
@@ -248,11 +248,11 @@ class Dispenser:
         due_s = now_s + expected_s
         until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
         until_wall_s = self._wall() + self._timing.floor_s
-        look_s = self._timing.look_s * self._clock.speedup
+        early_s = self._timing.early_poll_s * self._clock.speedup
         ran_at_ml: float | None = None
         while True:
             left_s = due_s - self._clock.now_s()
-            await self._clock.rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
+            await self._clock.rest(min(early_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
             status = await _status(dose.pump)
             if status is not None and (status.reset or not status.running):
                 return status, ran_at_ml

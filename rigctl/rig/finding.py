@@ -1,6 +1,6 @@
 """Looking who is at a port or host: listened to first, then asked in one protocol after the other, read-only.
 
-What may be sent to whom, and why in this order, is said where it is sent (`rigctl_drivers.looking`); here is on which
+What may be sent to whom, and why in this order, is said where it is sent (`rigctl_drivers.searching`); here is on which
 lines, at which settings, and for how long.
 """
 
@@ -73,7 +73,7 @@ def urls_of(place: str) -> tuple[str, ...]:
     return tuple(f"{scheme}://{host}:{number}" for scheme in PORTS.get(number, ("modbus_tcp", "tcp", "rtu_tcp")))
 
 
-def look(place: str, urls: Sequence[str], units: Sequence[int], registry: Registry, clock: Clock) -> Sighting:
+def search(place: str, urls: Sequence[str], units: Sequence[int], registry: Registry, clock: Clock) -> Sighting:
     """Ask at one URL after the other until somebody answers, at most `LINE_S` each."""
     why: list[str] = []
     speaks = ""
@@ -116,7 +116,7 @@ def _ask(url: str, units: Sequence[int], registry: Registry, clock: Clock) -> tu
         if len(heard) > GLITCH and _binary(heard):
             return heard, ()
         for driver in _lookers(scheme, registry):
-            found = driver.look(line, units, deadline)
+            found = driver.search(line, units, deadline)
             if found:
                 return heard, found
         return heard if len(heard) > GLITCH else b"", ()
@@ -130,8 +130,8 @@ def _lookers(scheme: str, registry: Registry) -> Iterator[type[Driver]]:
     for name in registry.drivers:
         with suppress(BrokenPlugin):
             driver = registry.driver(name)
-            if driver.look_rank is not None and scheme in driver.schemes:
-                known.setdefault(driver.look, (driver.look_rank, driver))
+            if driver.search_rank is not None and scheme in driver.schemes:
+                known.setdefault(driver.search, (driver.search_rank, driver))
     yield from (driver for _, driver in sorted(known.values(), key=itemgetter(0)))
 
 

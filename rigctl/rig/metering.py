@@ -37,7 +37,7 @@ AT = " (at "
 SAMPLES_PER_TRIAL = 20
 LEAST_PERIOD_S = 1.0
 """Wall seconds between two samples of the power at least: the bus has others to serve."""
-LOOK_S = 30.0
+CIVIL_EVERY_S = 30.0
 """Wall seconds after which civil time is looked at again: it may have been set."""
 LARGEST_GAP = 0.2
 """Share of the time between two readings that may pass between two samples of the power."""
@@ -202,8 +202,8 @@ class Metering:
                 continue
             if now_s is not None:
                 due_s = min([due_s, *(self._tariffs[n].changes_s(now_s) for n in self._meters if n in self._tariffs)])
-            left_s = LOOK_S * self._clock.speedup if now_s is None else min(due_s - now_s, LOOK_S * self._clock.speedup)
-            await self._clock.rest(left_s)
+            every_s = CIVIL_EVERY_S * self._clock.speedup
+            await self._clock.rest(every_s if now_s is None else min(due_s - now_s, every_s))
 
     async def _read_at(self, change_s: float) -> None:
         changing = [

@@ -29,7 +29,7 @@ from rigctl.rig.clocks import Clock
 
 LONGEST_NAME = 200
 """Characters that are taken of each thing an instrument says of itself."""
-LOOK_S = 0.05
+PEEK_S = 0.05
 """A line that waits for an answer looks at its deadline at least this often, wall seconds."""
 
 
@@ -81,7 +81,7 @@ class Hurry:
 class Deadline:
     """The monotonic wall instant by which an I/O call must be over.
 
-    A line that waits looks again at least every `LOOK_S`: with `hurry` the instant may come nearer meanwhile.
+    A line that waits looks again at least every `PEEK_S`: with `hurry` the instant may come nearer meanwhile.
     """
 
     at_s: float
@@ -492,8 +492,8 @@ class Driver(ABC):
     schemes: ClassVar[tuple[str, ...]]
     """Line schemes it can talk over, e.g. `("serial", "tcp")`."""
     options: ClassVar[type[DeviceOptions]]
-    look_rank: ClassVar[int | None] = None
-    """Whose turn to `look` is first: the question that others could least take for a command is; None: it cannot."""
+    search_rank: ClassVar[int | None] = None
+    """Whose turn to `search` is first: the question that others could least take for a command is; None: it cannot."""
 
     @staticmethod
     @abstractmethod
@@ -526,7 +526,7 @@ class Driver(ABC):
         return None
 
     @staticmethod
-    def look(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:
+    def search(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:
         """Return who answers; of Modbus units, those with these addresses. Nothing is sent that changes anything."""
         return ()
 

@@ -84,7 +84,7 @@ class Rig:
         Releases every actuator, carries out the prepare steps, then reads everything back. If it raises or is
         cancelled, go `safe`. Raises what `control` raises, for the same reasons.
         """
-        self.look = self._lookout.glance
+        self.glance = self._lookout.glance
         """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
 
     @property

@@ -90,10 +90,10 @@ class PumpCircuit(Circuit):
         self._forget()
         self.pump.start(volume_ml, rate_ml_per_min, self.received)
         self._watching = True
-        self._look_again()
+        self._catch_up()
         return []
 
-    def _look_again(self) -> None:
+    def _catch_up(self) -> None:
         if math.isfinite(self.pump.remaining_s):
             self._watch = self.timer.after(self.pump.remaining_s, self._maybe_done)
 
@@ -102,7 +102,7 @@ class PumpCircuit(Circuit):
         if not self._watching:
             return
         if self.pump.running:
-            self._look_again()
+            self._catch_up()
             return
         self._watching = False
         self.say(f"*DONE,{self.pump.dispensed_ml:.2f}")
@@ -123,7 +123,7 @@ class PumpCircuit(Circuit):
         if self.pump.running:
             self.pump.paused = not self.pump.paused
             if not self.pump.paused:
-                self._look_again()
+                self._catch_up()
 
     def _dstart(self, volume: str) -> None:
         self.dstart_ml = 0.0 if volume.upper() == "OFF" else number(volume)

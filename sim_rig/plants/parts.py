@@ -12,7 +12,7 @@ import numpy as np
 from sim_rig.errors import PlantError
 from sim_rig.plants.natural import FloatArray, Noise, PlantVariable
 
-LOOK_S = 600.0
+STEP_S = 600.0
 """Seconds after which a plant looks again whether anything still moves."""
 
 
@@ -108,7 +108,7 @@ def advance_in_steps(
     while seconds > 0.0:
         stretch, count = seconds, 1
         if moving():
-            stretch = min(seconds, LOOK_S)
+            stretch = min(seconds, STEP_S)
             count = max(1, -int(-stretch // longest_s))
         for _ in range(count):
             step(stretch / count)

@@ -143,7 +143,7 @@ class FakeRig(FakeLooks):
     """Outcomes besides `y`: name -> function of `a` and `b`."""
     found: dict = field(default_factory=lambda: {"pump": Identity("fake")})
     """Who answers, by device."""
-    glance: object = field(default_factory=RigGlance)
+    shows: object = field(default_factory=RigGlance)
     """What a look at it shows, or a function that says so."""
     missing: list = field(default_factory=list)
     """What roll calls find missing, one after the other; then nothing."""
@@ -223,8 +223,8 @@ class FakeRig(FakeLooks):
         failed = self.unsafe.pop(0) if self.unsafe else {}
         return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
 
-    def look(self):
-        return self.glance() if callable(self.glance) else self.glance
+    def glance(self):
+        return self.shows() if callable(self.shows) else self.shows
 
     async def roll_call(self):
         await self._op("roll_call")

@@ -217,7 +217,7 @@ async def test_a_trip_ends_a_paused_campaign(stage):
 
     turning = asyncio.create_task(turn_acid())
     with pytest.raises(Tripped):
-        await stage.run(watched(max_trials=3, interlocks=(trips,)), fail={"measure": once(pause)}, glance=glance)
+        await stage.run(watched(max_trials=3, interlocks=(trips,)), fail={"measure": once(pause)}, shows=glance)
     await turning
 
 

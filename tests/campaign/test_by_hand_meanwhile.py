@@ -46,7 +46,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
         await ask(stage, "pause")
 
     acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
+    await stage.run(watched(max_trials=3, interlocks=(acid,)), shows=glance, fail={"measure": once(pause)})
     await acting
     assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
     assert "refused" in refused[0] if what == "finding" else "starting or ending" in refused[0]

@@ -266,7 +266,7 @@ async def test_a_trip_found_on_a_full_disk_trips_at_once_and_is_latched_when_the
 
     async def too_acid():
         disk.fill()
-        stage.rig.glance = reads(0.5)
+        stage.rig.shows = reads(0.5)
         await asyncio.Event().wait()
 
     async def make_room():
@@ -276,7 +276,7 @@ async def test_a_trip_found_on_a_full_disk_trips_at_once_and_is_latched_when_the
 
     room = asyncio.create_task(make_room())
     with pytest.raises(Tripped):
-        await stage.run(spec, glance=reads(3.0), fail={"measure": too_acid})
+        await stage.run(spec, shows=reads(3.0), fail={"measure": too_acid})
     disk.free()
     await room
     assert tripped[0] is not None

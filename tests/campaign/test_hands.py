@@ -344,7 +344,7 @@ async def test_the_watch_looks_on_while_a_person_drives(stage, golden: Golden):
         await ask(stage, "pause")
 
     acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
+    await stage.run(watched(max_trials=3, interlocks=(acid,)), shows=glance, fail={"measure": once(pause)})
     await acting
     golden(refused[0])
     assert ("dose", "pump", 1.0) not in stage.rig.hands.done

@@ -83,7 +83,7 @@ def first_only(stage):
 
 async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_over(stage, golden: Golden):
     """Safe at once, the trial FAILED and charged; HOLDING, then RUNNING again with the next trial."""
-    result = await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
+    result = await stage.run(watching(ACID, max_trials=2), shows=Acid(stage), fail={"measure": first_only(stage)})
     assert (result.ending, result.trials) == ("trials", 2)
     with stage.journal() as journal:
         first, second = journal.trials()
@@ -106,7 +106,7 @@ async def test_no_trial_begins_before_every_interlock_has_been_judged(stage, the
             return reads(None)
         return reads(3.0)
 
-    result = await stage.run(watching(InterlockSpec("acid", ACID.when, then), max_trials=1), glance=glance)
+    result = await stage.run(watching(InterlockSpec("acid", ACID.when, then), max_trials=1), shows=glance)
     assert (result.recorded, len(moved), any(moved)) == (1, 8, False)
 
 
@@ -114,7 +114,7 @@ async def test_no_trial_begins_before_every_interlock_has_been_judged(stage, the
 async def test_an_interlock_may_end_the_campaign(stage, then, golden: Golden):
     """`safe` ends it in good order; `trip` stays latched for the next process."""
     spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=5)
-    run = stage.run(spec, glance=Acid(stage), fail={"measure": first_only(stage)})
+    run = stage.run(spec, shows=Acid(stage), fail={"measure": first_only(stage)})
     if then == "safe":
         result = await run
         assert (result.ending, result.trials, result.recorded) == ("interlock", 1, 0)
@@ -132,7 +132,7 @@ async def test_a_warning_disturbs_nothing(stage):
     """`warn` is an alarm, and the trial goes on."""
     spec = watching(InterlockSpec("acid", ACID.when, "warn"), max_trials=2)
     warned = {"measure": lambda: soon(lambda: alarmed(stage, "interlock acid"))}
-    assert (await stage.run(spec, glance=reads(0.5), fail=warned)).recorded == 2
+    assert (await stage.run(spec, shows=reads(0.5), fail=warned)).recorded == 2
     assert alarmed(stage, "interlock acid")
 
 
@@ -236,7 +236,7 @@ async def test_failures_of_one_device_count_though_good_trials_lie_between(stage
 
 async def test_what_holds_and_why_is_in_the_journal(stage):
     """Phases outlive the process that went through them."""
-    await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
+    await stage.run(watching(ACID, max_trials=2), shows=Acid(stage), fail={"measure": first_only(stage)})
     with stage.journal() as journal:
         kept = rows(journal, "phases")
     assert [row["phase"] for row in kept] == ["RUNNING", "HOLDING", "RUNNING", "ENDED"]
@@ -309,7 +309,7 @@ async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_u
             await brief.over()
 
     spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=2)
-    run = stage.run(spec, glance=brief, fail={"measure": measure, "safe": safe})
+    run = stage.run(spec, shows=brief, fail={"measure": measure, "safe": safe})
     if then == "trip":
         with pytest.raises(Tripped) as refused:
             await run
@@ -334,7 +334,7 @@ async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_beg
             safe_meanwhile.append(stage.rig.calls.count("safe") > before)
 
     spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=2)
-    run = stage.run(spec, glance=brief, fail={"meters": meters})
+    run = stage.run(spec, shows=brief, fail={"meters": meters})
     if then == "trip":
         with pytest.raises(Tripped) as refused:
             await run
@@ -357,7 +357,7 @@ async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process
 
     spec = watching(InterlockSpec("acid", ACID.when, "trip"))
     with pytest.raises(DeviceError) as refused:
-        await stage.run(spec, glance=brief, fail={"safe": safe}, unsafe=[{"valve": "no answer"}] * 2)
+        await stage.run(spec, shows=brief, fail={"safe": safe}, unsafe=[{"valve": "no answer"}] * 2)
     golden(refused.value)
     with pytest.raises(Tripped) as refused_2:
         await stage.run(spec)
@@ -370,14 +370,14 @@ async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
 
     async def broken_off():
         if next(tries) < 7:
-            stage.rig.glance = reads(0.5)
+            stage.rig.shows = reads(0.5)
             await asyncio.Event().wait()
 
     def fine_again():
-        stage.rig.glance = reads(3.0)
+        stage.rig.shows = reads(3.0)
 
     spec = watching(ACID, max_trials=8, max_failures=2)
-    result = await stage.run(spec, glance=reads(3.0), fail={"measure": broken_off, "safe": fine_again})
+    result = await stage.run(spec, shows=reads(3.0), fail={"measure": broken_off, "safe": fine_again})
     assert (result.ending, result.recorded) == ("trials", 1)
 
 
@@ -399,7 +399,7 @@ async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_
         if entered.is_set():
             release.set()
 
-    result = await stage.run(watching(ACID, max_trials=3), glance=glance, fail={"safe": safe})
+    result = await stage.run(watching(ACID, max_trials=3), shows=glance, fail={"safe": safe})
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.RECORDED] * 3
     assert (result.ending, result.recorded) == ("trials", 3)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rigctl.campaign.journal import database
 from rigctl.campaign.journal.backup import back_up
 from rigctl.campaign.journal.database import connect, guarded, open_for_reading, open_for_writing
-from rigctl.campaign.journal.reader import looking
+from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.campaign.journal.recovering import recover_journal
 from rigctl.campaign.journal.verifying import verified
 from rigctl.console.cli import app
@@ -98,7 +98,7 @@ def test_fault_88_an_endless_view_in_a_tables_place_ends_in_time_with_our_error(
     for reads in (open_for_reading, open_for_writing, lambda _: back_up(path, tmp_path / "copy.sqlite")):
         with pytest.raises(JournalCorrupt):
             reads(path)
-    with pytest.raises(JournalCorrupt), looking(path.parent):
+    with pytest.raises(JournalCorrupt), at_one_instant(path.parent):
         pass
     assert [violation.table for violation in verified(path).violations] == ["file"]
     loss = recover_journal(path, tmp_path / "new", "Ada", "now")

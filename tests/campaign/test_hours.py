@@ -112,11 +112,11 @@ async def test_hours_that_close_by_surprise_end_the_trial(restful, golden: Golde
     async def slow():
         if restful.rig.calls.count("control") == 1:
             restful.world.do("time", s=7200.0)
-            restful.rig.glance = RigGlance(driven={"valve": 0.5})
+            restful.rig.shows = RigGlance(driven={"valve": 0.5})
             await asyncio.Event().wait()
 
     def released():
-        restful.rig.glance = RigGlance()
+        restful.rig.shows = RigGlance()
 
     await restful.run(spec, fail={"control": slow, "safe": released})
     with restful.journal() as journal:

@@ -88,7 +88,7 @@ class Cutting:
             return
         self.done, what = True, self.cut.what
         if what in ("hold", "fail", "safe", "trip"):
-            self.stage.rig.glance = reads(0.5)
+            self.stage.rig.shows = reads(0.5)
         elif what == "cap":
             raise CapReached("pump: over its cap of an hour", "pump", 5.0)
         elif what == "rig trips":
@@ -104,7 +104,7 @@ class Cutting:
 
     def mend(self):
         if self.done:
-            self.stage.rig.glance = reads(3.0)
+            self.stage.rig.shows = reads(3.0)
 
     async def resume(self):
         await soon(lambda: [e.phase for e in self.stage.told if isinstance(e, PhaseChanged)][-1:] == ["PAUSED"])
@@ -118,7 +118,7 @@ async def test_a_look_that_is_cut_short_is_charged_and_never_repeated(stage, cut
         watched(cut.what if cut.what in ("fail", "safe", "trip") else "hold", max_trials=2),
         Cutting(stage, cut),
     )
-    run = stage.run(spec, fail=cutting.faults, glance=reads(3.0))
+    run = stage.run(spec, fail=cutting.faults, shows=reads(3.0))
     if cut.ending == "tripped":
         with pytest.raises(Tripped):
             await run

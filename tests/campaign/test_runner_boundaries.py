@@ -36,7 +36,7 @@ class HeldWhileDeciding(ThreadDecider):
     async def decide(self, question, limit_s):
         self.asked += 1
         if self.asked == 1:
-            self.stage.rig.glance = reads(0.5)
+            self.stage.rig.shows = reads(0.5)
             await asyncio.Event().wait()
         return await super().decide(question, limit_s)
 
@@ -45,12 +45,12 @@ async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage, 
     """Nothing had moved, so no trial failed for the hold: the next one that fails is a failure like any other."""
 
     def fine_again():
-        stage.rig.glance = reads(3.0)
+        stage.rig.shows = reads(3.0)
 
     spec = watching(ACID, max_trials=None, max_failures=1)
     fail = {"measure": DeviceTimeout("scale: no answer"), "safe": fine_again}
     with pytest.raises(DeviceError) as refused:
-        await stage.run(spec, decider=HeldWhileDeciding(stage), glance=reads(3.0), fail=fail)
+        await stage.run(spec, decider=HeldWhileDeciding(stage), shows=reads(3.0), fail=fail)
     golden(refused.value)
     assert stage.world.count("control") == 1
 
@@ -62,16 +62,16 @@ async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, go
     async def measure():
         measured.append(stage.rig.calls.count("measure"))
         if len(measured) == 1:
-            stage.rig.glance = reads(0.5)
+            stage.rig.shows = reads(0.5)
             await asyncio.Event().wait()
         raise DeviceTimeout("scale: no answer")
 
     def fine_again():
-        stage.rig.glance = reads(3.0)
+        stage.rig.shows = reads(3.0)
 
     spec = watching(ACID, max_trials=None, max_failures=2)
     with pytest.raises(DeviceError) as refused:
-        await stage.run(spec, glance=reads(3.0), fail={"measure": measure, "safe": fine_again})
+        await stage.run(spec, shows=reads(3.0), fail={"measure": measure, "safe": fine_again})
     golden(refused.value)
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.FAILED] * 3
@@ -136,7 +136,7 @@ async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_tr
     monkeypatch.setattr(awaiting.Awaiting, "in_the_way", slowly)
     late = OutcomeSpec(name="y", unit="1", by="hand", within_s=3 * 86400.0, at_end="end")
     watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=(InterlockSpec("acid", ACID.when, then),))
-    run = stage.run(make_spec(rig=make_rig_spec(watch=watch, outcomes=(late,)), max_trials=1), glance=brief)
+    run = stage.run(make_spec(rig=make_rig_spec(watch=watch, outcomes=(late,)), max_trials=1), shows=brief)
     if then == "trip":
         with pytest.raises(Tripped) as refused:
             await run

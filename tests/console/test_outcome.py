@@ -144,12 +144,12 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     status = awaited.rigctl("status", "tank.yaml", "--json").json
     assert (status["awaiting"], status["first_due"]) == ([1, 2, 3, 4], told_utc(DUE.isoformat()))
     said = f"Awaited: 4 outcomes, the first of trial 1 until {told_utc(DUE.isoformat())}."
-    assert said in summary_of(Looker(Path("state/tank")).look()).splitlines()
+    assert said in summary_of(Looker(Path("state/tank")).numbers_now()).splitlines()
     there = Telling(NotifySpec(zone="Asia/Kathmandu"))
     assert "until 2026-03-04 17:45 +0545." in summary(Setup("tank", "EUR", "state/tank", there))
     for n in range(1, 5):
         awaited.rigctl("outcome", str(n), "--lost", "--why", "spilt")
-    assert "Awaited" not in summary_of(Looker(Path("state/tank")).look())
+    assert "Awaited" not in summary_of(Looker(Path("state/tank")).numbers_now())
 
 
 def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden: Golden):

@@ -240,8 +240,8 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, m
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""
     installed = service.made(Path(real), None, buses, account="rigctl").service
     where = Path('/srv/my "rig" 100% $HOME/växthus.yaml')  # the tests' own directories are temporary
-    assert settings(unit(replace(installed, look_every_s=1.0)))["WatchdogSec"] == ["30"]
-    assert settings(unit(replace(installed, look_every_s=60.0)))["WatchdogSec"] == ["180"]
+    assert settings(unit(replace(installed, watch_every_s=1.0)))["WatchdogSec"] == ["30"]
+    assert settings(unit(replace(installed, watch_every_s=60.0)))["WatchdogSec"] == ["180"]
     text = unit(replace(installed, config=where, command=("/bin/sh",), needed=()))
     path = bench.folder / "rigctl-greenhouse.service"
     path.write_text(text, encoding="utf-8")

@@ -40,7 +40,7 @@ def answers(monkeypatch):
         return given.pop(0)
 
     monkeypatch.setattr(control, "ask", ask)
-    monkeypatch.setattr(watch, "LOOK_S", 0.0)
+    monkeypatch.setattr(watch, "EVERY_S", 0.0)
     return given
 
 

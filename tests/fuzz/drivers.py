@@ -24,12 +24,12 @@ from rigctl_drivers import modbus_line
 from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
-from rigctl_drivers.looking import look_ezo, look_modbus, look_scpi
 from rigctl_drivers.modbus_frames import Framing
 from rigctl_drivers.modbus_line import Echo, Exchanger, Timing
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver
+from rigctl_drivers.searching import search_ezo, search_modbus, search_scpi
 from rigctl_drivers.urls import LineUrl
 from rigctl_drivers.wire import LineLost, Silence
 from tests.drivers.circuits import Pump
@@ -210,7 +210,7 @@ def _registers(rng: random.Random, time: VirtualTime, *, rtu: bool) -> tuple[Wir
 def _ezo(rng: random.Random, time: VirtualTime) -> Any:
     wire, line = _text(_circuit, "\r", rng, time)
     device: Any = EzoSensorDriver.connect(EzoSensorDriver.options.model_validate({"model": "pH"}), line)
-    return wire, (device.identify, device.read, device.read, device.simulated, lambda d: look_ezo(line, (), d))
+    return wire, (device.identify, device.read, device.read, device.simulated, lambda d: search_ezo(line, (), d))
 
 
 def _pump(rng: random.Random, time: VirtualTime) -> Any:
@@ -228,7 +228,7 @@ def _scpi(rng: random.Random, time: VirtualTime) -> Any:
     )
     device: Any = ScpiDriver.connect(options, line)
     asked = (device.identify, device.simulated, device.read, device.read, device.read_back, device.release, device.safe)
-    return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: look_scpi(line, (), d))
+    return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: search_scpi(line, (), d))
 
 
 def _modbus(rng: random.Random, time: VirtualTime, *, rtu: bool) -> Any:
@@ -237,7 +237,7 @@ def _modbus(rng: random.Random, time: VirtualTime, *, rtu: bool) -> Any:
     given = {"read": {**place, "register": "holding"}, "write": {"at": 2, "type": "float32"}, "enable": {"coil": 0}}
     device: Any = ModbusRegisterDriver.connect(ModbusRegisterDriver.options.model_validate(given), line)
     asked = (device.identify, device.simulated, device.read, device.read_back, device.release, device.safe)
-    return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: look_modbus(line, (1,), d))
+    return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: search_modbus(line, (1,), d))
 
 
 def _sdm(rng: random.Random, time: VirtualTime) -> Any:

@@ -52,7 +52,7 @@ def directory(tmp_path):
 def looked(directory, monkeypatch, status=STATUS):
     looker = Looker(directory)
     monkeypatch.setattr(chores, "answered", lambda *_: status)
-    looker.look()
+    looker.numbers_now()
     return looker
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.reader import looking
+from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.campaign.status import Status, asked
 from rigctl.console.assemble import open_campaign
 from rigctl.page.facts import gather
@@ -46,5 +46,5 @@ def journal(tmp_path):
 async def page_beside(stage):
     """The sections of the page beside the campaign that runs on a stage, as `rigctl serve` has them."""
     status = await asyncio.to_thread(asked, stage.state)
-    with looking(stage.state) as reader:
+    with at_one_instant(stage.state) as reader:
         return sections(gather(reader, None, status, datetime.now(UTC)), None)

@@ -224,7 +224,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
     assert (facts.standing.severity, facts.standing.message) == ("MINOR", words)
     assert words in headline(facts, None)
     assert for_people({"ended": facts.phase.why}) == {"ended": words}
-    assert words in summary_of(Looker(tmp_path).look())
+    assert words in summary_of(Looker(tmp_path).numbers_now())
 
 
 def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden: Golden):

@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.bus import Bus, BusTiming
-from rigctl.rig.protocols import LOOK_S, Severity
+from rigctl.rig.protocols import PEEK_S, Severity
 from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeLine
 
@@ -235,7 +235,7 @@ class Question:
     def __call__(self, deadline):
         self.entered.set()
         while deadline.remaining_s > 0:
-            threading.Event().wait(min(deadline.remaining_s, LOOK_S))
+            threading.Event().wait(min(deadline.remaining_s, PEEK_S))
         raise DeviceTimeout("no answer")
 
 

@@ -35,7 +35,7 @@ async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, 
     assert await rig.verify() == {}
     assert await rig.roll_call() == {}
     assert (await rig.safe()).ok
-    rig.look()
+    rig.glance()
     assert all("ca_doser" not in entry for entry in bench.pump_line.log)
     assert [alarm for alarm in bench.alarms if alarm.source == "ca_doser"] == []
     with pytest.raises(GuardRefused) as refused:

@@ -48,7 +48,7 @@ async def test_a_watchdog_is_fed_by_looks_alone(fed, heart):
     await fed.open()
     looks = 0
     while heart.beats < 3:
-        fed.look()
+        fed.glance()
         looks += 1
         await asyncio.sleep(0.005)
     assert looks > heart.beats

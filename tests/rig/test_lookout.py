@@ -27,7 +27,7 @@ def watched(bench, make_rig, monkeypatch):
 async def until(rig, shown):
     """The first glance at the rig that shows it."""
     for _ in range(PATIENT):
-        glance = rig.look()
+        glance = rig.glance()
         if shown(glance):
             return glance
         await asyncio.sleep(0.002)
@@ -74,7 +74,7 @@ async def test_fault_61_a_driven_actuator_that_is_let_go_is_noticed(bench, watch
     await watched.open()
     await watched.control({"b": 30.0})
     await looks(watched, bench)
-    assert watched.look().astray == {}
+    assert watched.glance().astray == {}
     bench.valve.state = LET_GO
     glance = await until(watched, lambda g: g.astray)
     golden(glance.astray["b_valve"])
@@ -87,7 +87,7 @@ async def test_what_is_not_driven_is_not_asked_about(bench, watched):
     await watched.safe()
     asked = bench.plc.log.count("b_valve read_back")
     await looks(watched, bench)
-    assert watched.look().astray == {}
+    assert watched.glance().astray == {}
     assert bench.plc.log.count("b_valve read_back") == asked
 
 
@@ -190,11 +190,11 @@ async def test_our_own_doses_are_nobody_else_s(bench, watched):
     await watched.open()
     dosing = asyncio.create_task(watched.control({"ca": 3.0}))
     while not dosing.done():
-        watched.look()
+        watched.glance()
         await asyncio.sleep(0)
     await dosing
     await looks(watched, bench, times=10)
-    assert watched.look().strays == {}
+    assert watched.glance().strays == {}
     assert "stop" not in [entry.rpartition(" ")[2] for entry in bench.pump_line.log]
     assert len(bench.pump.started) > 0
 
@@ -218,10 +218,10 @@ async def test_fault_38_a_step_beyond_the_plausible_rate_is_not_believed_before_
     assert "not believed" in jumped.detail
     bench.tank_ca = 2.6
     assert (await read()).valid
-    assert rig.look().steps == {}
+    assert rig.glance().steps == {}
     bench.tank_ca = 4.0
     assert [(await read()).valid for _ in range(3)] == [False, False, True]
-    golden(rig.look().steps["ca"])
+    golden(rig.glance().steps["ca"])
 
 
 async def test_a_driver_s_mistake_does_not_end_the_watch(bench, watched):
@@ -244,7 +244,7 @@ async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(
     glance = await until(watched, lambda g: "softener" in g.astray)
     golden(glance.astray["softener"])
     await looks(watched, bench)
-    assert set(watched.look().astray) == {"softener"}
+    assert set(watched.glance().astray) == {"softener"}
 
 
 async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched, golden: Golden):
@@ -267,7 +267,7 @@ async def test_a_slow_round_is_not_taken_for_a_silent_actuator(bench, watched, m
     await until(watched, lambda _: bench.plc.log.count("b_valve read_back") > 3)
     for bus_round in [b.round for b in watched._lookout._beats.values()]:
         await bus_round
-    assert watched.look().astray == {}
+    assert watched.glance().astray == {}
 
 
 async def test_a_dose_broken_off_at_its_intent_leaves_the_pump_watched(bench, watched):
@@ -303,5 +303,5 @@ async def test_a_dose_that_cannot_be_recorded_as_sent_is_ours_until_it_is_settle
     with pytest.raises(JournalUnwritable):
         await watched.control({"ca": 3.0})
     await looks(watched, bench, times=10)
-    assert watched.look().strays == {}
+    assert watched.glance().strays == {}
     assert bench.doses.steps == ["intend"]

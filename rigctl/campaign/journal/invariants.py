@@ -19,7 +19,7 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import BEGUN, INGESTED, TABLES
 from rigctl.campaign.journal.stored import (
     AMEND,
-    LOOK,
+    SEEK,
     Caps,
     GivenSum,
     Row,
@@ -224,7 +224,7 @@ def chosen(rows: Rows) -> Iterator[Violation]:
             if bool(state["controlled"]) != (wanted is not None) or state["setpoint"] != wanted:
                 said = "let go" if wanted is None else f"set to {wanted:g}"
                 yield violation(
-                    state, "states", f"{state['variable']} reads {state['setpoint']}, was to be {said}", LOOK
+                    state, "states", f"{state['variable']} reads {state['setpoint']}, was to be {said}", SEEK
                 )
 
 
@@ -368,13 +368,13 @@ def doses(rows: Rows) -> Iterator[Violation]:
     for row in rows["doses"]:
         yield from misbooked(row)
         if row["state"] in OPEN_DOSE and any(at_s > row["at_s"] and trial != row["trial"] for trial, _, at_s in armed):
-            yield violation(row, "doses", f"{row['actuator']}: has no end, though a later trial has begun", LOOK)
+            yield violation(row, "doses", f"{row['actuator']}: has no end, though a later trial has begun", SEEK)
         if outside(rows, row):
-            yield violation(row, "doses", f"{row['actuator']}: trial {row['trial']} was not under way then", LOOK)
+            yield violation(row, "doses", f"{row['actuator']}: trial {row['trial']} was not under way then", SEEK)
     settled = {row["id"] for row in rows["doses"] if row["state"] in ("DONE", "UNKNOWN")}
     for row in rows["answers"]:
         if row["dose"] not in settled:
-            yield violation(row, "answers", f"judges dose {row['dose']}, which has not ended", LOOK)
+            yield violation(row, "answers", f"judges dose {row['dose']}, which has not ended", SEEK)
 
 
 def misbooked(dose: Row) -> Iterator[Violation]:
@@ -382,13 +382,13 @@ def misbooked(dose: Row) -> Iterator[Violation]:
     is_open, volume, given = dose["state"] in OPEN_DOSE, dose["volume_ml"], dose["dispensed_ml"]
     pump, settled_s = dose["actuator"], dose["settled_s"]
     if not (isfinite(volume) and volume >= 0):
-        yield violation(dose, "doses", f"{pump}: was to be {volume:g} mL", LOOK)
+        yield violation(dose, "doses", f"{pump}: was to be {volume:g} mL", SEEK)
     if is_open != (given is None) or is_open != (settled_s is None):
-        yield violation(dose, "doses", f"{pump}: is {dose['state']} and booked as {given} mL", LOOK)
+        yield violation(dose, "doses", f"{pump}: is {dose['state']} and booked as {given} mL", SEEK)
     elif not is_open and not (isfinite(given) and given >= 0 and settled_s >= dose["at_s"] - _NEAR):
-        yield violation(dose, "doses", f"{pump}: {given} mL, settled at {settled_s} s, cannot be", LOOK)
+        yield violation(dose, "doses", f"{pump}: {given} mL, settled at {settled_s} s, cannot be", SEEK)
     elif dose["state"] in ("UNKNOWN", "FOUND") and given < volume - _NEAR:
-        yield violation(dose, "doses", f"{pump}: is {dose['state']}, but of {volume:g} mL only {given:g} booked", LOOK)
+        yield violation(dose, "doses", f"{pump}: is {dose['state']}, but of {volume:g} mL only {given:g} booked", SEEK)
 
 
 def outside(rows: Rows, dose: Row) -> bool:
@@ -414,11 +414,11 @@ def caps(rows: Rows) -> Iterator[Violation]:
             limits = rig.limits.get(pump)
             per_dose = None if limits is None else limits.per_dose_ml
             if per_dose is not None and volume > per_dose + _NEAR:
-                yield violation(row, "doses", f"{pump}: {volume:g} mL, allowed {per_dose:g} mL per dose", LOOK)
+                yield violation(row, "doses", f"{pump}: {volume:g} mL, allowed {per_dose:g} mL per dose", SEEK)
             for cap in (cap for cap in rig.caps if pump in cap.pumps):
                 objection = given[cap.name, cap.pumps].before(row, cap).beyond(volume - _NEAR)
                 if objection is not None:
-                    yield violation(row, "doses", f"{pump}: {objection}", LOOK)
+                    yield violation(row, "doses", f"{pump}: {objection}", SEEK)
         for (_, pumps), sums in given.items():
             if pump in pumps:
                 sums.add(row)

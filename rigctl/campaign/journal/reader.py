@@ -93,7 +93,7 @@ def open_reader(path: Path) -> Iterator[Reader]:
 
 
 @contextmanager
-def looking(directory: Path) -> Iterator[Reader]:
+def at_one_instant(directory: Path) -> Iterator[Reader]:
     """Give the journal as it is at one instant, whoever writes meanwhile: for who looks again and again.
 
     It is not checked as a whole, which takes seconds after 20,000 trials; whoever runs the campaign has done that.

@@ -28,7 +28,7 @@ Caps = Mapping[int, RigSpec]
 
 RESTORE: Final = "restore a backup, or run `rigctl journal recover`"
 AMEND: Final = "`rigctl trial amend` puts a cost right, and keeps who did it"
-LOOK: Final = "find out what was dosed before you run again; then restore a backup, or run `rigctl journal recover`"
+SEEK: Final = "find out what was dosed before you run again; then restore a backup, or run `rigctl journal recover`"
 
 
 @dataclass(frozen=True, slots=True)

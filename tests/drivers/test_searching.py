@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from rigctl.rig.finding import look, urls_of
+from rigctl.rig.finding import search, urls_of
 from rigctl.rig.registry import Registry
 from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers.looking import OBEYED, QUESTIONS, harmless, spoken
+from rigctl_drivers.searching import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import (
     ModbusUnit,
@@ -52,7 +52,7 @@ def chattering(peer, said):
 @pytest.fixture
 def seen(clock):
     """Looks at a place as `rigctl init --probe` does."""
-    return lambda place, units=UNITS: look(str(place), urls_of(str(place)), units, Registry.installed(), clock)
+    return lambda place, units=UNITS: search(str(place), urls_of(str(place)), units, Registry.installed(), clock)
 
 
 def ezo(circuit):

@@ -61,7 +61,7 @@ LIKELY: Final = (1e-3, 1e6)
 """Readings are mostly of such a size; words in a wrong order hardly ever are."""
 
 
-def look_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
+def search_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
     """Ask `*IDN?`, twice: a logger that streams such a line by itself does not say it the same way again."""
     if not isinstance(line, ByteLine):
         return ()
@@ -79,7 +79,7 @@ def look_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence
     return ()
 
 
-def look_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
+def search_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
     """Ask `i`; who answers as an EZO circuit is asked its name, too."""
     if not isinstance(line, ByteLine):
         return ()
@@ -124,7 +124,7 @@ def _within(line: Line, rig_s: float, deadline: Deadline) -> Deadline:
 # Modbus -----------------------------------------------------------------------------------------------------------
 
 
-def look_modbus(line: Line, units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
+def search_modbus(line: Line, units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
     """Ask each unit for a register; who answers is asked who made it, and what its first registers hold."""
     if not isinstance(line, RegisterLine):
         return ()
