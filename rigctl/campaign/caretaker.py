@@ -37,9 +37,9 @@ from rigctl.errors import IdentityMismatch
 from rigctl.rig.calendar import told
 from rigctl.rig.clocks import Clock
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Calibration, Identity, Severity
+from rigctl.rig.protocols import Calibration, Identity
 from rigctl.rig.spec import DeviceSpec, RigSpec
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import Alarm, News
 
 # Who stands where -----------------------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ async def expect_pinned(hands: InstrumentAccess, journal: JournalThread) -> None
 
 
 async def hold_pins(
-    found: Mapping[str, Identity], rig: RigSpec, journal: JournalThread, on_alarm: Callable[[Alarm], None]
+    found: Mapping[str, Identity], rig: RigSpec, journal: JournalThread, news: News
 ) -> Mapping[str, Seen]:
     """Compare who answers with who was pinned; pin what is new. To be called before anything is written to the rig.
 
@@ -85,7 +85,7 @@ async def hold_pins(
     if new:
         await journal.call(lambda j: j.pins.keep(new))
     for message in _alike(p for p in pins if p.device in rig.pumps):
-        on_alarm(Alarm(Severity.MINOR, "pumps", message, kind="alike"))
+        news.minor("pumps", message, kind="alike")
     return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
 
 
@@ -177,7 +177,7 @@ class Caretaker(CampaignPart):
 
     async def recognise(self, found: Mapping[str, Identity]) -> Mapping[str, Seen]:
         """Compare who answers with who was pinned, as `hold_pins`."""
-        return await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        return await hold_pins(found, self.spec.rig, self.journal, self.desk)
 
     def upkeep(self) -> list[dict[str, Any]]:
         """Return every instrument's upkeep for programs, as last judged."""

@@ -73,7 +73,7 @@ async def run_campaign(
     Args:
         spec: what to run.
         state_dir: where journal, lock and control socket live; made if missing.
-        rig_factory: makes the rig from the dose log and the alarm desk kept here.
+        rig_factory: makes the rig from the dose log and the desk kept here.
         clock: rig time.
         listener: is told what happens, in the event loop.
         open_journal: opens the journal in a directory; None: `Journal`.
@@ -104,7 +104,7 @@ async def run_campaign(
 
         desk = Desk(journal, tell, urls)
         doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
-        rig = rig_factory(doses, desk.alarm)
+        rig = rig_factory(doses, desk)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         shared = CampaignPart(spec, rig, journal, clock, desk, StopRequest())
         session = Session(shared, decider=decider or ProcessDecider(), surroundings=around)
@@ -330,9 +330,7 @@ class Session:
         self.watchman.rig = self.watchman.demand = None  # so no device's own watchdog is fed either
         what = f"the campaign ends ({why}); {STAYS}"
         self.desk.tell(PhaseChanged("HOLDING", f"{what}: {standing(self._report)}"))
-        await until_confirmed(
-            self._safe, self._report, self.desk.alarm, lambda: self._enough, what=what, sooner=self._sooner
-        )
+        await until_confirmed(self._safe, self._report, self.desk, lambda: self._enough, what=what, sooner=self._sooner)
         if self._report.ok:
             await self._word.take_back()
         else:

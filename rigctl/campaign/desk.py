@@ -22,7 +22,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.spec import CampaignRig, CampaignSpec
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import Alarm, News
 
 P = TypeVar("P")
 
@@ -32,7 +32,7 @@ MOST_ROUNDS: Final = 600
 """So many of them at most: a start or an end that never comes to its end is the service manager's to end."""
 
 
-class Desk:
+class Desk(News):
     """Passes news on. Nothing that goes wrong here may disturb the trial."""
 
     def __init__(self, journal: JournalThread, listener: Listener, lines: Iterable[str] = ()) -> None:
@@ -67,14 +67,6 @@ class Desk:
         level("alarm", severity=alarm.severity.name, **what, **known)
         self.keep("alarm", lambda j: j.alarms.add(alarm))
         self.tell(AlarmRaised(alarm))
-
-    def major(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
-        """Raise an alarm that somebody should see to; for the names see `Alarm`."""
-        self.alarm(Alarm(Severity.MAJOR, source, message, detail, kind=kind))
-
-    def minor(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
-        """Raise an alarm that nobody need acknowledge."""
-        self.alarm(Alarm(Severity.MINOR, source, message, detail, kind=kind))
 
     def latch(self, reason: str) -> None:
         """Keep a trip, which must outlive this process; the first reason stays."""
@@ -156,7 +148,7 @@ class StandingAlarms:
         found = {(alarm.kind, alarm.source): (replace(alarm, state="stands"), over) for alarm, over in now}
         gone = {key: over for key, over in self._over.items() if key not in found}
         for (kind, source), over in gone.items():
-            self.desk.alarm(Alarm(Severity.MINOR, source, over, kind=kind, state="over"))
+            self.desk.over(source, over, kind=kind)
         for alarm in (alarm for key, (alarm, _) in found.items() if key not in self._over):
             self.desk.alarm(alarm)
         self._over = {key: over for key, (_, over) in found.items()}

@@ -252,7 +252,7 @@ class Runner(CampaignPart):
             self.desk.tell(PhaseChanged("HOLDING", standing(report)))
         self.report = report
         what, enough = "no trial starts, trying again", lambda: self.stop.finish is not None
-        self.report = await until_confirmed(self.rig.safe, report, self.desk.alarm, enough, what=what)
+        self.report = await until_confirmed(self.rig.safe, report, self.desk, enough, what=what)
         if not report.ok:
             self.desk.keep_phase("RUNNING", standing(self.report))
             self.desk.tell(PhaseChanged(self.waiting.phase, standing(self.report)))

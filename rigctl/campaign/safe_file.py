@@ -26,11 +26,11 @@ from rigctl.files import own, whole
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import DoseLog, Severity, Unanswered
+from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import Alarm, News, SafeReport
 from rigctl.signals import NO_SECOND, Signals
 
 # The file -------------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def require_safe(report: SafeReport) -> None:
 async def until_confirmed(
     safe: Callable[[], Awaitable[SafeReport]],
     report: SafeReport,
-    tell: Callable[[Alarm], object],
+    news: News,
     enough: Callable[[], bool],
     *,
     what: str,
@@ -186,7 +186,7 @@ async def until_confirmed(
     Args:
         safe: tries once.
         report: what came of the first attempt.
-        tell: is told of both alarms.
+        news: is told of both alarms.
         enough: asked before every attempt.
         what: what is done meanwhile, for people.
         sooner: when set, the next attempt does not wait.
@@ -194,7 +194,7 @@ async def until_confirmed(
     if report.ok:
         return report
     kind, source, log = "unconfirmed", "safe state", structlog.get_logger("rigctl.campaign")
-    tell(Alarm(Severity.MAJOR, source, f"{what}: {standing(report)}", kind=kind, state="stands"))
+    news.stands(source, f"{what}: {standing(report)}", kind=kind)
     pause_s, told_s = FIRST_RETRY_S, time.monotonic()
     while not report.ok:
         await moment(pause_s, sooner or asyncio.Event())
@@ -205,7 +205,7 @@ async def until_confirmed(
         if not report.ok and time.monotonic() >= told_s + REMIND_S:
             told_s = time.monotonic()
             log.error("still not confirmed safe", what=what, failed=dict(report.failed))
-    tell(Alarm(Severity.MINOR, source, "confirmed: everything is safe", kind=kind, state="over"))
+    news.over(source, "confirmed: everything is safe", kind=kind)
     return report
 
 
@@ -249,16 +249,19 @@ def go_safe(devices: Sequence[Driven], speedup: float, signals: Signals | None =
     return SafeReport(report.reached, {**failed, **report.failed})
 
 
+class _Logged(News):
+    def alarm(self, alarm: Alarm) -> None:
+        structlog.get_logger("rigctl.campaign").error(alarm.message)
+
+
 async def _until_confirmed(rig: Rig, report: SafeReport, signals: Signals) -> SafeReport:
-    before, sooner, log = len(signals.heard), asyncio.Event(), structlog.get_logger("rigctl.campaign")
+    before, sooner = len(signals.heard), asyncio.Event()
 
     def enough() -> bool:
         return any(name != NO_SECOND for name in signals.heard[before:])
 
     with signals.caught(), signals.told(lambda _: sooner.set(), asyncio.get_running_loop().call_soon_threadsafe):
-        return await until_confirmed(
-            rig.safe, report, lambda alarm: log.error(alarm.message), enough, what=STAYS, sooner=sooner
-        )
+        return await until_confirmed(rig.safe, report, _Logged(), enough, what=STAYS, sooner=sooner)
 
 
 def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:
@@ -292,7 +295,7 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
         dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},
         speedup=speedup,
     )
-    return Rig(spec, registry, RealClock(speedup), NoDoses(), lambda _: None)
+    return Rig(spec, registry, RealClock(speedup), NoDoses(), News())
 
 
 class NoDoses(DoseLog):

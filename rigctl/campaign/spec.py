@@ -24,7 +24,7 @@ from rigctl.errors import UsageError
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import ActuatorState, Calibration, DoseLog, Identity, Reading
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
-from rigctl.rig.values import Alarm, Measurement, OpenDose, RigGlance, SafeReport
+from rigctl.rig.values import Measurement, News, OpenDose, RigGlance, SafeReport
 from rigctl.text import in_full
 
 if TYPE_CHECKING:
@@ -270,5 +270,5 @@ class CampaignRig(Protocol):
     async def close(self) -> None: ...
 
 
-RigFactory = Callable[[DoseLog, Callable[[Alarm], None]], CampaignRig]
-"""Makes the rig from the dose log and the alarm desk that the campaign keeps."""
+RigFactory = Callable[[DoseLog, News], CampaignRig]
+"""Makes the rig from the dose log and the desk that the campaign keeps."""

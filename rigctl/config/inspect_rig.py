@@ -30,6 +30,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
+from rigctl.rig.values import News
 from rigctl.text import lasting
 
 NEAR: Final = 0.02
@@ -76,7 +77,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
 def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
     """Ask the rig itself whether each device can do what it is named for."""
     try:
-        wiring.wired(spec, registry, ManualClock(), lambda _: None)
+        wiring.wired(spec, registry, ManualClock(), News())
     except ConfigError as error:
         for found in error.mistakes:
             if not context.findings.told(found.path):

@@ -38,7 +38,7 @@ def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
         UsageError: the configuration has no devices.
     """
     require_devices(loaded)
-    return lambda doses, on_alarm: Rig(loaded.rig, Registry.installed(), clock, doses, on_alarm)
+    return lambda doses, news: Rig(loaded.rig, Registry.installed(), clock, doses, news)
 
 
 def require_devices(loaded: LoadedConfig) -> None:

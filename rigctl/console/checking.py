@@ -27,7 +27,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
-from rigctl.rig.values import SafeTimes
+from rigctl.rig.values import News, SafeTimes
 from rigctl.text import in_full, joined, lasting, settings, shown_unit
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
         require_devices(loaded)
     if not loaded.wired:
         return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings, plan(loaded))
-    rig = Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
+    rig = Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), News())
     times = rig.time_to_safe()
     slow = _slow(loaded, times)
     asked = asyncio.run(_asked(rig)) if probe else None

@@ -40,6 +40,7 @@ from rigctl.rig.guard import Command, KnownState, objections
 from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
+from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring, wired
 from rigctl.signals import Signals
 
@@ -218,7 +219,7 @@ def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapp
         loaded = loaded_here(place.config, place.directory, place.buses)
         clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
         factory = rig_factory(loaded, clock)
-        _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, lambda _: None), operation, said)
+        _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, News()), operation, said)
         errors: list[RigctlError] = []
         arguments = {name: value for name, value in said.items() if name != "why"}
         request = Request("manual", this_person(), str(said.get("why", "")), {"operation": operation, **arguments})
@@ -314,7 +315,7 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
 
 
 async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
-    handle = wired(rig, Registry.installed(), clock, lambda _: None).handles[name]
+    handle = wired(rig, Registry.installed(), clock, News()).handles[name]
     try:
         return await handle.identify()
     finally:

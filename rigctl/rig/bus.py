@@ -24,8 +24,8 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.protocols import Deadline, Hurry, Line
+from rigctl.rig.values import News
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class Bus:
 
     Args:
         line: used from this bus's thread only.
-        on_alarm: told, in the event loop, when the line is lost, stuck, and back.
+        news: told, in the event loop, when the line is lost, stuck, and back.
         timing: how patient to be.
         now: wall clock of the reopening back-off, seconds; None: the system's, monotonic.
     """
@@ -260,7 +260,7 @@ class Bus:
     def __init__(
         self,
         line: Line,
-        on_alarm: Callable[[Alarm], None],
+        news: News,
         timing: BusTiming | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -273,7 +273,7 @@ class Bus:
         """Without an answer, or with one that is none; those that were asked again among them."""
         self._timing = timing or BusTiming()
         self._link = Link(line, self._timing, now or time.monotonic)
-        self._on_alarm = on_alarm
+        self._news = news
         self._queue = _Queue()
         self._serial = itertools.count()
         self._thread: threading.Thread | None = None
@@ -452,9 +452,9 @@ class Bus:
             return
         self.trouble = trouble
         if trouble:
-            self._on_alarm(Alarm(Severity.MAJOR, self.url, trouble, kind="line", state="stands"))
+            self._news.stands(self.url, trouble, kind="line")
         else:
-            self._on_alarm(Alarm(Severity.MINOR, self.url, "the line works again", kind="line", state="over"))
+            self._news.over(self.url, "the line works again", kind="line")
 
     # in the bus's thread ------------------------------------------------------------------------------------------
 

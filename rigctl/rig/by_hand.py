@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,9 +14,9 @@ from rigctl.rig.imposing import Imposer
 from rigctl.rig.measuring import judged
 from rigctl.rig.opening import refuse_real_time_lapse
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import Actuator, Calibration, Device, Doser, Identity, Meter, Reading, Sensor, Severity
+from rigctl.rig.protocols import Actuator, Calibration, Device, Doser, Identity, Meter, Reading, Sensor
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring
 
 
@@ -28,7 +28,7 @@ class Hands:
     wiring: Wiring
     imposer: Imposer
     dispenser: Dispenser
-    on_alarm: Callable[[Alarm], None]
+    news: News
 
     @property
     def aside(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class Hands:
 
     def _not_calibrated(self, name: str, error: Exception) -> None:
         message = f"its calibration is not known: {in_words(error)}"
-        self.on_alarm(Alarm(Severity.MINOR, name, message, kind="calibration unread"))
+        self.news.minor(name, message, kind="calibration unread")
 
     # one act each -----------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ from rigctl.errors import (
 from rigctl.rig.clocks import Clock
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.protocols import DoseLog, Doser, DoseStatus, Reading, Severity
+from rigctl.rig.protocols import DoseLog, Doser, DoseStatus, Reading
 from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
-from rigctl.rig.values import Alarm, OpenDose
+from rigctl.rig.values import News, OpenDose
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Dispenser:
         guard: Guard,
         doses: DoseLog,
         clock: Clock,
-        on_alarm: Callable[[Alarm], None],
+        news: News,
         *,
         trip: Callable[[str], Awaitable[object]],
         timing: DoseTiming | None = None,
@@ -103,7 +103,7 @@ class Dispenser:
         self._guard = guard
         self._doses = doses
         self._clock = clock
-        self._on_alarm = on_alarm
+        self._news = news
         self._trip = trip
         self._timing = timing or DoseTiming()
         self._booking = asyncio.Lock()
@@ -163,7 +163,7 @@ class Dispenser:
                     await self._doses.done(other.id, 0.0, f"not sent: {error}")
                 if len(doses) > 1:
                     told = _imbalance(doses, dose, given[: begun - 1])
-                    self._alarm(Severity.MAJOR, dose.pump.name, "ratio lost", told)
+                    self._news.major(dose.pump.name, told, kind="ratio lost")
                 raise
         return given
 
@@ -214,7 +214,7 @@ class Dispenser:
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
             message = "the pump restarted since its last dose; its totals began anew"
-            self._alarm(Severity.MINOR, pump.name, "restarted", message)
+            self._news.minor(pump.name, message, kind="restarted")
         if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
             raise DeviceFault("runs although nobody asked it to, so no dose was sent; who is at it?", device=pump.name)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -238,7 +238,7 @@ class Dispenser:
             raise
         except DeviceError as error:
             message = f"{dose}: unknown whether it runs, not sent again: {error}"
-            self._alarm(Severity.MINOR, dose.pump.name, "dose unconfirmed", message)
+            self._news.minor(dose.pump.name, message, kind="dose unconfirmed")
             return False, ""
         return True, ""
 
@@ -283,7 +283,7 @@ class Dispenser:
         )
         if heard.jumped:
             message = f"{dose}: its total went from {dose.before_ml:g} to {heard.total_ml:g} mL, more than it can give"
-            self._alarm(Severity.MAJOR, pump.name, "total jumped", message)
+            self._news.major(pump.name, message, kind="total jumped")
         if total is not None:
             await self.stood_at(pump, total)
         return heard.given_ml
@@ -295,9 +295,9 @@ class Dispenser:
         _over(dose, self.turns)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
-            self._alarm(Severity.MINOR, dose.pump.name, "dose short", f"{dose}: short, {actual_ml:g} mL dispensed")
+            self._news.minor(dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed", kind="dose short")
         elif self._excess(dose, actual_ml):
-            self._alarm(Severity.MAJOR, dose.pump.name, "dose over", f"{dose}: too much, {actual_ml:g} mL dispensed")
+            self._news.major(dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed", kind="dose over")
         return actual_ml
 
     def _excess(self, dose: _Dose, actual_ml: float | None) -> bool:
@@ -307,7 +307,7 @@ class Dispenser:
         """Book nothing; return the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
         _over(dose, self.turns)
-        self._alarm(Severity.MINOR, dose.pump.name, "dose refused", f"{dose}: refused, 0 mL booked: {why}")
+        self._news.minor(dose.pump.name, f"{dose}: refused, 0 mL booked: {why}", kind="dose refused")
         return DeviceFault(f"{dose}: refused by the pump: {why}", devices=[dose.pump.name])
 
     async def _unknown(
@@ -316,7 +316,7 @@ class Dispenser:
         """Book it in full; return the error to raise."""
         await self._doses.unknown(dose.id, max(dose.volume_ml, at_least_ml), why)
         _over(dose, self.turns)
-        self._alarm(Severity.MAJOR, dose.pump.name, "dose unknown", f"{dose}: unknown, booked in full: {why}")
+        self._news.major(dose.pump.name, f"{dose}: unknown, booked in full: {why}", kind="dose unknown")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}", devices=[dose.pump.name])
 
     async def _past_deadline(self, dose: _Dose, ran_at_ml: float | None, *, running: bool) -> float:
@@ -363,9 +363,6 @@ class Dispenser:
         with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
             await self._guard.stop(pump, within_s=2 * pump.timeout_s)
         return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
-
-    def _alarm(self, severity: Severity, source: str, kind: str, message: str) -> None:
-        self._on_alarm(Alarm(severity, source, message, kind=kind))
 
 
 async def _status(pump: Handle[Doser]) -> DoseStatus | None:

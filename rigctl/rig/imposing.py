@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rigctl.errors import (
@@ -22,11 +22,11 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
+from rigctl.rig.protocols import Actuator, ActuatorState, Doser
 from rigctl.rig.slewing import ramp
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import FRESH_READINGS, Evidence, Partner, Side, Titration
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
@@ -59,7 +59,7 @@ class Imposer:
     guard: Guard
     dispenser: Dispenser
     clock: Clock
-    on_alarm: Callable[[Alarm], None]
+    news: News
     evidence: Evidence
     driven: dict[str, float] = field(default_factory=dict)
     """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
@@ -160,7 +160,7 @@ class Imposer:
         except DeviceError as error:
             doing = "release" if value is None else f"apply {value:g}"
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
-            self.on_alarm(Alarm(Severity.MINOR, actuator.name, message, kind="command unknown"))
+            self.news.minor(actuator.name, message, kind="command unknown")
             await self.confirm(actuator, value)
             if value is not None:
                 self.guard.stands_at(actuator.name, value)
@@ -172,7 +172,7 @@ class Imposer:
         denied = await self.denial(actuator, value, within)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
-            self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message, kind="read-back"))
+            self.news.major(actuator.name, message, kind="read-back")
             raise ReadBackMismatch(message, devices=[actuator.name])
 
     async def denial(self, actuator: Handle[Actuator], value: float | None, within: float = 0.0) -> str:
@@ -206,11 +206,11 @@ class Imposer:
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
             message = "the pump restarted; its totals began anew"
-            self.on_alarm(Alarm(Severity.MINOR, pump.name, message, kind="restarted"))
+            self.news.minor(pump.name, message, kind="restarted")
         if not status.running:
             return
         message = "the pump runs although nothing was asked of it: stopping it"
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked run"))
+        self.news.major(pump.name, message, kind="unasked run")
         await self.guard.stop(pump)
         if (await pump.ask(pump.device.dose_status, "dose status")).running:
             message = f"{self._serves(pump.name)}: {pump.name} runs, wanted stopped"
@@ -241,7 +241,7 @@ class Imposer:
             probe=self.wiring.dosing_probes[name],
             dispenser=self.dispenser,
             clock=self.clock,
-            on_alarm=self.on_alarm,
+            news=self.news,
             evidence=self.evidence,
         )
 

@@ -22,10 +22,10 @@ from rigctl.rig.dead_man import feed, hearts
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, by_line
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, Device, DoseLog, Doser, Heart, Reading, Severity
+from rigctl.rig.protocols import Actuator, Device, DoseLog, Doser, Heart, Reading
 from rigctl.rig.spec import WatchSpec
 from rigctl.rig.testimony import RESOLUTION_ML, most_ml
-from rigctl.rig.values import Alarm, RigGlance, SeenReading
+from rigctl.rig.values import News, RigGlance, SeenReading
 from rigctl.rig.wiring import Wiring
 
 PUMPS_EVERY_S = 3.0
@@ -73,7 +73,7 @@ class Lookout:
     driven: Callable[[], Mapping[str, float]]
     denial: Callable[[Handle[Actuator], float], Awaitable[str]]
     dosing: Callable[[], Mapping[str, int]]
-    on_alarm: Callable[[Alarm], None]
+    news: News
     _beats: defaultdict[Bus, _Beat] = field(default_factory=lambda: defaultdict(_Beat))
     _asked_s: dict[str, float] = field(default_factory=dict)
     _unanswered_s: dict[str, float] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Lookout:
             self._broken.add(bus.url)
             message = f"the watch cannot look: {in_words(error)}"
             detail = "".join(traceback.format_exception(error))
-            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail, kind="watch blind"))
+            self.news.major(bus.url, message, detail, kind="watch blind")
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.watch_every_s
@@ -229,7 +229,7 @@ class Lookout:
             return
         if status.reset:  # told once, to whoever asks first
             message = "the pump restarted; its totals began anew. Is its supply strong enough?"
-            self.on_alarm(Alarm(Severity.MINOR, pump.name, message, kind="restarted"))
+            self.news.minor(pump.name, message, kind="restarted")
         if status.running:
             await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
@@ -248,7 +248,7 @@ class Lookout:
         self._strays[pump.name] = (time.monotonic(), why)
         if time.monotonic() - told_s > REMEMBERED_S:
             message = f"{why}: stopping it. Is another program or hand at it?"
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked run"))
+            self.news.major(pump.name, message, kind="unasked run")
         await self.guard.stop(pump, within_s=pump.timeout_s)
 
     async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:
@@ -261,7 +261,7 @@ class Lookout:
                 return
             if risen_ml > STRAY_ML + most_ml(pump.device, now_s - known[2]):
                 why = f"its total went from {known[1]:g} to {total.value:g} mL, more than it can give"
-                self.on_alarm(Alarm(Severity.MAJOR, pump.name, why, kind="total jumped"))
+                self.news.major(pump.name, why, kind="total jumped")
                 risen_ml = running_ml
         self._totals[pump.name] = (ours, total.value, now_s)
         if not ran and risen_ml <= STRAY_ML:
@@ -271,12 +271,12 @@ class Lookout:
         self._strays[pump.name] = (time.monotonic(), why)
         stopped = "; it was stopped" if ran else ""
         message = f"{why}{stopped}. Is another program or hand at it?"
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="unasked volume"))
+        self.news.major(pump.name, message, kind="unasked volume")
         try:
             await self.doses.found(pump.name, risen_ml, max(total.value - risen_ml, 0.0))
         except RigctlError as error:
             message = f"{why}, and it could not be booked: {error}"
-            self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="not booked"))
+            self.news.major(pump.name, message, kind="not booked")
 
     def _seen(self, probe: Probe, now_s: float) -> SeenReading:
         record, rules = probe.record, probe.rules

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,7 +26,7 @@ from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import MeasureSpec, TrialTiming
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import News
 
 ASLEEP = "(asleep)"
 """Name under which the time spent in suspend is kept, rig seconds since boot."""
@@ -102,7 +102,7 @@ class Metering:
         meters: Mapping[str, Handle[Meter]],
         timing: TrialTiming,
         clock: Clock,
-        on_alarm: Callable[[Alarm], None],
+        news: News,
         tariffs: Mapping[str, Tariff] | None = None,
         *,
         aside: Container[str] = (),
@@ -110,7 +110,7 @@ class Metering:
         self._meters = meters
         self._aside = aside
         self._clock = clock
-        self._on_alarm = on_alarm
+        self._news = news
         self._powers = {
             name: (cast("Handle[Sensor]", handle), PowerIntegral())
             for name, handle in meters.items()
@@ -163,7 +163,7 @@ class Metering:
             reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), in_words(error))
         if not reading.valid:
             message = f"meter {name} cannot be read: {reading.detail}"
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, message, kind=f"meter {name} unread"))
+            self._news.minor(handle.name, message, kind=f"meter {name} unread")
         return reading
 
     async def _sample(self) -> set[str]:
@@ -230,7 +230,7 @@ class Metering:
 
     def _tell_mistake(self, what: str, error: Exception) -> None:
         message = f"{what}: {in_words(error)}"
-        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), message, kind="power not sampled"))
+        self._news.minor(", ".join(self._powers), message, kind="power not sampled")
 
     async def stop(self) -> None:
         for task in (self._sampling, self._waiting):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rigctl.rig.bus import BusTiming
@@ -23,7 +23,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Alarm, Measurement, News, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
 
 
@@ -31,7 +31,7 @@ class Rig:
     """All instruments of one rig.
 
     Args:
-        on_alarm: told, in the event loop, of everything a person should know.
+        news: told of everything a person should know.
 
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.
@@ -43,7 +43,7 @@ class Rig:
         registry: Registry,
         clock: Clock,
         doses: DoseLog,
-        on_alarm: Callable[[Alarm], None],
+        news: News,
         *,
         bus_timing: BusTiming | None = None,
     ) -> None:
@@ -51,14 +51,14 @@ class Rig:
         self.guard = Guard(spec.limits, doses, clock, tanks=spec.tanks)
         self._clock = clock
         self._doses = doses
-        self._on_alarm = on_alarm
+        self._news = news
         self._unsafe: frozenset[str] = frozenset()
-        self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
-        self._dispenser = Dispenser(self.guard, doses, clock, on_alarm, trip=self.trip)
+        self._wiring = wired(spec, registry, clock, news, bus_timing)
+        self._dispenser = Dispenser(self.guard, doses, clock, news, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
         tariffs, aside = {m.name: m.tariff for m in spec.meters if m.tariff is not None}, self._wiring.aside
-        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm, tariffs, aside=aside)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, on_alarm, evidence)
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, news, tariffs, aside=aside)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, news, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,
             spec=spec.watch,
@@ -68,10 +68,10 @@ class Rig:
             driven=lambda: self.driven,
             denial=self._imposer.denial,
             dosing=lambda: self._dispenser.turns,
-            on_alarm=on_alarm,
+            news=news,
         )
         self._dispenser.stood_at = self._lookout.book_unasked
-        self.hands = Hands(spec, self._wiring, self._imposer, self._dispenser, on_alarm)
+        self.hands = Hands(spec, self._wiring, self._imposer, self._dispenser, news)
         """What a person does to single instruments, and which of them are in service."""
         self.verify = self._imposer.verify
         """Ask every actuator whether it holds what was imposed, or nothing; what those say that do not, by actuator.
@@ -166,7 +166,7 @@ class Rig:
         doubtful = {name: m.detail for name, m in out.items() if m.severity is not Severity.NONE}
         for source, (names, why) in by_line(doubtful, {p.name: p.handle for p in probes}).items():
             severity = min(max(out[name].severity for name in names), Severity.MAJOR)
-            self._on_alarm(Alarm(severity, source, why, kind="measurement"))
+            self._news.alarm(Alarm(severity, source, why, kind="measurement"))
         given = self._imposer.given
         for v in () if look else self.spec.variables:
             if v.actuator is not None and v.actuator in self.spec.volumes:
@@ -203,11 +203,11 @@ class Rig:
         for source, (_, why) in told.items():
             if source not in self._unsafe:  # one alarm, not one per attempt
                 message = f"not confirmed in its safe state: {why}"
-                self._on_alarm(Alarm(Severity.MAJOR, source, message, kind="unconfirmed", state="stands"))
+                self._news.stands(source, message, kind="unconfirmed")
         stands = self._unsafe.intersection(report.failed).union(told)
         for source in sorted(self._unsafe - stands):
             what = "confirmed in its safe state" if source in self._wiring.handles else "the line answers again"
-            self._on_alarm(Alarm(Severity.MINOR, source, what, kind="unconfirmed", state="over"))
+            self._news.over(source, what, kind="unconfirmed")
         self._unsafe = stands
         return replace(report, told={source: why for source, (_, why) in told.items()})
 
@@ -236,12 +236,12 @@ class Rig:
             why = f"no doser is called {left.actuator} any more"
             await self._doses.unknown(left.dose, left.volume_ml, why)
             message = f"dose {left.dose} of {left.volume_ml:g} mL: unknown, booked in full: {why}"
-            self._on_alarm(Alarm(Severity.MAJOR, left.actuator, message, kind="dose unknown"))
+            self._news.major(left.actuator, message, kind="dose unknown")
 
     async def trip(self, reason: str) -> SafeReport:
         """Latch the trip, then everything to its safe state. No command but those to safety passes any more."""
         self.guard.trip(reason)
-        self._on_alarm(Alarm(Severity.MAJOR, self.spec.name, f"tripped: {reason}", kind="tripped"))
+        self._news.major(self.spec.name, f"tripped: {reason}", kind="tripped")
         return await self.safe()
 
     async def close(self) -> None:

@@ -15,9 +15,9 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import DoseLog, Doser, Severity
+from rigctl.rig.protocols import DoseLog, Doser
 from rigctl.rig.spec import DosingSpec
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import News
 
 OVERSHOOT = 2.0
 """Past the setpoint by up to this many tolerances is accepted: what was dosed cannot be taken back."""
@@ -94,7 +94,7 @@ class Titration:
     probe: Probe
     dispenser: Dispenser
     clock: Clock
-    on_alarm: Callable[[Alarm], None]
+    news: News
     evidence: Evidence
 
     async def bring_to(self, setpoint: float) -> float:
@@ -146,7 +146,7 @@ class Titration:
         await doses.unknown(denied, asked_ml - dispensed_ml, why)
         await doses.answered(name, probe, moved=moved, expected=expected, answered=True)
         message = f"{why}: the dose counts in full. Look at the pump, its supply and {probe}"
-        self.on_alarm(Alarm(Severity.MAJOR, name, message, kind="dose denied"))
+        self.news.major(name, message, kind="dose denied")
         raise ReadBackMismatch(message, device=name)
 
     async def _responded(self, side: Side, moved: float, dispensed_ml: float) -> bool:
@@ -172,7 +172,7 @@ class Titration:
             f"{self.probe.name}: {spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
             f"within {spec.tolerance:g}: {why}"
         )
-        self.on_alarm(Alarm(Severity.MAJOR, pump.name, message, kind="setpoint missed"))
+        self.news.major(pump.name, message, kind="setpoint missed")
         raise ReadBackMismatch(message, devices=[pump.name, spec.sensor])
 
     async def _fresh(self) -> float:

@@ -52,6 +52,32 @@ class Alarm:
             object.__setattr__(self, name, printable(getattr(self, name)))
 
 
+class News:
+    """Where every part of a rig or campaign tells what a person should know, by how much it matters; here nobody hears.
+
+    `source` names the device, or the part of the campaign, that it is about; source and `kind` together are its key.
+    """
+
+    def alarm(self, alarm: Alarm) -> None:
+        """Pass it on: in the event loop, and at once."""
+
+    def major(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
+        """Tell what somebody should see to."""
+        self.alarm(Alarm(Severity.MAJOR, source, message, detail, kind=kind))
+
+    def minor(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
+        """Tell what nobody need acknowledge."""
+        self.alarm(Alarm(Severity.MINOR, source, message, detail, kind=kind))
+
+    def stands(self, source: str, message: str, *, kind: str) -> None:
+        """Tell what somebody should see to, and that stands until it is over."""
+        self.alarm(Alarm(Severity.MAJOR, source, message, kind=kind, state="stands"))
+
+    def over(self, source: str, message: str, *, kind: str) -> None:
+        """Tell that it is over."""
+        self.alarm(Alarm(Severity.MINOR, source, message, kind=kind, state="over"))
+
+
 @dataclass(frozen=True, slots=True)
 class SafeReport:
     """The outcome of driving everything to its safe state."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -15,7 +15,7 @@ from rigctl.rig.measuring import Probe, Thermometer
 from rigctl.rig.protocols import Actuator, Device, Doser, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import News
 
 D = TypeVar("D", bound=Device)
 H = TypeVar("H")
@@ -60,16 +60,14 @@ class _Wirer:
     def complain(self, path: KeyPath, flaw: Flaw) -> None:
         self.mistakes.append(Mistake(f"{self.spec.name}: {dotted(path)}", flaw, path))
 
-    def connect(
-        self, instruments: Registry, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
-    ) -> dict[str, Bus]:
+    def connect(self, instruments: Registry, news: News, timing: BusTiming | None) -> dict[str, Bus]:
         lines: dict[str, Line] = {}
         buses: dict[str, Bus] = {}
         for device in self.spec.devices.values():
             try:
                 if device.url not in lines:
                     lines[device.url] = instruments.open_line(device.url, self.clock)
-                    buses[device.url] = Bus(lines[device.url], on_alarm, timing)
+                    buses[device.url] = Bus(lines[device.url], news, timing)
                 made = self._made(device, instruments, lines[device.url])
             except (PluginError, ValueError) as error:
                 self.complain(("devices", device.name, "bus"), flaw_of(error))
@@ -164,7 +162,7 @@ def wired(
     spec: RigSpec,
     instruments: Registry,
     clock: Clock,
-    on_alarm: Callable[[Alarm], None],
+    news: News,
     timing: BusTiming | None = None,
 ) -> Wiring:
     """Connect every device of `spec` to its bus; opens and sends nothing.
@@ -174,7 +172,7 @@ def wired(
             counts in another unit than it is priced in; all problems at once.
     """
     w = _Wirer(spec, clock)
-    buses = w.connect(instruments, on_alarm, timing)
+    buses = w.connect(instruments, news, timing)
     probes = w.probes()
     dosing = w.dosing_probes(probes)
     watched = [w.probe(("safety", "interlocks"), s.name, s.name, s.rules) for s in spec.watch.sensors]

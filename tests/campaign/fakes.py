@@ -374,8 +374,8 @@ class Stage:
     def make_rig(self, **faults):
         """A rig factory; the rig it makes is kept as `rig`."""
 
-        def factory(doses, on_alarm):
-            self.rig = FakeRig(self.world, doses, on_alarm, **faults)
+        def factory(doses, news):
+            self.rig = FakeRig(self.world, doses, news.alarm, **faults)
             self.rig.hands.rig = self.rig
             return self.rig
 

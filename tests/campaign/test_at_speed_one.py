@@ -141,9 +141,9 @@ class Bench:
         spec = replace(spec, max_trials=max_trials)
         make = rig_factory(loaded, clock)
 
-        def factory(doses, on_alarm):
+        def factory(doses, news):
             self.doses = doses
-            return make(doses, on_alarm)
+            return make(doses, news)
 
         return await run_campaign(spec, self.state, factory, clock, self.listen, decider=ThreadDecider())
 

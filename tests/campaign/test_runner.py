@@ -244,8 +244,8 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
     def stubborn(**faults):
         make = factory(**faults)
 
-        def made(doses, on_alarm):
-            rig = make(doses, on_alarm)
+        def made(doses, news):
+            rig = make(doses, news)
 
             async def safe():
                 tried.append(1)  # it stays until it is confirmed, whoever has ended it

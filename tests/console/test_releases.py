@@ -92,8 +92,8 @@ async def resumed(state, spec, world):
         stood = reader.meter_readings(last, "after") or reader.meter_readings(last, "before")
     found = {name: Identity(pin.model, serial=pin.serial) for name, pin in pins.items()}
 
-    def make(doses, on_alarm):
-        rig = StandIn(world, doses, on_alarm, found=found)
+    def make(doses, news):
+        rig = StandIn(world, doses, news.alarm, found=found)
         rig.spec, rig.stood = spec, stood
         return rig
 

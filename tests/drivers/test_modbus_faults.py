@@ -8,6 +8,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import combined
 from rigctl.rig.protocols import Deadline
+from rigctl.rig.values import News
 from tests.drivers.peers import (
     HangUp,
     ModbusUnit,
@@ -249,7 +250,7 @@ async def test_5_10_a_read_is_repeated_by_its_line_or_its_bus_but_not_by_both(
 ):
     """However often a device fails, the line asks again while there is time for it, else the bus, never both."""
     unit.faults = [fault] * 99
-    bus = Bus(slow_rtu, lambda _: None, BusTiming(busy_pauses_s=(0.0, 0.0, 0.0)))
+    bus = Bus(slow_rtu, News(), BusTiming(busy_pauses_s=(0.0, 0.0, 0.0)))
     with pytest.raises(DeviceError):
         await bus.call(
             lambda deadline: slow_rtu.read_registers(1, "input", 2, 1, deadline),

@@ -28,6 +28,7 @@ from rigctl.rig.spec import (
     TrialTiming,
     VariableWiring,
 )
+from rigctl.rig.values import News
 from tests.drivers.peers import Played, PtyPair, unwarned
 
 COILS = 32
@@ -198,4 +199,4 @@ def rig_of(
         },
         dosing={n: DosingSpec("sensor", 0.1, 0.1, 1.0, 3) for n in pumps},
     )
-    return Rig(spec, registry, RealClock(), doses, lambda _: None)
+    return Rig(spec, registry, RealClock(), doses, News())

@@ -6,7 +6,7 @@ import pytest
 
 from rigctl.rig.bus import BusTiming
 from rigctl.rig.rig import Rig
-from tests.rig.fakes import Bench
+from tests.rig.fakes import Bench, Heard
 
 QUICK = BusTiming(grace_s=0.05, busy_pauses_s=(0.0, 0.0), reopen_first_s=0.0)
 
@@ -29,7 +29,7 @@ def make_rig(bench):
             bench.registry,
             bench.clock,
             bench.doses,
-            bench.alarms.append,
+            Heard(bench.alarms),
             bus_timing=QUICK,
         )
         bench.rigs.append(rig)

@@ -40,7 +40,7 @@ from rigctl.rig.spec import (
     TrialTiming,
     VariableWiring,
 )
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import Alarm, News
 
 
 class FakeClock(Clock):
@@ -272,6 +272,16 @@ class FakeMeter(Faulty, Meter):
 def in_a_day(ml: float, limits: ActuatorLimits) -> tuple[Booked, ...]:
     """Return what a guard knows of a pump that has given so much in the last 24 hours."""
     return tuple(Booked(cap, day_ml=ml) for cap in caps_of({"pump": limits}, {}))
+
+
+class Heard(News):
+    """Keeps all that is told in a list."""
+
+    def __init__(self, alarms: list[Alarm]) -> None:
+        self._alarms = alarms
+
+    def alarm(self, alarm: Alarm) -> None:
+        self._alarms.append(alarm)
 
 
 @dataclass

@@ -12,8 +12,8 @@ from rigctl.rig.limits import ActuatorLimits, TankSpec
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity
 from rigctl.rig.titration import Evidence, Side, Titration
-from rigctl.rig.values import Alarm, OpenDose
-from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+from rigctl.rig.values import Alarm, News, OpenDose
+from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor, Heard
 
 
 class Pumps:
@@ -46,19 +46,19 @@ class Pumps:
         tanks = {"reservoir": TankSpec(pumps=names, **caps)} if caps else {}
         self.guard = Guard(limits, self.doses, self.clock, tanks=tanks)
         self.dispenser = Dispenser(
-            self.guard, self.doses, self.clock, self.alarms.append, trip=self.trip, wall=self.clock.now_s
+            self.guard, self.doses, self.clock, Heard(self.alarms), trip=self.trip, wall=self.clock.now_s
         )
 
     def bus_of(self, line: FakeLine) -> Bus:
         """A bus that opens a lost line at once."""
-        return Bus(line, lambda _: None, BusTiming(reopen_first_s=0.0))
+        return Bus(line, News(), BusTiming(reopen_first_s=0.0))
 
     def titration(self, *sides: Side, probe: FakeSensor, name: str, plausible: tuple[float, float]) -> Titration:
         """One of these, judged by this probe on a bus of its own; six doses without response latch the pump."""
         self.buses[probe.name] = self.bus_of(probe.line)
         judge = Probe(name, Handle(probe.name, probe, self.buses[probe.name], 0.5), plausible, self.clock)
         evidence = Evidence(self.doses, 6, self.trip)
-        return Titration(sides, judge, self.dispenser, self.clock, self.alarms.append, evidence)
+        return Titration(sides, judge, self.dispenser, self.clock, Heard(self.alarms), evidence)
 
     async def trip(self, reason: str) -> None:
         self.guard.trip(reason)

@@ -9,7 +9,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.protocols import PEEK_S, Severity
 from tests.golden import Golden
-from tests.rig.fakes import FakeClock, FakeLine
+from tests.rig.fakes import FakeClock, FakeLine, Heard
 
 QUICK = BusTiming(grace_s=0.01, prepare_s=0.5, busy_pauses_s=(0.0, 0.0))
 
@@ -47,7 +47,7 @@ class World:
         self.now_s = 0.0
         self.alarms = []
         self.line = FakeLine("fake://plc", FakeClock())
-        self.bus = Bus(self.line, self.alarms.append, QUICK, lambda: self.now_s)
+        self.bus = Bus(self.line, Heard(self.alarms), QUICK, lambda: self.now_s)
 
     async def read(self, work, **options):
         return await self.bus.call(work, timeout_s=0.5, doing="read", repeatable=True, **options)

@@ -14,6 +14,7 @@ from rigctl.rig.bus import Bus
 from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits
+from rigctl.rig.values import News
 from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
@@ -27,7 +28,7 @@ class World:
     def __init__(self):
         clock = FakeClock()
         line = FakeLine("fake://plc", clock)
-        self.bus = Bus(line, lambda _: None)
+        self.bus = Bus(line, News())
         self.valve, self.pump = FakeActuator("valve", line), FakePump("pump", line)
         self.valve_handle = Handle("valve", self.valve, self.bus, 0.5)
         self.pump_handle = Handle("pump", self.pump, self.bus, 0.5)

@@ -12,6 +12,7 @@ from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import Deadline
+from rigctl.rig.values import News
 from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
@@ -50,7 +51,7 @@ def line():
 
 @pytest.fixture
 async def bus(line):
-    bus = Bus(line, lambda _: None)
+    bus = Bus(line, News())
     yield bus
     await bus.close()
 

@@ -10,6 +10,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import Handle, combined, together
 from rigctl.rig.protocols import Identity
+from rigctl.rig.values import News
 from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeLine
 
@@ -20,7 +21,7 @@ class World:
     def __init__(self):
         self.line = FakeLine("fake://plc", FakeClock())
         self.valve = FakeActuator("valve", self.line)
-        self.bus = Bus(self.line, lambda _: None, BusTiming(reopen_first_s=0.0))
+        self.bus = Bus(self.line, News(), BusTiming(reopen_first_s=0.0))
         self.handle = Handle("valve", self.valve, self.bus, 0.5)
 
     async def apply(self, value):
@@ -48,7 +49,7 @@ async def test_a_device_is_recognised_before_the_first_command(world):
 async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(world, golden: Golden):
     """Fault 9: device `ph` is named although the URL of its bus, `/dev/phone`, has the same letters."""
     line = FakeLine("serial:///dev/phone", FakeClock())
-    bus, probe = Bus(line, lambda _: None), FakeActuator("ph", line)
+    bus, probe = Bus(line, News()), FakeActuator("ph", line)
     handle = Handle("ph", probe, bus, 0.5)
     probe.fail("read_back", DeviceTimeout("no complete line in time", bus="serial:///dev/phone"))
     with pytest.raises(DeviceTimeout) as raised:

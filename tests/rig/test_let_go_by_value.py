@@ -11,6 +11,7 @@ from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
+from rigctl.rig.values import News
 from tests.golden import Golden
 from tests.rig.boards import reading, rig_of
 from tests.rig.fakes import FakeDoseLog
@@ -35,7 +36,7 @@ async def rig(plc):
     url = f"modbus_tcp://127.0.0.1:{plc._service.server_address[1]}"
     spec = rig_of({"fan": ("modbus", url, FAN, 1.0)}, reading(url), FakeDoseLog()).spec
     spec = replace(spec, limits={"fan": ActuatorLimits(low=0.0, high=50.0, safe_state=20.0)})
-    made = Rig(spec, Registry.installed(), RealClock(), FakeDoseLog(), lambda _: None)
+    made = Rig(spec, Registry.installed(), RealClock(), FakeDoseLog(), News())
     yield made
     await made.close()
 

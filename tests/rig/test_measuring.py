@@ -11,6 +11,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe, Record, judged, planned_samples, reduced, sample_window
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeasureSpec
+from rigctl.rig.values import News
 from tests.rig.fakes import FakeClock, FakeLine, FakeSensor
 
 WINDOW = MeasureSpec(for_s=120.0, every_s=15.0, statistic="median", min_count=3)
@@ -26,7 +27,7 @@ class World:
     def __init__(self, *sources):
         self.clock = FakeClock()
         self.line = FakeLine("fake://plc", self.clock)
-        self.bus = Bus(self.line, lambda _: None)
+        self.bus = Bus(self.line, News())
         self.sensors = [FakeSensor(f"s{i}", self.line, source) for i, source in enumerate(sources)]
         self.probes = [Probe(s.name, Handle(s.name, s, self.bus, 0.5), (0.0, 20.0), self.clock) for s in self.sensors]
 

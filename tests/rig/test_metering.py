@@ -16,7 +16,7 @@ from rigctl.rig.metering import CIVIL, Metering, PowerIntegral, by_power, is_own
 from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.golden import Golden
-from tests.rig.fakes import FakeMeter
+from tests.rig.fakes import FakeMeter, Heard
 
 
 class PowerMeter(FakeMeter, Sensor):
@@ -126,7 +126,7 @@ async def test_a_driver_that_breaks_ends_the_sampling_and_is_told(bench, meter, 
 async def test_a_clock_that_knows_of_suspend_is_asked_with_the_meters(bench, meter):
     """The machine's sleep is kept under a name that no meter has."""
     bench.clock.suspended_s = lambda: 42.0
-    metering = Metering({}, bench.spec().timing, bench.clock, bench.alarms.append)
+    metering = Metering({}, bench.spec().timing, bench.clock, Heard(bench.alarms))
     assert await metering.read() == {"(asleep)": Reading(42.0, "s", bench.clock.now_s())}
     assert is_own("(asleep)")
     assert is_own(by_power("power"))

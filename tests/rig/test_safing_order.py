@@ -11,6 +11,7 @@ from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Pace
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import DeviceSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming
+from rigctl.rig.values import News
 from tests.rig.conftest import QUICK
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakeRegistry, FakeSensor
 
@@ -79,7 +80,7 @@ class World:
             limits={c.name: ActuatorLimits(low=0.0, high=99.0, safe_state=states.get(c.name, "off")) for c in channels},
         )
         lines = {line.url: line for line in (self.line, other)}
-        rig = Rig(spec, FakeRegistry(lines, devices), self.clock, FakeDoseLog(), lambda _: None, bus_timing=QUICK)
+        rig = Rig(spec, FakeRegistry(lines, devices), self.clock, FakeDoseLog(), News(), bus_timing=QUICK)
         self.rigs.append(rig)
         return rig
 

@@ -11,7 +11,7 @@ from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from tests.rig.fakes import FakeDoseLog
+from tests.rig.fakes import FakeDoseLog, Heard
 from tests.rig.greenhouse import greenhouse_spec
 from tests.simulated import start_sim
 
@@ -43,7 +43,7 @@ class Stand:
         self.alarms = []
         self.doses = FakeDoseLog()
         spec = greenhouse_spec(sim.buses, registry, timeout_s=1.5)  # a machine that others use may hold up a process
-        self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, self.alarms.append)
+        self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, Heard(self.alarms))
         self.rig._dispenser._timing = DoseTiming(floor_s=0.2)
 
     @property
