@@ -119,7 +119,7 @@ def test_a_look_may_be_held_open_for_as_long_as_its_reader_computes(sent, monkey
     monkeypatch.setattr(database, "STEPS", 1)
     now_s = [0.0]
     monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=lambda: now_s[0], thread_time=lambda: now_s[0]))
-    with looking(sent("")) as reader:
+    with at_one_instant(sent("")) as reader:
         now_s[0] = 1e9
         assert reader.trials()
 
@@ -128,7 +128,7 @@ def test_fault_88_a_look_without_end_is_cut_short(sent, monkeypatch, golden):
     """Pages of a damaged file may form a circle: a look that did not check it takes so many steps, and says so."""
     for name, value in (("STEPS", 1), ("MOST_STEPS", 10), ("STEPS_PER_BYTE", 0.0)):
         monkeypatch.setattr(database, name, value)
-    with pytest.raises(JournalCorrupt) as refused, looking(sent("")) as reader:
+    with pytest.raises(JournalCorrupt) as refused, at_one_instant(sent("")) as reader:
         reader.trials()
     golden(refused.value)
 
