@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, cast, get_type_hints
 
 from rigctl.campaign.control import LARGEST, Request
 from rigctl.campaign.instruments import astray, out_of_service
@@ -31,6 +31,8 @@ from rigctl.flaws import Flaw, got
 from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
 from rigctl.text import in_full, lasting
+
+T = TypeVar("T")
 
 TUBING: Final = "tubing"
 MOST: Final = 1e300
@@ -480,23 +482,30 @@ ACTS: Final[Mapping[str, type[Act]]] = MappingProxyType({kind.verb: kind for kin
 
 
 def act_of(request: Request) -> Act:
-    """Return the act that a request asks for; what it says is checked where it is applied.
+    """Return the act that a request asks for; what it says is checked where it is applied. Raises as `read_as`."""
+    return read_as(ACTS[request.verb], request)
+
+
+def read_as(kind: type[T], request: Request) -> T:
+    """Return what a request asks for as this dataclass, by the names and types of its fields.
 
     Raises:
-        UsageError: the request has not the form of this act.
+        UsageError: the request has not the form of that.
     """
-    kind, said = ACTS[request.verb], {"who": request.who, "why": request.why}
-    hints = get_type_hints(kind)
-    given = {
-        f.name: _READ[hints[f.name]](request, f.name)
-        for f in fields(kind)
-        if f.name not in said and (f.default is MISSING or f.name in request.arguments)
-    }
-    return kind(**said, **given)
+    hints, given = get_type_hints(kind), {"who": request.who, "why": request.why}
+    own = fields(cast("Any", kind))
+    for field in (f for f in own if f.name not in given and (f.default is MISSING or f.name in request.arguments)):
+        value = _READ[hints[field.name]](request, field.name)
+        if value is None and hints[field.name] is float:
+            if field.default is MISSING:
+                raise UsageError(f"{field.name} is missing")
+            continue
+        given[field.name] = value
+    return kind(**{f.name: given[f.name] for f in own if f.name in given})
 
 
 def _number(request: Request, name: str) -> float | None:
-    value = request.arguments[name]
+    value = request.arguments.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise UsageError(got(value, "must be a number", where=name))
     return None if value is None else float(value)
@@ -529,7 +538,7 @@ _READ: Final[Mapping[Any, Any]] = MappingProxyType(
         int: Request.number,
         str: Request.text,
         bool: lambda request, name: request.arguments[name] is True,
-        float: lambda request, name: _number(request, name) or 0.0,
+        float: _number,
         float | None: _number,
         Mapping[str, float] | None: _by_name,
         Amendment: _amendment,

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -72,10 +72,10 @@ class Desk(News):
         """Keep a trip, which must outlive this process; the first reason stays."""
         self.keep("trip", lambda j: j.trips.latch(reason))
 
-    def keep(self, what: str, work: Callable[[Journal], None]) -> None:
+    def keep(self, what: str, work: Callable[[Journal], object]) -> None:
         """Have something written into the journal without waiting for it."""
 
-        def written(done: Future[None]) -> None:
+        def written(done: Future[Any]) -> None:
             error = None if done.cancelled() else done.exception()
             if error is not None:
                 self._log.error("not kept in the journal", what=what, error=str(error))

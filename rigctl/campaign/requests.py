@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Final
 
-from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Shelve, TrialAct, act_of
+from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Said, Shelve, TrialAct, act_of, read_as
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
@@ -32,10 +33,124 @@ from rigctl.rig.protocols import Calibration
 
 LIMIT_S = 600.0
 """Wall seconds without an act by hand after which everything is made safe."""
-READ = "read"
-"""Verb of the acts that only read an instrument; the others are `MANUAL`."""
-DRIVING = ("set", "dose", "jog")
-"""What the watch may object to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOperation:
+    """Something done to one instrument; its fields are the arguments of its command and of the request."""
+
+    operation: ClassVar[str]
+    about: ClassVar[str] = "device"
+    act: ClassVar[str] = MANUAL
+    """Verb of the act that is kept of it."""
+    drives: ClassVar[bool] = False
+    """Whether the watch may object to it."""
+    device: str
+    """Its name in the configuration."""
+
+    @property
+    def words(self) -> str:
+        """Say what is done, e.g. `dose pump 2 mL`."""
+        units = {"ml": " mL", "s": " s"}
+        given = ((f.name.rpartition("_")[2], getattr(self, f.name)) for f in fields(self))
+        told = (f"{value:g}{units.get(unit, '')}" for unit, value in given if isinstance(value, float))
+        return " ".join((self.operation, self.device, *told))
+
+    async def do(self, by: Manual) -> Answer:
+        """Do it, and return what came of it. Raises as `Manual.act`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read(HandOperation):
+    """Take one reading of a sensor or meter."""
+
+    operation, act = "read", "read"
+
+    async def do(self, by: Manual) -> Answer:
+        reading = await by.rig.hands.read(self.device)
+        told = f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
+        value = reading.value if reading.valid else None
+        return {"device": self.device, "value": value, "unit": reading.unit, "outcome": told}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrivingOperation(HandOperation):
+    """Something that is done with an instrument that drives."""
+
+    why: str = ""
+    """For whoever reads it later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Set(DrivingOperation):
+    """Let an actuator hold a value, until it is released or nothing was done by hand for 10 minutes."""
+
+    operation, drives = "set", True
+    value: float
+    """What it holds, in its own unit; on and off of a switch."""
+
+    async def do(self, by: Manual) -> Answer:
+        await by.rig.hands.apply(self.device, self.value)
+        safe = f"everything is made safe after {by.limit_s / 60:g} min without another act"
+        return {"device": self.device, "outcome": f"holds {self.value:g}; {safe}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(DrivingOperation):
+    """Let an actuator go."""
+
+    operation = "release"
+
+    async def do(self, by: Manual) -> Answer:
+        await by.rig.hands.apply(self.device, None)
+        return {"device": self.device, "outcome": "released"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dose(DrivingOperation):
+    """Dispense a volume once; it counts towards caps and bottle."""
+
+    operation, drives = "dose", True
+    volume_ml: Annotated[float, Said("volume")]
+    """A volume such as "2 mL"."""
+
+    async def do(self, by: Manual) -> Answer:
+        return await by.dose(self.device, self.volume_ml)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jog(DrivingOperation):
+    """Run a pump for a time, e.g. to fill its tubing: a dose of that time at its full rate."""
+
+    operation, drives = "jog", True
+    for_s: Annotated[float, Said("duration", "--for")]
+    """How long, e.g. "10 s"."""
+
+    async def do(self, by: Manual) -> Answer:
+        return await by.dose(self.device, by.rig.hands.rate_ml_per_min(self.device) * self.for_s / 60.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrate(DrivingOperation):
+    """Dispense a volume, ask what was measured of it, and tell the pump."""
+
+    operation = "calibrate"
+    volume_ml: Annotated[float, Said("volume", "--volume")] = 10.0
+    """What is dispensed to be measured; default: "10 mL"."""
+    measured_ml: Annotated[float | None, Said("volume", "--measured")] = None
+    """What you have measured; default: you are asked for it."""
+
+    async def do(self, by: Manual) -> Answer:
+        """Tell the pump what was measured, here the volume, of what it has dispensed already."""
+        said: Calibration = await by.rig.hands.calibrate(self.device, self.volume_ml)
+        await by.care.keep_calibrations({self.device: said}, fresh=True)
+        return {"device": self.device, "outcome": f"told {self.volume_ml:g} mL; says {said.detail}"}
+
+
+BY_HAND: Final[Mapping[str, type[HandOperation]]] = MappingProxyType(
+    {kind.operation: kind for kind in (Read, Set, Release, Dose, Jog, Calibrate)}
+)
 
 
 @dataclass(slots=True)
@@ -53,24 +168,20 @@ class Manual(CampaignPart):
     _limit: asyncio.TimerHandle | None = None
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def act(self, request: Request) -> Answer:
+    async def act(self, asked: HandOperation, who: str, why: str = "") -> Answer:
         """Do one thing to one instrument.
 
         Raises:
-            UsageError: it cannot be done now, or to this instrument, or is nothing that can be done.
+            UsageError: it cannot be done now, or not to this instrument.
             RigctlError: it was refused, or went wrong; everything is safe then, where something may have moved.
         """
-        operation, device = request.text("operation"), request.text("device")
-        acts = self._acts(request, device)
-        if operation not in acts:
-            raise UsageError(got(operation, f"must be one of {', '.join(acts)}"))
-        self._check(operation, device)
+        self._check(asked)
         if self.doing:
-            raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
-        does, told = acts[operation]
-        self.doing = " ".join(filter(None, (operation, device, told)))
+            where = f"{asked.operation} {asked.device}"
+            raise UsageError(f"{where}: {self.doing} is under way; wait until it is over")
+        self.doing = asked.words
         try:
-            return await self._carry_out(request, does, lambda: self._check(operation, device))
+            return await self._carry_out(asked, who, why)
         finally:
             self.doing = ""
             self._set_limit()
@@ -89,7 +200,7 @@ class Manual(CampaignPart):
         if driven:
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
-            self._keep(Request(MANUAL, "rigctl", why), ", ".join(driven), said)
+            self.desk.keep("act", lambda j: j.people.act(MANUAL, "rigctl", ", ".join(driven), why, said))
             self._refuse_beside()  # somebody has begun it meanwhile
 
     def _refuse_beside(self) -> None:
@@ -102,79 +213,42 @@ class Manual(CampaignPart):
         known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", self.care.upkeep()))
         return {name: value for name, value in known if value}
 
-    # the acts ---------------------------------------------------------------------------------------------------------
-
-    def _acts(self, request: Request, device: str) -> Mapping[str, tuple[Callable[[], Awaitable[Answer]], str]]:
-        """Return by name what can be done, and the words for what it is done with."""
-        value, volume_ml, for_s = (_number(request, name) for name in ("value", "volume_ml", "for_s"))
-        return {
-            READ: (lambda: self._read(device), ""),
-            "set": (lambda: self._apply(device, _needed("value", value)), "" if value is None else f"{value:g}"),
-            "release": (lambda: self._apply(device, None), ""),
-            "dose": (lambda: self._dose(device, _needed("volume", volume_ml)), _ml(volume_ml)),
-            "jog": (lambda: self._jog(device, _needed("time", for_s)), "" if for_s is None else f"{for_s:g} s"),
-            "calibrate": (lambda: self._calibrate(device, _needed("volume", volume_ml)), _ml(volume_ml)),
-        }
-
-    def _check(self, operation: str, device: str) -> None:
+    def _check(self, asked: HandOperation) -> None:
         """Raise `UsageError` if this may not be done now."""
-        why = self.why_not()
+        where, why = f"{asked.operation} {asked.device}", self.why_not()
         if why:
-            raise UsageError(f"{operation} {device}: {why}")
-        against = self.objects() if operation in DRIVING else ""
+            raise UsageError(f"{where}: {why}")
+        against = self.objects() if asked.drives else ""
         if against:
-            raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
+            raise UsageError(f"{where}: refused as long as this stands: {against}")
 
-    async def _carry_out(
-        self, request: Request, does: Callable[[], Awaitable[Answer]], check: Callable[[], None]
-    ) -> Answer:
-        what, asked = self.doing, replace(request, verb=READ if request.text("operation") == READ else MANUAL)
-        await self.journal.call(_keep_act, asked, what, "begun")
+    async def _carry_out(self, asked: HandOperation, who: str, why: str) -> Answer:
+        what = asked.words
+
+        def kept(outcome: str) -> Callable[[Journal], object]:
+            return lambda journal: journal.people.act(asked.act, who, what, why, outcome)
+
+        await self.journal.call(kept("begun"))
         try:
-            check()  # everything may have been made safe, or trials go on, since the journal was asked
-            answer = await does()
+            self._check(asked)  # everything may have been made safe, or trials go on, since the journal was asked
+            answer = await asked.do(self)
         except UsageError as error:  # nothing was sent
-            self._keep(asked, what, f"refused: {error}")
+            self.desk.keep("act", kept(f"refused: {error}"))
             raise
         except Exception as error:
             text = f"failed: {in_words(error)}"
             report = await self.rig.safe()
             text += "; everything is safe" if report.ok else f"; NOT CONFIRMED SAFE: {', '.join(report.failed)}"
-            self._keep(asked, what, text)
+            self.desk.keep("act", kept(text))
             raise RigctlError(f"{what}: {text}") from error
-        self._keep(asked, what, str(answer["outcome"]))
+        self.desk.keep("act", kept(str(answer["outcome"])))
         return answer
 
-    def _keep(self, request: Request, what: str, outcome: str) -> None:
-        self.desk.keep("act", lambda j: _keep_act(j, request, what, outcome))
-
-    async def _read(self, device: str) -> Answer:
-        reading = await self.rig.hands.read(device)
-        told = f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
-        return {
-            "device": device,
-            "value": reading.value if reading.valid else None,
-            "unit": reading.unit,
-            "outcome": told,
-        }
-
-    async def _apply(self, actuator: str, value: float | None) -> Answer:
-        await self.rig.hands.apply(actuator, value)
-        safe = f"; everything is made safe after {self.limit_s / 60:g} min without another act"
-        return {"device": actuator, "outcome": "released" if value is None else f"holds {value:g}{safe}"}
-
-    async def _dose(self, pump: str, volume_ml: float) -> Answer:
+    async def dose(self, pump: str, volume_ml: float) -> Answer:
+        """Dispense a volume once; it counts towards caps and bottle."""
         given_ml = await self.rig.hands.dose(pump, volume_ml)
         self.care.changed = True
         return {"device": pump, "dispensed_ml": given_ml, "outcome": f"{given_ml:.4g} mL dispensed"}
-
-    async def _jog(self, pump: str, for_s: float) -> Answer:
-        return await self._dose(pump, self.rig.hands.rate_ml_per_min(pump) * for_s / 60.0)
-
-    async def _calibrate(self, pump: str, volume_ml: float) -> Answer:
-        said: Calibration = await self.rig.hands.calibrate(pump, volume_ml)
-        await self.care.keep_calibrations({pump: said}, fresh=True)
-        return {"device": pump, "outcome": f"told {volume_ml:g} mL; says {said.detail}"}
 
     # the limit --------------------------------------------------------------------------------------------------------
 
@@ -194,25 +268,6 @@ class Manual(CampaignPart):
         task = asyncio.get_running_loop().create_task(self.end(why))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-
-def _number(request: Request, name: str) -> float | None:
-    value = request.arguments.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(got(value, "must be a number", where=name))
-    return float(value)
-
-
-def _needed(name: str, value: float | None) -> float:
-    if value is None:
-        raise UsageError(f"{name} is missing")
-    return value
-
-
-def _ml(volume_ml: float | None) -> str:
-    return "" if volume_ml is None else f"{volume_ml:g} mL"
 
 
 # Requests -------------------------------------------------------------------------------------------------------------
@@ -303,7 +358,10 @@ class Requests(CampaignPart):
         return {act.about: getattr(act, act.about), "outcome": outcome}
 
     async def _manual(self, request: Request) -> Answer:
-        return await self.manual.act(request)
+        operation = request.text("operation")
+        if operation not in BY_HAND:
+            raise UsageError(got(operation, f"must be one of {', '.join(BY_HAND)}"))
+        return await self.manual.act(read_as(BY_HAND[operation], request), request.who, request.why)
 
     def _note(self, request: Request) -> Answer:
         verb = request.text("act")

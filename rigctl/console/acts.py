@@ -19,8 +19,9 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 import typer
 
 from rigctl.campaign.acts import ACTS, Act, Said
+from rigctl.campaign.requests import BY_HAND, HandOperation
 from rigctl.console.assemble import find_own_state, perform
-from rigctl.console.hands import BY_HAND, CampaignPlace, HandOperation, by_hand, quantity, since
+from rigctl.console.hands import CampaignPlace, by_hand, quantity, since
 from rigctl.console.options import AsJson, Bus, State, buses
 from rigctl.console.output import tell
 from rigctl.errors import UsageError

@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, Final
 
 import structlog
 import typer
 
 from rigctl.campaign import control, daemon
-from rigctl.campaign.acts import Said
 from rigctl.campaign.caretaker import pin_of
-from rigctl.campaign.control import Request
 from rigctl.campaign.decide import Question
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks, campaign_here
+from rigctl.campaign.requests import Calibrate, Dose, DrivingOperation, HandOperation, Set
 from rigctl.campaign.trial import Decision
 from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
@@ -58,79 +57,6 @@ class CampaignPlace:
     buses: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandOperation:
-    """Something done to one instrument; its fields are the arguments of the command and of the campaign's request."""
-
-    operation: ClassVar[str]
-    about: ClassVar[str] = "device"
-    device: str
-    """Its name in the configuration."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read(HandOperation):
-    """Take one reading of a sensor or meter."""
-
-    operation = "read"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrivingOperation(HandOperation):
-    """Something that is done with an instrument that drives."""
-
-    why: str = ""
-    """For whoever reads it later."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Set(DrivingOperation):
-    """Let an actuator hold a value, until it is released or nothing was done by hand for 10 minutes."""
-
-    operation = "set"
-    value: float
-    """What it holds, in its own unit; on and off of a switch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release(DrivingOperation):
-    """Let an actuator go."""
-
-    operation = "release"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dose(DrivingOperation):
-    """Dispense a volume once; it counts towards caps and bottle."""
-
-    operation = "dose"
-    volume_ml: Annotated[float, Said("volume")]
-    """A volume such as "2 mL"."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jog(DrivingOperation):
-    """Run a pump for a time, e.g. to fill its tubing: a dose of that time at its full rate."""
-
-    operation = "jog"
-    for_s: Annotated[float, Said("duration", "--for")]
-    """How long, e.g. "10 s"."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrate(DrivingOperation):
-    """Dispense a volume, ask what was measured of it, and tell the pump."""
-
-    operation = "calibrate"
-    volume_ml: Annotated[float, Said("volume", "--volume")] = 10.0
-    """What is dispensed to be measured; default: "10 mL"."""
-    measured_ml: Annotated[float | None, Said("volume", "--measured")] = None
-    """What you have measured; default: you are asked for it."""
-
-
-BY_HAND: Final[Mapping[str, type[HandOperation]]] = {k.operation: k for k in (Read, Set, Release, Dose, Jog, Calibrate)}
-
-
 def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str, Any]]:
     """Do something to one instrument; yield what came of it, step by step.
 
@@ -138,24 +64,23 @@ def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str,
         UsageError: it cannot be done now, or not to this instrument.
         RigctlError: it was refused, or went wrong.
     """
-    said = {"why": "", **fields_of(asked)}
     if not isinstance(asked, Calibrate):
-        yield _done(place, asked.operation, said)
+        yield _done(place, asked)
         return
-    pump, measured_ml = asked.device, said.pop("measured_ml")
-    if measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
+    pump = asked.device
+    if asked.measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
         allowed = "must be what was measured, e.g. 9.6 mL"
         raise UsageError(Flaw("--measured is missing", allowed, where=f"manual calibrate {pump}"))
-    yield _done(place, "dose", said)
-    yield _done(place, "calibrate", {**said, "volume_ml": _asked(pump) if measured_ml is None else measured_ml})
+    yield _done(place, Dose(device=pump, volume_ml=asked.volume_ml, why=asked.why))
+    measured_ml = _asked(pump) if asked.measured_ml is None else asked.measured_ml
+    yield _done(place, replace(asked, volume_ml=measured_ml, measured_ml=None))
 
 
-def _done(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _done(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
     if campaign_here(place.directory) is None:
-        from rigctl.console.hands import alone  # noqa: PLC0415  # brings the whole daemon
-
-        return alone(place, operation, said)
-    answer = control.ask(place.directory, "manual", ANSWER_S, who=this_person(), operation=operation, **said)
+        return alone(place, asked)
+    said = {"operation": asked.operation, **fields_of(asked)}
+    answer = control.ask(place.directory, "manual", ANSWER_S, who=this_person(), **said)
     return {name: told for name, told in answer.items() if name != "ok"}
 
 
@@ -206,7 +131,7 @@ class Undecided:
         pass
 
 
-def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def alone(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
     """Do one thing by hand, and return what came of it once everything is safe again.
 
     An actuator that is set is held until Ctrl-C, or until nothing was done by hand for a while.
@@ -219,15 +144,14 @@ def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapp
         loaded = loaded_here(place.config, place.directory, place.buses)
         clock, answers = RealClock(loaded.rig.speedup), list[Mapping[str, Any]]()
         factory = rig_factory(loaded, clock)
-        _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, News()), operation, said)
+        _refuse_beforehand(loaded.rig, wired(loaded.rig, Registry.installed(), clock, News()), asked)
         errors: list[RigctlError] = []
-        arguments = {name: value for name, value in said.items() if name != "why"}
-        request = Request("manual", this_person(), str(said.get("why", "")), {"operation": operation, **arguments})
+        why = asked.why if isinstance(asked, DrivingOperation) else ""
 
         async def act(session: daemon.Session) -> None:
             await daemon.until_at_hand(session)
             try:
-                answers.append(await session.acts.manual.act(request))
+                answers.append(await session.acts.manual.act(asked, this_person(), why))
                 if session.rig.hands.driven:
                     structlog.get_logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
                 while session.rig.hands.driven:
@@ -252,23 +176,28 @@ def alone(place: CampaignPlace, operation: str, said: Mapping[str, Any]) -> Mapp
         if errors:
             raise errors[0]
         if not answers:
-            raise RigctlError(f"manual {operation}: not done: {result.reason}")
+            raise RigctlError(f"manual {asked.operation}: not done: {result.reason}")
         if not result.safe.ok:
-            raise RigctlError(f"manual {operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}")
+            raise RigctlError(
+                f"manual {asked.operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}"
+            )
         return answers[0]
 
 
-def _refuse_beforehand(spec: RigSpec, wiring: Wiring, operation: str, said: Mapping[str, Any]) -> None:
+def _refuse_beforehand(spec: RigSpec, wiring: Wiring, asked: HandOperation) -> None:
     """Raise what this device, or its limits, will refuse whatever the rig says; nothing is on disk yet."""
-    device = str(said["device"])
-    check_able(wiring, operation, device)
-    commands = {
-        "set": lambda: Command(device, "setpoint", said["value"], wiring.actuators[device].device.unit),
-        "dose": lambda: Command(device, "dose", said["volume_ml"], "mL"),
-    }
-    against = objections(commands[operation](), KnownState(spec.limits[device])) if operation in commands else ()
+    device = asked.device
+    check_able(wiring, asked.operation, device)
+    match asked:
+        case Set():
+            command = Command(device, "setpoint", asked.value, wiring.actuators[device].device.unit)
+        case Dose():
+            command = Command(device, "dose", asked.volume_ml, "mL")
+        case _:
+            return
+    against = objections(command, KnownState(spec.limits[device]))
     if against:
-        raise GuardRefused(f"{operation} {device}: refused: {'; '.join(against)}")
+        raise GuardRefused(f"{asked.operation} {device}: refused: {'; '.join(against)}")
 
 
 def _tell(event: CampaignEvent) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rigctl.campaign.requests import Calibrate
 from rigctl.console import hands
 from rigctl.errors import UsageError
 from tests.console.conftest import ROOT
@@ -18,7 +19,7 @@ PLACE = hands.CampaignPlace(Path("state/tank"), None, {})
 def done(monkeypatch):
     """What the instruments were told."""
     told = []
-    monkeypatch.setattr(hands, "_done", lambda _, operation, said: told.append((operation, said["volume_ml"])) or {})
+    monkeypatch.setattr(hands, "_done", lambda _, asked: told.append((asked.operation, asked.volume_ml)) or {})
     return told
 
 
@@ -47,7 +48,7 @@ def test_nothing_is_dispensed_for_a_calibration_that_cannot_be_told(bench, done,
 def test_a_measurement_is_asked_for_until_it_can_be_read(done, monkeypatch, capsys):
     """What was dispensed is not dispensed again for a slip of the finger."""
     answered(monkeypatch, "viel", "", "9.6 mL")
-    list(hands.by_hand(PLACE, hands.Calibrate(device="pump")))
+    list(hands.by_hand(PLACE, Calibrate(device="pump")))
     assert done == [("dose", 10.0), ("calibrate", 9.6)]
     assert 'got "viel"' in capsys.readouterr().err
 
@@ -56,7 +57,7 @@ def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch,
     """The end of the input, or Ctrl-C, leaves the pump as it was calibrated."""
     answered(monkeypatch)
     with pytest.raises(UsageError) as refused:
-        list(hands.by_hand(PLACE, hands.Calibrate(device="pump")))
+        list(hands.by_hand(PLACE, Calibrate(device="pump")))
     golden(refused.value)
     assert done == [("dose", 10.0)]
 
