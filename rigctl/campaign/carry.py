@@ -24,7 +24,7 @@ from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.plausibility import slept_through
+from rigctl.campaign.ledger.plausibility import slept_through
 from rigctl.campaign.production import drifted
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, Looked, State, look_of, undecided

@@ -12,7 +12,7 @@ from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED, IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
-from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
+from rigctl.campaign.ledger.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros

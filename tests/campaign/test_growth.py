@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal.past import SummedCosts
-from rigctl.campaign.plausibility import ENOUGH, PastCosts, PastLine, hours
+from rigctl.campaign.ledger.plausibility import ENOUGH, PastCosts, PastLine, hours
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError
 from tests.campaign.fakes import unsynced

@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.writer import ManualTrial
-from rigctl.campaign.plausibility import PastCosts
+from rigctl.campaign.ledger.plausibility import PastCosts
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import to_json
 from rigctl.core.experiment.history import Observation

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial, total
-from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
+from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.core.experiment.money import to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign.ledger import IdleLine, Interlude, LedgerLine, charge, idle_between, idle_in_trial, total
-from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
+from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec

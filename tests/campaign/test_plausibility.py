@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign.ledger import charge
-from rigctl.campaign.plausibility import (
+from rigctl.campaign.ledger.plausibility import (
     Consumption,
     PastCosts,
     PastLine,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl.campaign.ledger import BY_TIME, UNDATED, IdleLine, Interlude, charge, idle_between, idle_in_trial
-from rigctl.campaign.plausibility import Consumption, PastCosts
+from rigctl.campaign.ledger.plausibility import Consumption, PastCosts
 from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
 from rigctl.rig.metering import CIVIL
 from rigctl.rig.protocols import Reading

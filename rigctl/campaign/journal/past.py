@@ -15,7 +15,7 @@ from math import inf
 
 from rigctl.campaign.journal.database import ask, decoder
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
+from rigctl.campaign.ledger.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
 from rigctl.rig.clocks import Clock
 from rigctl.rig.metering import ASLEEP, AT, is_own
 from rigctl.rig.protocols import Reading, Severity

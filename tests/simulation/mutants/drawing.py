@@ -30,13 +30,15 @@ MODULES: Final = (
     "rigctl/rig/imposing.py",
     "rigctl/rig/conditions.py",
     "rigctl/campaign/closing.py",
-    "rigctl/campaign/ledger.py",
+    "rigctl/campaign/ledger/charging.py",
+    "rigctl/campaign/ledger/idle.py",
+    "rigctl/campaign/ledger/rates.py",
     "rigctl/campaign/carry.py",
     "rigctl/campaign/watch.py",
     "rigctl/campaign/obstacles.py",
     "rigctl/campaign/instruments.py",
     "rigctl/campaign/safe_file.py",
-    "rigctl/campaign/plausibility.py",
+    "rigctl/campaign/ledger/plausibility.py",
 )
 WORDS: Final = frozenset(
     {
