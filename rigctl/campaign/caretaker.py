@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.instruments import (
@@ -32,7 +32,6 @@ from rigctl.campaign.instruments import (
 )
 from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.spec import InstrumentAccess
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.calendar import told
 from rigctl.rig.clocks import Clock
@@ -40,6 +39,9 @@ from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Calibration, Identity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm, News
+
+if TYPE_CHECKING:
+    from rigctl.rig.by_hand import Hands
 
 # Who stands where -----------------------------------------------------------------------------------------------------
 
@@ -50,7 +52,7 @@ def pin_of(device: DeviceSpec, found: Identity) -> Pin:
     return Pin(device.name, seen.model, seen.serial, seen.place)
 
 
-async def expect_pinned(hands: InstrumentAccess, journal: JournalThread) -> None:
+async def expect_pinned(hands: Hands, journal: JournalThread) -> None:
     """Let safe values reach who was pinned only, from before the rig is opened: it goes safe also if that fails."""
     for pin in (await journal.call(lambda j: j.read.pins.by_device())).values():
         hands.expect(pin.device, _seen(pin))

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, nan
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, metered_before, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
-from rigctl.campaign.decider import Decider, Remembering
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import CampaignPart, StandingAlarms
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
@@ -26,7 +26,6 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger.plausibility import slept_through
 from rigctl.campaign.production import drifted
-from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, Looked, State, look_of, undecided
 from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, end_of
@@ -39,6 +38,9 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Measurement
 from rigctl.text import in_full
+
+if TYPE_CHECKING:
+    from rigctl.rig.rig import Rig
 
 # The look before the decision -----------------------------------------------------------------------------------------
 
@@ -96,7 +98,7 @@ async def look_first(campaign: CampaignPart, trial: Decision, before: Mapping[st
     campaign.desk.tell(TrialLooked(number, found))
 
 
-async def all_hold(rig: CampaignRig) -> None:
+async def all_hold(rig: Rig) -> None:
     """Raise `ReadBackMismatch` unless all that is driven holds its value, and all else is let go."""
     astray = await rig.verify()
     if astray:
@@ -243,11 +245,8 @@ class TrialRun(CampaignPart):
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
         if not self.care.barred or self.care.for_good:
             return False
-        state = await self.journal.call(lambda j: j.read.policy_state())
-        spec, told = self.spec, await _told(history, self)
-        question = Question(spec.decides, spec.left(self.idle), spec.seed, told, state)
         try:
-            await self.decider.decide(question, self.spec.decision_limit_s)
+            await self.decider.decide(await _question(history, self, {}), self.spec.decision_limit_s)
         except Finished:
             return False
         except NoAnswer:
@@ -257,10 +256,9 @@ class TrialRun(CampaignPart):
 
     async def _decide(self, history: History, looks: Mapping[str, Looked] | None = None) -> Decision:
         spec = self.spec
-        state = await self.journal.call(lambda j: j.read.policy_state())
-        problem = spec.left(self.idle, self.care.barred)
-        problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.decides, problem, spec.seed, await _told(history, self), state)
+        question = await _question(history, self, self.care.barred)
+        if looks:
+            question = replace(question, problem=replace(question.problem, look=look_of(spec.problem.space, looks)))
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
@@ -283,7 +281,7 @@ class TrialRun(CampaignPart):
             self._noted = notes
             return decision
         # a policy may not know that something cannot be played; and what stands may be run as long as it stands
-        self._unusable += not problem.unavailable and not runs_what_stands(decision)
+        self._unusable += not question.problem.unavailable and not runs_what_stands(decision)
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
         self.desk.major(f"policy {name}", message, decision.traceback, kind=decision.origin)
         if self._unusable >= spec.max_failures:
@@ -416,27 +414,24 @@ def _asleep_s(clock: Clock) -> float:
 
 def kept(history: History, decider: Decider) -> History:
     """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
-    remembered = isinstance(decider, Remembering) and decider.known(history) == len(history)
-    return end_of(history, FRUITLESS) if remembered else history
+    return end_of(history, FRUITLESS) if decider.known(history) == len(history) else history
 
 
-async def _told(history: History, trials: TrialRun) -> History:
-    """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
-    decider = trials.decider
-    known = decider.known(history) if isinstance(decider, Remembering) else None
-    return history if known is not None else await _whole(history, trials)
+async def _question(history: History, trials: TrialRun, barred: Mapping[int, str], *, looks: bool = False) -> Question:
+    """Return what is asked next, with all of the history if whoever decides has forgotten it or is new."""
+    spec = trials.spec
+    told = history if trials.decider.known(history) is not None else await _whole(history, trials)
+    state = await trials.journal.call(lambda j: j.read.policy_state())
+    return Question(spec.decides, spec.left(trials.idle, barred), spec.seed, told, state, looks=looks)
 
 
 async def _worth_a_look(history: History, trials: TrialRun) -> Decision:
     """Return what stands for the decision while the trial looks; raise `BudgetSpent` if nothing fits anyway."""
-    spec, told = trials.spec, await _told(history, trials)
-    problem = spec.left(trials.idle, trials.care.barred)
-    state = await trials.journal.call(lambda j: j.read.policy_state())
-    question = Question(spec.decides, problem, spec.seed, told, state, looks=True)
+    question = await _question(history, trials, trials.care.barred, looks=True)
     try:
-        return await trials.decider.decide(question, spec.decision_limit_s)
+        return await trials.decider.decide(question, trials.spec.decision_limit_s)
     except NoAnswer:  # what the decision itself makes of that is its own affair
-        return undecided(question.trial, spec.seed, problem.budget, told)
+        return undecided(question.trial, question.seed, question.problem.budget, question.history)
 
 
 async def _whole(history: History, trials: TrialRun) -> History:

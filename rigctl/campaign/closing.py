@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum, inf
+from typing import TYPE_CHECKING
 
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.journal.beside import AwaitedOutcome
@@ -13,7 +14,6 @@ from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED, IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.ledger.plausibility import Consumption, doubts, slept_s, slept_through
-from rigctl.campaign.spec import CampaignRig
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem
@@ -22,6 +22,9 @@ from rigctl.rig.metering import CIVIL, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
+
+if TYPE_CHECKING:
+    from rigctl.rig.rig import Rig
 
 DIED = "while no process was in charge"
 SLEPT = "while the machine slept, or the journal could not be written"
@@ -79,7 +82,7 @@ def _left_open(trial: TrialRow) -> tuple[Event, ...]:
     return (Event.LOSE,) if trial.looks else (Event.LOSE, Event.ABANDON)
 
 
-async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
+async def read_meters(rig: Rig) -> Mapping[str, Reading]:
     """Read the counters; return none of them if the rig cannot be asked at all."""
     try:
         return await rig.meters()

@@ -36,7 +36,7 @@ from rigctl.campaign.loop import BY_A_PERSON, Runner, abandon_open_trial, recove
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
-from rigctl.campaign.spec import CampaignSpec, RigFactory
+from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts, Word
 from rigctl.campaign.status import StandingFinding, Status, StatusFold
 from rigctl.campaign.trial import State
@@ -44,9 +44,13 @@ from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
 from rigctl.rig.clocks import Clock, epoch
-from rigctl.rig.values import SafeReport
+from rigctl.rig.protocols import DoseLog
+from rigctl.rig.rig import Rig
+from rigctl.rig.values import News, SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
 
+RigFactory = Callable[[DoseLog, News], Rig]
+"""Makes the rig from the dose log and the desk that the campaign keeps."""
 JOURNAL_GIVEN_UP_S = 20.0
 """Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 10.0

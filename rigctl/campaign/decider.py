@@ -14,12 +14,13 @@ import os
 import pickle
 import signal
 import sys
+from abc import ABC, abstractmethod
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
@@ -30,9 +31,10 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.errors import NoAnswer, PolicyError, reason
 
 
-class Decider(Protocol):
+class Decider(ABC):
     """Answers one question at a time."""
 
+    @abstractmethod
     async def start(self, policy: Policy, problem: Problem) -> None:
         """Begin to get ready for questions about these; does not wait until that is so.
 
@@ -40,6 +42,7 @@ class Decider(Protocol):
             PolicyError: they cannot be handed on.
         """
 
+    @abstractmethod
     async def decide(self, question: Question, limit_s: float) -> Decision:
         """Do as `rigctl.campaign.decide.decide` does.
 
@@ -50,16 +53,17 @@ class Decider(Protocol):
             Finished: the policy's own stopping rule fired.
         """
 
+    @abstractmethod
     async def close(self) -> None:
         """End what decides, whatever it is at."""
 
-
-@runtime_checkable
-class Remembering(Protocol):
-    """A decider that keeps the history itself, so that whoever asks need keep no more than its end."""
-
     def known(self, history: History) -> int | None:
-        """Return how many of these trials it has been told of; None: of too few to be asked with this end alone."""
+        """Return how many of these trials it has been told of; None: of too few to be asked with this end alone.
+
+        One that keeps the history itself spares whoever asks all but its end; by default it keeps none.
+        """
+        del history
+        return None
 
 
 MODULE = "rigctl.campaign.deciding"
@@ -74,7 +78,7 @@ TOLD = ("budget", "unavailable", "look", "looks")
 """Parts of a problem that are others with each question."""
 
 
-class ProcessDecider:
+class ProcessDecider(Decider):
     """Replaces whoever gave no answer; the next one gets ready while the trial runs."""
 
     def __init__(self) -> None:
@@ -212,7 +216,7 @@ class _Child:
         return replace(answer, corrections=history.corrections)
 
     def known(self, history: History) -> int | None:
-        """Return how many of these trials it has been told of, if they are the first of them; None: see `Remembering`.
+        """Return how many of these trials it has been told of, if they are the first of them; None: see `Decider`.
 
         A whole history is compared by digest. An end is one of what this was told of, longer by a few trials, unless
         there was a correction; where they overlap they are compared.

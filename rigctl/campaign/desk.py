@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -19,10 +19,13 @@ from rigctl.campaign.journal.alarms import AlarmKey
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.spec import CampaignRig, CampaignSpec
+from rigctl.campaign.spec import CampaignSpec
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, News
+
+if TYPE_CHECKING:
+    from rigctl.rig.rig import Rig
 
 P = TypeVar("P")
 
@@ -121,7 +124,7 @@ class CampaignPart:
     """A part of a running campaign: what all of them work with."""
 
     spec: CampaignSpec
-    rig: CampaignRig
+    rig: Rig
     journal: JournalThread
     clock: Clock
     desk: Desk

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import control
 from rigctl.campaign.acts import Act, Care
@@ -15,7 +15,7 @@ from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import campaign_here, state_lock
-from rigctl.campaign.spec import RigFactory, check_readable
+from rigctl.campaign.spec import check_readable
 from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
@@ -26,6 +26,9 @@ from rigctl.people import this_person
 from rigctl.rig.clocks import Clock, RealClock, boot_id
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
+
+if TYPE_CHECKING:
+    from rigctl.campaign.daemon import RigFactory
 
 ANSWER_S: Final = 60.0
 """Wall seconds that a running campaign may take to do what a person asks for."""

@@ -16,6 +16,7 @@ import typer
 from rigctl.campaign import control, daemon
 from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.decide import Question
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks, campaign_here
@@ -118,7 +119,7 @@ def since(date: str) -> float:
     return (datetime.now(UTC) - aware).total_seconds()
 
 
-class Undecided:
+class Undecided(Decider):
     """Stands where decisions are made: by hand there are none."""
 
     async def start(self, policy: Policy, problem: Problem) -> None:

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.decide import decide
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
@@ -251,7 +252,7 @@ class FakeRig(FakeLooks):
         await self._op("close")
 
 
-class ThreadDecider:
+class ThreadDecider(Decider):
     """Decides beside the event loop, in its process: for policies that stand in a test, and return."""
 
     async def start(self, policy, problem):

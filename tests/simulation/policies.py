@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.trial import Decision
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Policy, Proposal
@@ -44,7 +45,7 @@ class Wander:
         return Proposal(len(history) + 1, self.name, "wander", chosen, setting, "why not"), {"asked": asked + 1}
 
 
-class HereDecider:
+class HereDecider(Decider):
     """Decides in this process; a real one is a process of its own, which has no place in virtual time.
 
     Args:
