@@ -233,7 +233,7 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         await thread.call(lambda j: j.begin(spec, "0.0"))
         desk = Desk(thread, stage.told.append)
         rig = stage.make_rig(fail={"measure": disk.fill, "safe": lambda: setattr(stop, "finish", "enough")})
-        made = rig(JournalDoseLog(thread), desk.alarm)
+        made = rig(JournalDoseLog(thread), desk)
         watchman = Watchman(
             rules=(),
             clock=stage.clock(),
