@@ -144,13 +144,26 @@ class Arranging:
             free = which >= place
             here = np.where(free[:, None], gain, 0.0)
             for pair in self._pairs:
-                total, line = self._boxed(here, pair)
+                _, _, order, begins, cells = pair
+                sums = np.add.reduceat(here[order], begins, axis=0)
+                # no box gains more of a formula than the cells where it gains anything
+                hopeful = np.flatnonzero(np.maximum(sums, 0.0).sum(axis=0) * (1 + 1e-9) > best)
+                if not hopeful.size:
+                    continue
+                table = np.zeros((GRID * GRID, len(hopeful)))
+                table[cells] = sums[:, hopeful]
+                total, line = self._boxed(table, pair[:2], hopeful)
                 if total > best and line.holds(self.levels)[free].sum() >= self._fewest:
                     best, found = total, (place, line, here)
         if found is None:
             return None
         place, line, here = found
         return [*lines[:place], self._moved(here, which >= place, line), *lines[place:]]
+
+    @cached_property
+    def _edges(self) -> tuple[IntArray, ...]:
+        """Return all pairs of a first and a last edge of the grid, rising."""
+        return np.triu_indices(GRID + 1, 1)
 
     @cached_property
     def _pairs(self) -> list[tuple[int, int, IntArray, IntArray, IntArray]]:
@@ -164,14 +177,18 @@ class Arranging:
             found.append((one, other, order, begins, cells))
         return found
 
-    def _boxed(self, gain: FloatArray, pair: tuple[int, int, IntArray, IntArray, IntArray]) -> tuple[float, Leaf]:
-        """Return the box of two readings, on a grid, that gains most: of all there are (Bentley 1984)."""
-        one, other, order, begins, cells = pair
-        table = np.zeros((GRID * GRID, gain.shape[1]))
-        table[cells] = np.add.reduceat(gain[order], begins, axis=0)
-        sums = np.zeros((GRID, GRID + 1, gain.shape[1]))
+    def _boxed(self, table: FloatArray, pair: tuple[int, int], formulas: IntArray) -> tuple[float, Leaf]:
+        """Return the box of two readings, on a grid, that gains most: of all there are (Bentley 1984).
+
+        Args:
+            table: (GRID^2, f), gain of each cell, by these formulas (f,).
+            pair: the readings.
+            formulas: of the pool.
+        """
+        one, other = pair
+        sums = np.zeros((GRID, GRID + 1, len(formulas)))
         np.cumsum(table.reshape(GRID, GRID, -1).swapaxes(0, 1), axis=1, out=sums[:, 1:])
-        first, last = np.triu_indices(GRID + 1, 1)
+        first, last = self._edges
         # (GRID, pairs of edges, formulas): what a step along the other reading adds between two edges of the first
         steps = sums[:, last]
         steps -= sums[:, first]
@@ -187,7 +204,7 @@ class Arranging:
         low, high = np.zeros_like(self.sizes), self.sizes.copy()
         for column, edge, limit in ((other, start, end), (one, first[rows], last[rows])):
             low[column], high[column] = (-(-int(e) * self.sizes[column] // GRID) for e in (edge, limit))
-        return float(most[rows, formula]), Leaf(low, high, int(formula))
+        return float(most[rows, formula]), Leaf(low, high, int(formulas[formula]))
 
     def _moved(self, gain: FloatArray, free: BoolArray, line: Leaf) -> Leaf:
         """Climb from a box to one of greater gain, (q, n), level by level."""
