@@ -12,6 +12,7 @@ import numpy as np
 from rigctl.campaign.instruments import barred
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
+from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
@@ -52,15 +53,16 @@ def from_journal(
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
     state = reader.policy_state() or {}
-    micros = reader.glance.least_cost()
-    found = study.recommended(loaded, history, state, None if micros is None else to_units(micros), now)
-    space, awaited = loaded.problem.space, study.awaited(loaded, history, state, found)
+    micros, space = reader.glance.least_cost(), loaded.problem.space
+    least = None if micros is None else to_units(micros)
     held = {space.control_sets[i].label: why for i, why in barred(reader, loaded.rig, space).items()}
-    found = replace(found, awaited=awaited, held=held)
-    if not changes:
-        return found
-    priced = prices(reader, campaign_spec(loaded))
-    return replace(found, changes=study.changes(loaded, history, state, priced))
+    with remembering(reader.directory, history):
+        found = replace(study.recommended(loaded, history, state, least, now), held=held)
+        found = replace(found, awaited=study.awaited(loaded, history, state, found))
+        if not changes:
+            return found
+        priced = prices(reader, campaign_spec(loaded))
+        return replace(found, changes=study.changes(loaded, history, state, priced))
 
 
 def from_history(loaded: LoadedConfig, history: History, state: JsonState, now: Look | None = None) -> Recommendation:

@@ -28,8 +28,7 @@ from rigctl.core.experiment.money import Micros, to_micros, to_units
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Finished, Policy
 from rigctl.core.experiment.problem import JsonState, Problem, sign
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import fit_known
 from rigctl.errors import PolicyError
 from rigctl.text import in_full, set_label
 
@@ -131,7 +130,7 @@ def _recharged(situation: Situation, by: Mapping[int, float], more: Mapping[int,
         replace(o, cost=max(0, round(o.cost * by.get(o.trial, 1.0)) + more.get(o.trial, 0)))
         for o in history.observations
     ]
-    changed = History.of(charged, history.memo)
+    changed = replace(history, observations=tuple(charged))
     budget = problem.budget + changed.spent - history.spent
     return replace(situation, history=changed, problem=replace(problem, budget=budget))
 
@@ -175,7 +174,7 @@ def _outcomes(situation: Situation) -> Iterator[Lever]:
 
     def turned(y: float) -> Situation:
         rows = [replace(o, y=y) if o is last else o for o in history.observations]
-        return replace(situation, history=History.of(rows, history.memo))
+        return replace(situation, history=replace(history, observations=tuple(rows)))
 
     ends, sd = (lowest, max(seen) + span), float(np.std(seen))
     yield Lever("outcome", "", seen[-1], ends, _step(span), sd, turned)
@@ -225,7 +224,7 @@ def recommended(situation: Situation) -> str | None:
             s.history,
             trial_rng(s.seed, s.trial),
             s.tolerance or 0.0,
-            Hyperparameters.remembered(s.state),
+            s.state,
             rule=False,
         )
     except PolicyError:
@@ -243,8 +242,8 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
     late = [o for o in s.history.observations if o.awaited and o.x is not None]
     if not late:
         return None
-    problem, known = present(s.problem, s.history)[0], Hyperparameters.remembered(s.state)
-    fitted = fit_history(problem, s.history, known, under_way=False)
+    problem = present(s.problem, s.history)[0]
+    fitted = fit_known(problem, s.history, s.state)
     x, h = s.history.awaited, fitted.hyperparameters
     mean = fitted.posterior.mean(x)
     off = SURPRISE * np.hypot(fitted.posterior.sd(x), h.y_scale * h.noise_sd)
@@ -258,7 +257,7 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
             replace(o, y=values[o.trial], awaited=False) if o.trial in values else o for o in s.history.observations
         ]
         rng = trial_rng(s.seed, s.trial)
-        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, known).choice
+        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, s.state).choice
         if then.control_set != found.choice.control_set:
             sets.append(set_label(then.control_set))
         else:
@@ -270,7 +269,7 @@ def weighed(situation: Situation) -> Ask:
     """Return what gives the same answers at little cost, as long as only costs and the tolerance are turned."""
     s = situation
     problem, _ = present(s.problem, s.history)
-    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state), under_way=False).posterior
+    posterior = fit_known(problem, s.history, s.state).posterior
     weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
 
     def ask(turned: Situation) -> str | None:
@@ -303,7 +302,7 @@ def counterfactuals(
         PolicyError: there is no answer to begin with.
     """
     search = _Search(ask, most)
-    own = replace(situation, history=History.of(situation.history.observations, Memo()))
+    own = replace(situation, history=replace(situation.history, memo=Memo()))
     answer = search.ask(own)
     if answer is NO_ANSWER:
         raise PolicyError("what would change it: there is no decision to begin with")

@@ -283,13 +283,15 @@ class ProcessScholar:
 
 def studied_now(directory: Path) -> Study:
     """Return what the model says of the journal in this directory; in the process of its own."""
+    from rigctl.campaign.learned import remembering  # noqa: PLC0415 - NumPy, in this process only
     from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
 
     with at_one_instant(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)
         history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
         state, known = reader.policy_state() or {}, past(reader, loaded)
-    return study_of(loaded, history, state, known)
+    with remembering(directory, history):
+        return study_of(loaded, history, state, known)
 
 
 def flipped_now(directory: Path, found: Study) -> Study:

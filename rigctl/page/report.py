@@ -16,6 +16,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.alarms import AlarmState
 from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
+from rigctl.campaign.learned import remembering
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.worth import Reference
@@ -91,11 +92,13 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
     history, state = reader.history(problem.space, [f.name for f in problem.further]), reader.policy_state() or {}
     known = past(reader, loaded)
     # what would have changed the last choice is for those who watch; here it is the recommendation that counts
-    worked_out = study_of(loaded, history, state, replace(known, before=None))
+    with remembering(reader.directory, history):
+        worked_out = study_of(loaded, history, state, replace(known, before=None))
+        changed = () if worked_out.recommendation is None else _changes(loaded, history, state, known.prices)
     return Report(
         facts=facts,
         study=worked_out,
-        changes=() if worked_out.recommendation is None else _changes(loaded, history, state, known.prices),
+        changes=changed,
         drawings=drawings(facts, worked_out),
         sets=summary.sets(),
         states=summary.states(),

@@ -9,6 +9,7 @@ import numpy as np
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import came_of_row, flips_of, prices, situation_before
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.aftermath import told
@@ -26,8 +27,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import fit_known
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
@@ -81,7 +81,8 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
     known = past(reader, loaded)
-    return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
+    with remembering(reader.directory, history):
+        return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
 
 
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: StudyPast | None = None) -> Study:
@@ -94,7 +95,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: St
     if not history.complete:
         return Study(len(history), decision, None, (), bands, supplies, came=came, notes=notes)
     found = recommended(loaded, history, state, before.least)
-    posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
+    posterior = fit_known(problem, history, state).posterior
     aged = posterior.hyperparameters.ageing
     lines = told_of_response(
         problem, history, aged, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit)
@@ -123,7 +124,7 @@ def recommended(
     least: float | None = None,
     now: Look | None = None,
 ) -> Recommendation:
-    """Recommend by any history, with the hyper-parameters that the policy remembers (if it does).
+    """Recommend by any history, with the models that the policy remembers (if it does).
 
     Args:
         loaded: the configuration.
@@ -135,16 +136,14 @@ def recommended(
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
-    rng, known = trial_rng(loaded.seed, len(history) + 1), Hyperparameters.remembered(state)
     # on a bench by hand nothing declares a look: that readings were told before trials says so
     read = not loaded.wired and any(o.look is not None for o in history.observations)
     return recommend(
         replace(loaded.problem, looks=True) if read else loaded.problem,
         history,
-        rng,
+        trial_rng(loaded.seed, len(history) + 1),
         loaded.tolerance,
-        known,
-        further=state.get("further", ()),
+        state,
         today=loaded.today,
         price=loaded.worth,
         floor_cost=least,

@@ -24,7 +24,6 @@ from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.worth import half_width
 from rigctl.core.asking import Played, trial_rng
 from rigctl.core.experiment.space import Settings, Space
-from rigctl.core.gp.hyperparameters import Hyperparameters
 
 TOLERANCE = 0.05
 
@@ -73,8 +72,8 @@ def always(space: Space, names: Sequence[str], setpoints: Mapping[str, float], t
 def intervals(played: Played, truth: RuleTruth) -> Iterator[Told]:
     """Give what is told after a campaign."""
     problem, space = replace(played.problem, looks=True), played.problem.space
-    known = Hyperparameters.remembered(played.decisions[-1].state)
-    found = recommend(problem, played.history, trial_rng(played.seed, len(played.history)), TOLERANCE, known)
+    state = played.decisions[-1].state
+    found = recommend(problem, played.history, trial_rng(played.seed, len(played.history)), TOLERANCE, state)
     rule, choice = found.rule, found.choice
     assert rule is not None, "the problem looks first"
     best, gain = rule.looking.best, rule.looking.gain

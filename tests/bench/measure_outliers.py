@@ -28,7 +28,6 @@ from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 
 MARGINAL = TruncatedNormal.from_moments(0.5, 0.2)
@@ -172,8 +171,8 @@ class _Plant:
 
 def advice(played: Played, tolerance: float = 0.0) -> Recommendation:
     """Return what is recommended after the last trial."""
-    known, history = Hyperparameters.remembered(played.decisions[-1].state), History.of(played.history.observations)
-    return recommend(played.problem, history, trial_rng(played.seed, len(history)), tolerance, known)
+    state, history = played.decisions[-1].state, History.of(played.history.observations)
+    return recommend(played.problem, history, trial_rng(played.seed, len(history)), tolerance, state)
 
 
 def results(

@@ -32,8 +32,7 @@ from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Settings
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import fit_known
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""
@@ -182,9 +181,8 @@ def _inference(truth: ProblemTruth, played: Played, rows: Sequence[int]) -> tupl
 
 def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
     """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
-    known = Hyperparameters.remembered(played.decisions[row].state)
-    rng = trial_rng(played.seed, row + 2)
-    choice = recommend(played.problem, _known_after(played, row), rng, 0.0, known).choice
+    rng, state = trial_rng(played.seed, row + 2), played.decisions[row].state
+    choice = recommend(played.problem, _known_after(played, row), rng, 0.0, state).choice
     space = played.problem.space
     control_set = space.index_of(choice.control_set)
     # the bench's variables run from 0 to 1, so engineering units are those of the cube
@@ -193,9 +191,9 @@ def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]
 
 def rule_after(played: Played, row: int, readings: FloatArray) -> Settings:
     """Return what would be run at each of the readings (N, d), unit cube, by the full rule after that trial."""
-    history, known = _known_after(played, row), Hyperparameters.remembered(played.decisions[row].state)
+    history = _known_after(played, row)
     problem, _ = present(replace(played.problem, looks=True), history)
-    posterior = fit_history(problem, history, known, under_way=False).posterior
+    posterior = fit_known(problem, history, played.decisions[row].state).posterior
     sets, points = planner_of(problem, history, posterior, trial_rng(played.seed, row + 2), 0.0).best_at(readings)
     return Settings(points, sets)
 

@@ -224,6 +224,12 @@ class Reader(Book):
         self.trips = TripBook(connection, time)
         self.upkeep = UpkeepBook(connection, time)
 
+    @property
+    def directory(self) -> Path | None:
+        """Return where the journal is; None: in memory."""
+        file = self._ask("PRAGMA database_list")[0]["file"]
+        return Path(file).parent if file else None
+
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
 

@@ -26,7 +26,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.model import Fitted, fit_history
+from rigctl.core.gp.model import Fitted, fit_known
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.errors import PolicyError, counted
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from rigctl.core.advice.flips import Counterfactuals
     from rigctl.core.advice.rule import Rule
-    from rigctl.core.gp.hyperparameters import Hyperparameters
 
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
@@ -218,9 +217,8 @@ def recommend(
     history: History,
     rng: np.random.Generator,
     tolerance: float,
-    hyperparameters: Hyperparameters | None = None,
+    state: JsonState | None = None,
     *,
-    further: Sequence[JsonState] = (),
     today: Mapping[str, float] | None = None,
     floor_cost: float | None = None,
     price: float | None = None,
@@ -238,8 +236,7 @@ def recommend(
         history: all trials.
         rng: starts of the search.
         tolerance: how much worse than the best is good enough, as a share.
-        hyperparameters: of the last fit, if known.
-        further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
+        state: the policy's memory, if it has any: models go on from what it has of them (`Fitted.to_state`).
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
         price: what one unit of outcome is worth, currency units, if it is known.
@@ -252,7 +249,7 @@ def recommend(
     if not history.complete:
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted = fit_history(problem, history, hyperparameters, under_way=False)
+    fitted = fit_known(problem, history, state)
     fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
     charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
     chosen = cheapest(good, _priced(problem, history, weighing.options))
@@ -268,7 +265,7 @@ def recommend(
         worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
         technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
-        front=front_of(problem, history, fitted, further),
+        front=front_of(problem, history, fitted, (state or {}).get("further", ())),
         rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),

@@ -15,7 +15,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.money import Micros, to_units
 
-MOST_ENTRIES = 4
+MOST_ENTRIES = 5
 """Older ones are forgotten: a factor of 1000 trials takes 8 MB."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,10 +41,48 @@ class Fitted:
         return {"hyperparameters": self.hyperparameters.to_json(), "fitted_at": self.fitted_at}
 
 
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Keep what advice has learned of a history, for whoever asks for advice on the same one.
+
+    It gives the posterior back to the bit. Whoever keeps it longer than the code that made it keeps that in mind.
+    """
+
+    of: str
+    """A digest of all that it was learned of, and by."""
+    hyperparameters: Hyperparameters
+    left_out: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json.dumps` takes; floats survive exactly."""
+        return {
+            "of": self.of,
+            "hyperparameters": self.hyperparameters.to_json(),
+            "left_out": list(self.left_out),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Learning:
+        """Return the inverse of `to_json`. Raises KeyError, TypeError or ValueError where it is none."""
+        h = Hyperparameters.from_json(stored["hyperparameters"])
+        return cls(str(stored["of"]), h, tuple(map(int, stored["left_out"])), tuple(map(str, stored["notes"])))
+
+
+LEARNED = "learned"
+"""The key of a history's memo under which the last `Learning` of it is."""
+
+
 def fit_again(problem: Problem, history: History, state: JsonState, *, under_way: bool = True) -> Fitted:
     """Fit as `fit_history` does, going on from the last decision's `Fitted.to_state`, if the state has it."""
     known, fitted_at = Hyperparameters.remembered(state), int(state.get("fitted_at", 0))
     return fit_history(problem, history, known, fitted_at, under_way=under_way)
+
+
+def fit_known(problem: Problem, history: History, state: JsonState | None) -> Fitted:
+    """Fit for advice: what is known by now, hyper-parameters learned anew from those the policy remembers, if any."""
+    return fit_history(problem, history, Hyperparameters.remembered(state), under_way=False)
 
 
 def fit_history(
@@ -92,6 +132,12 @@ def _learned(
 ) -> tuple[Posterior, bool]:
     """Return the posterior without the outcomes that are doubted, and whether hyper-parameters are learned anew."""
     options, fitted, left_out = turned(problem), None, NOTHING
+    asked = _digest(record, options, previous, fitted_at) if advice else ""
+    known: Learning | None = memo.get(LEARNED)
+    if known is not None and known.of == asked:
+        rest = without(record, np.array(known.left_out, dtype=np.int64))
+        posterior = given(rest, known.hyperparameters, options, _memo_without(memo, known.left_out))
+        return replace(posterior, notes=known.notes, left_out=known.left_out), True
     if previous is not None:
         left_out = doubted(record, options, given(record, previous, options, memo), memo=memo)
     kept = without(record, left_out)
@@ -99,11 +145,30 @@ def _learned(
     if refit and not (previous and previous.ageing):
         left_out, fitted = judged(record, options, previous, memo)
         kept = without(record, left_out)
-    if left_out.size:
-        whole, memo = memo, memo.get("doubting") or Memo()
-        whole.keep("doubting", memo)
-    posterior = fit_ageing(kept, options, previous, refit=refit, memo=memo, advice=advice, fitted=fitted)
-    return replace(posterior, left_out=tuple(left_out.tolist())) if left_out.size else posterior, refit
+    out = tuple(left_out.tolist())
+    posterior = fit_ageing(
+        kept, options, previous, refit=refit, memo=_memo_without(memo, out), advice=advice, fitted=fitted
+    )
+    if advice and refit:
+        memo.keep(LEARNED, Learning(asked, posterior.hyperparameters, out, posterior.notes))
+    return replace(posterior, left_out=out) if out else posterior, refit
+
+
+def _memo_without(memo: Memo, rows: Sequence[int]) -> Memo:
+    """Return the memo of the outcomes without these; the same one if there are none."""
+    if not rows:
+        return memo
+    apart = memo.get("doubting") or Memo()
+    memo.keep("doubting", apart)
+    return apart
+
+
+def _digest(record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, fitted_at: int) -> str:
+    """Return what tells apart all that hyper-parameters are learned from."""
+    found = hashlib.sha256(repr((options, previous, fitted_at, record.now, record.x.shape)).encode())
+    for array in (record.x, record.y, record.times, record.noise):
+        found.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def due(record: OutcomeRecord, previous: Hyperparameters | None, fitted_at: int) -> bool:

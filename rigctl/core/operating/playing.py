@@ -28,7 +28,6 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import PRODUCTION, NotWorthIt
 from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.text import set_label, shown_unit
@@ -213,8 +212,7 @@ def made(
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
-    usual, known = at_any_reading(problem), Hyperparameters.remembered(state)
-    found = recommend(replace(usual, further=()), history, rng, tolerance, known)
+    found = recommend(replace(at_any_reading(problem), further=()), history, rng, tolerance, state)
     seen = {problem.space.control_sets[o.control_set].names for o in history.complete if o.control_set >= 0}
     options = [found.choice, *(o for o in found.alternatives if o.control_set in seen)]
     ways = tuple(Way(o.control_set, o.setpoints, o.cost_per_trial) for o in options)
