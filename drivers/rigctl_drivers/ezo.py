@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import ByteLine, Calibration, Deadline, Device, Identity
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
@@ -298,7 +299,7 @@ class EzoChannel:
             raise self.garbled(f"{question}: got {','.join(fields)!r}, {wrong}")
         return value
 
-    def garbled(self, what: str) -> GarbledReply:
+    def garbled(self, what: str | Flaw) -> GarbledReply:
         """Return the error for an answer that makes no sense, and find out who is there before the next command."""
         self._talk.in_step = False
         return GarbledReply(what)
@@ -397,7 +398,7 @@ class EzoDevice(Device):
             return Calibration(None)
         points = channel.number("Cal,?", fields)
         if not (points >= 0 and points == int(points)):
-            raise channel.garbled(f"Cal,?: got {','.join(fields)!r}, must be a whole number")
+            raise channel.garbled(got(",".join(fields), "must be a whole number", where="Cal,?"))
         told = channel.if_known("Slope,?", deadline) if channel.model.casefold() == "ph" else None
         percent = () if told is None else tuple(channel.number("Slope,?", told, at) for at in range(2))
         said = ["Cal", *fields, *([] if told is None else ["Slope", *told])]

@@ -11,7 +11,7 @@ import math
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.flaws import Flaw
+from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Doser, DoseStatus, Driver, Meter, Pace, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel, EzoDevice
 
@@ -72,12 +72,12 @@ class EzoPump(EzoDevice, Doser, Meter):
             raise DeviceFault("a dose is running; stop it (X) or wait for its end")
         motor_v = self._number_if_known("PV,?", deadline)
         if motor_v is not None and not motor_v >= LEAST_MOTOR_V:
-            needs = f"must be >= {LEAST_MOTOR_V:g} V; is it switched on?"
-            raise DeviceFault(f"PV,?: the motor supply is {motor_v:g} V, {needs}")
+            allowed = f"must be >= {LEAST_MOTOR_V:g} V"
+            raise DeviceFault(got(motor_v, allowed, "is it switched on?", where="PV,?: motor supply", lead=" V"))
         if not self._rate_known:
             (rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
             if not rate_ml_per_min > 0:  # else no dose would ever be overdue, or every one
-                raise self._channel.garbled(f"DC,?: got {rate_ml_per_min:g} mL/min, must be > 0")
+                raise self._channel.garbled(got(rate_ml_per_min, "must be > 0", where="DC,?", lead=" mL/min"))
             self.max_rate_ml_per_min, self._rate_known = rate_ml_per_min, True
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:

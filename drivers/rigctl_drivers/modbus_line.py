@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.flaws import got
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import PEEK_S, BitKind, Block, Deadline, RegisterKind, RegisterLine
 from rigctl_drivers import modbus_frames as frames
@@ -247,7 +248,9 @@ class Exchanger:
             if not data:
                 raise _nothing_more(bytes(received), taken)
             if len(received) > MOST_BYTES:
-                raise GarbledReply(f"got {len(received)} bytes, must be at most {MOST_BYTES}; who speaks there?")
+                raise GarbledReply(
+                    got(len(received), f"must be at most {MOST_BYTES}", "who speaks there?", lead=" bytes")
+                )
             rest = self._echo.rest(sent, bytes(received), ambiguous=ambiguous)
             answer = self._framing.unpack(rest[taken:])
             taken = len(rest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.flaws import got
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
 from rigctl_drivers.numerals import as_number
 
@@ -42,11 +43,11 @@ class ScpiChannel:
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
             self._in_step = False
-            raise GarbledReply(f"*IDN? got {answer[:60]!r}, must be maker,model,serial,firmware")
-        got, serial, firmware = (*fields[1:4], "", "")[:3]
-        if self._model is not None and got.casefold() != self._model.casefold():
-            raise IdentityMismatch(f"model {got!r} answers, expected {self._model!r}; check `bus`")
-        return Identity(got, firmware, serial)
+            raise GarbledReply(got(answer, "must be maker,model,serial,firmware", where="*IDN?"))
+        model, serial, firmware = (*fields[1:4], "", "")[:3]
+        if self._model is not None and model.casefold() != self._model.casefold():
+            raise IdentityMismatch(f"model {model!r} answers, expected {self._model!r}; check `bus`")
+        return Identity(model, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
@@ -75,7 +76,7 @@ class ScpiChannel:
         value = as_number(answer)
         if value is None:
             self._in_step = False
-            raise GarbledReply(f"{question} got {answer[:60]!r}, must be a number")
+            raise GarbledReply(got(answer, "must be a number", where=question))
         return value
 
     def tell(self, command: str, deadline: Deadline) -> None:

@@ -13,7 +13,7 @@ from string import Formatter
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.flaws import Flaw
+from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -265,7 +265,7 @@ class ScpiOutput(ScpiDevice, Actuator):
         answer = self._channel.ask_or_explain(question, deadline)
         on = STATES.get(answer.upper())
         if on is None:
-            raise GarbledReply(f"{question} got {answer!r}, must be 1, 0, ON or OFF")
+            raise GarbledReply(got(answer, "must be 1, 0, ON or OFF", where=question))
         return on
 
     def _held(self, question: str, deadline: Deadline) -> float:

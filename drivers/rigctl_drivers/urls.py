@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
+from rigctl.flaws import Flaw, got
 from rigctl.rig.places import host_and_port
 
 Convert = Callable[[str], Any]
@@ -78,20 +79,21 @@ class LineUrl:
         scheme, separator, rest = text.partition("://")
         place, _, query = rest.partition("?")
         if not (scheme and separator and place):
-            raise ValueError(f"{text}: got no place, must look like scheme://place?option=value")
+            raise ValueError(got(place or None, "must look like scheme://place?option=value", where=f"{text}: place"))
         options: dict[str, Any] = {}
         for item in filter(None, query.split("&")):
             key, _, value = item.partition("=")
             if key in options:
-                raise ValueError(f"{text}: option {key!r} is given twice; keep one")
+                raise ValueError(Flaw("is given twice", remedy="keep one", where=f"{text}: {key}"))
             if key not in allowed:
                 near = difflib.get_close_matches(key, allowed, n=1)
-                hint = f", did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"{text}: unknown option {key!r}{hint}; allowed: {', '.join(sorted(allowed))}")
+                hint = f'did you mean "{near[0]}"?' if near else ""
+                known = f"must be one of {', '.join(sorted(allowed))}" if allowed else "there are none here"
+                raise ValueError(Flaw("unknown option", known, hint, where=f"{text}: {key}"))
             try:
                 options[key] = allowed[key](unquote(value))
             except ValueError as problem:
-                raise ValueError(f"{text}: {key}: got {value!r}, {problem}") from None
+                raise ValueError(got(value, str(problem), where=f"{text}: {key}")) from None
         return cls(text, scheme, unquote(place), options)
 
     @property
@@ -102,5 +104,5 @@ class LineUrl:
         """Return the place as `host:port`, IPv6 in brackets; `ValueError` without host, or if the port is none."""
         host, port = host_and_port(self.place, str(default_port))
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise ValueError(f"{self.text}: got place {self.place!r}, must be host:port with port 1 to 65535")
+            raise ValueError(got(self.place, "must be host:port with port 1 to 65535", where=f"{self.text}: place"))
         return host, int(port)

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from rigctl.flaws import got
+
 T = TypeVar("T")
 
 ROUNDING_S = 1e-3
@@ -115,7 +117,7 @@ class RealClock(Clock):
 
     def __post_init__(self) -> None:
         if not self.speedup > 0:
-            raise ValueError(f"clock.speedup: got {self.speedup}, must be > 0")
+            raise ValueError(got(self.speedup, "must be > 0", where="clock.speedup"))
 
     def now_s(self) -> float:
         return _uptime_s() * self.speedup

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.errors import BrokenPlugin
+from rigctl.flaws import Flaw
 from rigctl.plugins import Load, installed, loaded
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import DeviceOptions, Driver, Line, OpenLine
@@ -64,7 +65,9 @@ class Registry:
         """
         scheme, separator, _ = url.partition("://")
         if not separator:
-            raise ValueError(f"{url}: must look like scheme://place; schemes: {', '.join(sorted(self.lines))}")
+            raise ValueError(
+                Flaw("must look like scheme://place", f"schemes: {', '.join(sorted(self.lines))}", where=url)
+            )
         open_line: OpenLine = loaded(self.lines, scheme, "line scheme")
         return open_line(url, clock)
 

@@ -76,7 +76,7 @@ def on(problem: str, policy: str, options: str, more: str = "") -> str:
         (on("zdt3", "ca-mobo", "{order: [1, 2]}"), r"options\.order: got \[1, 2\], must be a list \(each text\)"),
         (on("[zdt3, trays]", "ca-mobo", "{order: [x3]}"), "problem trays: policy ca-mobo: options.order: got x3"),
         (on("ackley4", "ei", "{}", ", model: {lengthscales: [0.1]}"), "lengthscales: got 1 of them, must be 4"),
-        (base("model: {hyperparameters: fixed, mean: null}"), r"model\.mean: got null, must be a number"),
+        (base("model: {hyperparameters: fixed, mean: null}"), r"model\.mean: got nothing"),
         (base("variance: 0.09"), r"problem hartmann3: variance: got 0\.09"),
         (base("variance: -1"), "variance: got -1, must be more than 0"),
         (on("hartmann3", "ucb-cvs-etc", "{plays: -1}"), r"options\.plays: got -1, must be >= 0 or 'adaptive'"),

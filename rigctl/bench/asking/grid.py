@@ -77,9 +77,13 @@ def _check_fit(outline: BenchProblem, cell: Cell) -> None:
     problem = outline.problem(cell.budget, model_overrides(spec))
     model, d = problem.model, problem.space.dimension
     missing = [name for name in PINNED if getattr(model, name) is None] if model.hyperparameters == "fixed" else []
-    wrong = [f"model.{name}: got null, must be a number where hyperparameters are fixed" for name in missing]
+    allowed = "must be a number where hyperparameters are fixed"
+    wrong = [str(got(None, allowed, where=f"model.{name}")) for name in missing]
     if model.lengthscales is not None and len(model.lengthscales) != d:
-        wrong.append(f"model.lengthscales: got {len(model.lengthscales)} of them, must be {d}: one per variable")
+        given = got(
+            len(model.lengthscales), f"must be {d}: one per variable", where="model.lengthscales", lead=" of them"
+        )
+        wrong.append(str(given))
     for key, what in policy.mistakes(problem) if isinstance(policy, Particular) else ():
         # the keys are a configuration's; in a grid, outcomes come with the problem
         more = f"; problems that have some: {', '.join(MULTI_OUTCOME)}" if key == "further_outcomes" else ""

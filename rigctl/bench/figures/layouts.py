@@ -37,6 +37,7 @@ from rigctl.bench.tables.results import (
     within,
 )
 from rigctl.core.experiment.arrays import FloatArray
+from rigctl.flaws import got
 
 Spread = Literal["standard error", "quartiles"]
 Dash = Literal["solid", "dash", "dot", "dashdot"]
@@ -156,7 +157,8 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not self.rows or len({len(row) for row in self.rows}) != 1:
-            raise ValueError(f"figure {self.name}: got rows of {[len(row) for row in self.rows]} panels, must be equal")
+            panels = [len(row) for row in self.rows]
+            raise ValueError(got(panels, "must be the same in each row", where=f"figure {self.name}: panels"))
 
     @property
     def policies(self) -> tuple[str, ...]:

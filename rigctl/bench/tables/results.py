@@ -15,6 +15,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.errors import UsageError
+from rigctl.flaws import got
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +164,7 @@ def curve_of(runs: pd.DataFrame, column: str, axis: Axis = "cost", points: int =
 
     groups = group_index(runs).unique()
     if len(groups) != 1:
-        raise ValueError(f"curve: got runs of {len(groups)} policies or scenarios, must be of one policy on one")
+        raise ValueError(got(len(groups), "must be one policy on one scenario", where="curve: runs"))
     if axis == "cost":
         places = np.linspace(0.0, runs.index.unique("budget")[0], points + 1)
         values = steps(runs, column, runs["spent"], places)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
 
+from rigctl.flaws import got
+
 Micros = int
 """Millionths of a currency unit."""
 
@@ -24,7 +26,7 @@ def to_micros(amount: Decimal | float | str) -> Micros:
     """
     exact = Decimal(repr(amount)) if isinstance(amount, float) else Decimal(amount)
     if not exact.is_finite():
-        raise ValueError(f"an amount of money must be finite, got {amount!r}")
+        raise ValueError(got(repr(amount), "must be a finite amount of money"))
     return int((exact * MICROS_PER_UNIT).to_integral_value(rounding=ROUND_HALF_EVEN))
 
 

@@ -34,6 +34,7 @@ from rigctl.core.experiment.persistence import (
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.errors import PolicyError
+from rigctl.flaws import got
 
 ENOUGH = 8
 """Readings from which on they are believed rather than the prior: their mean is then known to a third of their sd."""
@@ -69,9 +70,9 @@ class Learned:
 
     def __post_init__(self) -> None:
         if self.at_least < 2:
-            raise ValueError(f"learned: got at_least {self.at_least}, must be >= 2")
+            raise ValueError(got(self.at_least, "must be >= 2", where="learned: at_least"))
         if not self.low < self.high:
-            raise ValueError(f"learned: got natural range [{self.low}, {self.high}], must be rising")
+            raise ValueError(got([self.low, self.high], "must be rising", where="learned: natural range"))
 
     @property
     def mean(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.marginals.families import Marginal
+from rigctl.flaws import got
 from rigctl.text import set_label, shown_unit
 
 MOST_STEPS = 10**9
@@ -37,16 +38,16 @@ class Variable:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"{self.name}: range must be finite and rising, got [{self.low}, {self.high}]")
+            raise ValueError(got([self.low, self.high], "must be finite and rising", where=f"{self.name}: range"))
         if self.step is None:
             return
         if not (np.isfinite(self.step) and self.step >= (self.high - self.low) / MOST_STEPS):
-            raise ValueError(f"{self.name}: got a step of {self.step}, must make at most {MOST_STEPS:g} steps")
+            raise ValueError(got(self.step, f"must make at most {MOST_STEPS:g} steps", where=f"{self.name}: step"))
         last = last_level(self.low, self.high, self.step)
         if last != self.high:
+            allowed = f"must lead from {self.low:g} to {self.high:g} in whole steps"
             raise ValueError(
-                f"{self.name}: got a step of {self.step:g}, must lead from {self.low:g} to {self.high:g} in whole "
-                f"steps; the last setpoint would be {last:g}"
+                got(self.step, allowed, f"the last setpoint would be {last:g}", where=f"{self.name}: step")
             )
 
     @property
@@ -137,10 +138,10 @@ class Space:
     def __post_init__(self) -> None:
         names = self.names
         if len(set(names)) != len(names):
-            raise ValueError(f"variable names must differ, got {list(names)}")
+            raise ValueError(got(names, "must differ", where="variable names"))
         seen = [c.indices for c in self.control_sets]
         if len(set(seen)) != len(seen):
-            raise ValueError(f"control sets must differ, got {[c.label for c in self.control_sets]}")
+            raise ValueError(got([c.label for c in self.control_sets], "must differ", where="control sets"))
         if any(not c.indices or len(set(c.indices)) != len(c.indices) for c in self.control_sets):
             raise ValueError("a control set needs at least one variable, each once")
 

@@ -18,6 +18,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
+from rigctl.flaws import got
 from rigctl.text import decimals_for
 
 Kind = Literal["step", "ramp", "season", "wander"]
@@ -86,7 +87,7 @@ def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
     known = {f.name for f in fields(Term)}
     for term in stored:
         if set(term) != known:
-            raise ValueError(f"ageing: got keys {sorted(term)}, must be exactly {sorted(known)}")
+            raise ValueError(got(sorted(term), f"must be the keys {', '.join(sorted(known))}", where="ageing"))
     return tuple(Term(**term) for term in stored)
 
 
@@ -162,7 +163,9 @@ class Hyperparameters:
         ageing = terms_of(values.pop("ageing", ()))
         known = {f.name for f in fields(cls)} - {"ageing"}
         if set(values) != known:
-            raise ValueError(f"hyper-parameters: got keys {sorted(values)}, must be exactly {sorted(known)}")
+            raise ValueError(
+                got(sorted(values), f"must be the keys {', '.join(sorted(known))}", where="hyper-parameters")
+            )
         return cls(**{**values, "lengthscales": tuple(values["lengthscales"])}, ageing=ageing)
 
     @classmethod

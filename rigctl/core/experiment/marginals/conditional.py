@@ -41,6 +41,7 @@ from rigctl.core.experiment.marginals.families import (
     z_by_rule,
 )
 from rigctl.core.experiment.marginals.gaussian import panels
+from rigctl.flaws import got
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Stretched:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"natural range: got [{self.low}, {self.high}], must be finite and rising")
+            raise ValueError(got([self.low, self.high], "must be finite and rising", where="natural range"))
 
     @property
     def mean(self) -> float:
@@ -196,9 +197,8 @@ def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> M
         ValueError: rho is not in [0, 1], tau negative, or the reading not finite.
     """
     if not 0.0 <= rho <= 1.0 or not tau >= 0.0 or not np.isfinite(reading):
-        raise ValueError(
-            f"conditional: got rho {rho}, tau {tau}, reading {reading}; need rho in [0, 1], tau >= 0, a finite reading"
-        )
+        given = {"rho": rho, "tau": tau, "reading": reading}
+        raise ValueError(got(given, "must be rho in [0, 1], tau >= 0 and a finite reading", where="conditional"))
     if rho == 0.0 or np.isinf(tau):
         return marginal
     if isinstance(marginal, Stretched):

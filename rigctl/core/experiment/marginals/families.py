@@ -21,6 +21,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D, SquaredExponential
 from rigctl.core.experiment.marginals.gaussian import log_integral, panels, parent_of, resolution, support
+from rigctl.flaws import got
 
 
 class Marginal(Protocol):
@@ -61,7 +62,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.low < self.high <= 1.0:
-            raise ValueError(f"uniform: got [{self.low}, {self.high}], must be a rising part of [0, 1]")
+            raise ValueError(got([self.low, self.high], "must be a rising part of [0, 1]", where="uniform"))
 
     @property
     def mean(self) -> float:
