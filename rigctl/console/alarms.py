@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.alarms import Alarms, AlarmState, pressing
-from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import ShownColumn, lines, print_json_line, table
@@ -40,8 +39,7 @@ def alarms(directory: Path) -> tuple[AlarmState, ...]:
     """
     with open_reader(directory) as reader:
         reader.campaign()
-        rows = reader.alarms
-        return Alarms().taken(rows.events()).shown(rows.now_s(), _now())
+        return reader.alarms.folded().shown(reader.alarms.now_s(), _now())
 
 
 def unheeded(found: Sequence[AlarmState]) -> bool:
@@ -66,14 +64,11 @@ def follow(directory: Path, console: Console, *, every: bool, json: bool) -> Non
 
 
 def _anew(directory: Path) -> Iterator[tuple[AlarmState, ...]]:
-    book, mark = Alarms(), Mark()
+    book = Alarms()
     alarms(directory)  # checked as a whole once
     while True:
         with at_one_instant(directory) as reader:
-            rows = reader.alarms
-            now_s, last = rows.now_s(), rows.mark()
-            if last != mark:
-                book, mark = book.taken(rows.events(mark)), last
+            now_s, book = reader.alarms.now_s(), reader.alarms.folded(book)
         yield book.shown(now_s, _now())
         time.sleep(EVERY_S)
 

@@ -12,7 +12,7 @@ from rigctl.campaign import control
 from rigctl.campaign.acts import changes
 from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
-from rigctl.campaign.journal.alarms import Alarms, worst
+from rigctl.campaign.journal.alarms import worst
 from rigctl.campaign.journal.glance import BY_HAND
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
@@ -91,8 +91,7 @@ def _front(directory: Path) -> Mapping[str, Any]:
 
 def _alarms(reader: Reader) -> Mapping[str, Any]:
     """Say how many alarms stand, and which is the worst; nothing while none does."""
-    rows, now = reader.alarms, datetime.now(UTC)
-    found = Alarms().taken(rows.events()).shown(rows.now_s(), now.isoformat())
+    found = reader.alarms.folded().shown(reader.alarms.now_s(), datetime.now(UTC).isoformat())
     first = worst(found)
     if first is None:
         return {}

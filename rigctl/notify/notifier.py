@@ -247,15 +247,12 @@ def telling_people(setup: Setup, clock: Clock, start: Start | None = None) -> It
 
 def shelved_in(setup: Setup, clock: Clock) -> Setup:
     """Return a setup that knows what is shelved in the journal; as it is where that cannot be read."""
-    from rigctl.campaign.journal.alarms import Alarms  # noqa: PLC0415 - with the journal, not before it
-
     try:
         with at_one_instant(Path(setup.state)) as reader:
-            rows = reader.alarms
-            found, now_s = Alarms().taken(rows.events()), rows.now_s()
+            shelves, now_s = reader.alarms.folded().shelves, reader.alarms.now_s()
     except RigctlError:
         return setup
     shelved = tuple(
-        Shelved(clock.now_s() + s.until_s - now_s, s.until_utc, s.who, s.why, *key) for key, s in found.shelves.items()
+        Shelved(clock.now_s() + s.until_s - now_s, s.until_utc, s.who, s.why, *key) for key, s in shelves.items()
     )
     return replace(setup, shelved=shelved)

@@ -19,9 +19,7 @@ import numpy as np
 
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.alarms import Alarms
 from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
-from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Decision, Event, State
@@ -87,7 +85,7 @@ def gather(
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
     produces = last is not None and last.operated
-    heard = _heard(reader, before)
+    heard = reader.alarms.folded(None if before is None else before.heard)
     decided = _suggested(reader) if phase.word == "by hand" else _decided(reader)
     return Facts(
         now=now,
@@ -103,7 +101,7 @@ def gather(
         charged=sum(row.state.charged for row in course.rows),
         batches=campaign.batches if produces else 0,
         asks=status is not None or phase.word == "no answer",
-        alarms=heard[0].shown(reader.alarms.now_s(), now.isoformat()),
+        alarms=heard.shown(reader.alarms.now_s(), now.isoformat()),
         heard=heard,
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
@@ -124,13 +122,6 @@ def _awaited(reader: Reader, course: Course, labels: ShownLabels) -> tuple[Await
         if due is not None:
             found.append(Awaited(row.trial, row.control_set, at, row.changed_utc, due.due_utc, due.how, missing))
     return tuple(sorted(found, key=lambda one: one.due))
-
-
-def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:
-    """Return all alarms, going on from those of the last look."""
-    alarms, mark = (Alarms(), Mark()) if before is None else before.heard
-    last = reader.alarms.mark()
-    return (alarms, mark) if last == mark else (alarms.taken(reader.alarms.events(mark)), last)
 
 
 def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels:

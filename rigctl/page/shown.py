@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from rigctl.campaign.journal.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import MeterSum
-from rigctl.campaign.journal.people import Mark
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.status import StandingFinding
 from rigctl.config.load import LoadedConfig
@@ -295,8 +294,8 @@ class Facts:
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     alarms: tuple[AlarmState, ...] = ()
     """All of them, each once; those that stand first."""
-    heard: tuple[Alarms, Mark] = field(default=(Alarms(), Mark()), repr=False, compare=False)
-    """What they are made of, and up to where the journal was read for it."""
+    heard: Alarms = field(default=Alarms(), repr=False, compare=False)
+    """What they are made of."""
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""

@@ -158,11 +158,22 @@ class AlarmState:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Says up to where the journal has been read: the last rows of three tables."""
+
+    alarm: int = 0
+    act: int = 0
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Alarms:
     """All alarms of a campaign up to some point of its journal; more is taken in by making a new one."""
 
     states: Mapping[AlarmKey, AlarmState] = field(default_factory=dict)
     shelves: Mapping[AlarmKey, Shelf] = field(default_factory=dict)
+    read: Mark = Mark()
+    """Up to where the journal was read for it."""
 
     def taken(self, events: Iterable[AlarmEvent]) -> Alarms:
         """Return what there is after these, whatever order they come in; all are later than those before them."""

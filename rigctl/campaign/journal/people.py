@@ -6,10 +6,10 @@ Each call that writes returns only after the record is on disk.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
-from rigctl.campaign.journal.alarms import AlarmEvent, AlarmKey, Begun, Minded, Raised, shelved_words
+from rigctl.campaign.journal.alarms import AlarmEvent, AlarmKey, Alarms, Begun, Mark, Minded, Raised, shelved_words
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
     AcknowledgementRow,
@@ -163,15 +163,6 @@ class PeopleBook(Book):
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Says up to where the journal has been read: the last rows of three tables."""
-
-    alarm: int = 0
-    act: int = 0
-    start: int = 0
-
-
 class AlarmBook(Book):
     """Alarms, each time that one was raised; what they are made of is `rigctl.campaign.journal.alarms`."""
 
@@ -229,6 +220,11 @@ class AlarmBook(Book):
         begun = self._fetch(Begun, "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id", after.start)
         raised = self._fetch(Raised, "SELECT *, id AS alarm FROM alarms WHERE id > ? ORDER BY id", after.alarm)
         return (*begun, *raised, *self._fetch(Minded, _MINDED, after.act))
+
+    def folded(self, known: Alarms | None = None) -> Alarms:
+        """Return all alarms, going on from those that are known: only what came after them is read."""
+        known, last = known or Alarms(), self.mark()
+        return known if known.read == last else replace(known.taken(self.events(known.read)), read=last)
 
     def key(self, alarm: int) -> AlarmKey:
         """Return kind and source of what was raised under this number.
