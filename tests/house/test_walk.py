@@ -10,7 +10,7 @@ ENDS = {
     "setpoint": ("rigctl/core/experiment/space.py", "rigctl/rig/guard.py", "drivers/rigctl_drivers/wire.py"),
     "meter reading": ("drivers/rigctl_drivers/wire.py", "rigctl/rig/metering.py", "rigctl/campaign/ledger/charging.py"),
     "alarm": ("rigctl/campaign/watchman.py", "rigctl/campaign/desk.py", "rigctl/campaign/status.py"),
-    "act": ("rigctl/campaign/control.py", "rigctl/people.py", "rigctl/campaign/journal/people.py"),
+    "act": ("rigctl/campaign/control.py", "rigctl/campaign/requests.py", "rigctl/campaign/journal/people.py"),
     "key": ("rigctl/config/document.py", "rigctl/config/reading.py", "rigctl/rig/spec.py"),
 }
 
