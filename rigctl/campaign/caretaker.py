@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.desk import CampaignPart, StandingAlarms
+from rigctl.campaign.desk import CampaignPart, StandingNews, Stands
 from rigctl.campaign.instruments import (
     HOURS,
     SPENT,
@@ -38,7 +38,7 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Calibration, Identity
 from rigctl.rig.spec import DeviceSpec, RigSpec
-from rigctl.rig.values import Alarm, News
+from rigctl.rig.values import News
 
 if TYPE_CHECKING:
     from rigctl.rig.by_hand import Hands
@@ -134,7 +134,7 @@ class Caretaker(CampaignPart):
     """Whether nothing but caps of the campaign keeps anything from being played."""
     reopens_s: float = math.inf
     """Civil time at which something can be played again that only its hours keep from it."""
-    _alarms: StandingAlarms = field(init=False)
+    _objections: StandingNews = field(init=False)
     _read_s: float = -math.inf
     _looked_s: float = 0.0
     """When it has looked last, wall time."""
@@ -145,7 +145,7 @@ class Caretaker(CampaignPart):
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._alarms = StandingAlarms(self.desk)
+        self._objections = StandingNews(self.desk)
 
     async def begin(self) -> None:
         """Leave out what is out of service, and say who stands where, before the rig is opened."""
@@ -217,7 +217,7 @@ class Caretaker(CampaignPart):
         self.barred = unavailable(rig, sets, found)
         self._why = tuple(dict.fromkeys(str(o) for why in against(rig, sets, found).values() for o in why))
         told = [(o, f"{o.why}; {o.remedy}") for o in found if o.kind not in ("out", HOURS)]
-        self._alarms.are((Alarm(o.severity, o.device, text, kind=o.kind), text) for o, text in told)
+        self._objections.are(Stands(o.kind, o.device, text, text, o.severity) for o, text in told)
         out = frozenset(name for name, state in self.states.items() if state.out)
         if out != self.rig.hands.aside and (first or not self.under_way()):
             await self._set_aside(out)

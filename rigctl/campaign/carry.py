@@ -19,7 +19,7 @@ from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, metered_before, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider
-from rigctl.campaign.desk import CampaignPart, StandingAlarms
+from rigctl.campaign.desk import CampaignPart, StandingNews
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.instruments import judged_by_past, needed_ml, room_for
 from rigctl.campaign.journal.rows import TrialRow
@@ -145,7 +145,7 @@ class TrialRun(CampaignPart):
     """Sensors that the last trial found frozen, and what they read."""
     cancelled: int = 0
     """Trials that this process has closed before anything moved."""
-    _drifts: StandingAlarms = field(init=False)
+    _drifts: StandingNews = field(init=False)
     _unusable: int = 0
     """Decisions in a row that could not be used."""
     _noted: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ class TrialRun(CampaignPart):
     """The last trial that people were told of."""
 
     def __post_init__(self) -> None:
-        self._drifts = StandingAlarms(self.desk)
+        self._drifts = StandingNews(self.desk)
         self.care = self.part(Caretaker, lambda: self.overseer.runs_a_trial)
         self.awaiting = self.part(Awaiting)
 

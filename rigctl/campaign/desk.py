@@ -135,26 +135,36 @@ class CampaignPart:
         return kind(self.spec, self.rig, self.journal, self.clock, self.desk, self.stop, *more)
 
 
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """Something that stands, as people are told of it."""
+
+    kind: str
+    source: str
+    says: str
+    over: str
+    """What is said once it is gone."""
+    severity: Severity = Severity.MAJOR
+
+
 @dataclass(slots=True)
-class StandingAlarms:
-    """The alarms of one part of a campaign that stand; mutable, used in the event loop only."""
+class StandingNews:
+    """What stands of one part of a campaign; mutable, used in the event loop only."""
 
     desk: Desk
-    _over: dict[AlarmKey, str] = field(default_factory=dict)
-    """What is said of each once it is over."""
+    _told: dict[AlarmKey, Stands] = field(default_factory=dict)
 
     def __contains__(self, key: AlarmKey) -> bool:
-        return key in self._over
+        return key in self._told
 
-    def are(self, now: Iterable[tuple[Alarm, str]]) -> None:
-        """Raise those that are new, and end those that are no more; with each comes what is said of it then."""
-        found = {(alarm.kind, alarm.source): (replace(alarm, state="stands"), over) for alarm, over in now}
-        gone = {key: over for key, over in self._over.items() if key not in found}
-        for (kind, source), over in gone.items():
-            self.desk.over(source, over, kind=kind)
-        for alarm in (alarm for key, (alarm, _) in found.items() if key not in self._over):
-            self.desk.alarm(alarm)
-        self._over = {key: over for key, (_, over) in found.items()}
+    def are(self, now: Iterable[Stands]) -> None:
+        """Tell what is new, and what is gone."""
+        found = {(one.kind, one.source): one for one in now}
+        for gone in (one for key, one in self._told.items() if key not in found):
+            self.desk.over(gone.source, gone.over, kind=gone.kind)
+        for new in (one for key, one in found.items() if key not in self._told):
+            self.desk.alarm(Alarm(new.severity, new.source, new.says, kind=new.kind, state="stands"))
+        self._told = found
 
 
 class ServiceManager:

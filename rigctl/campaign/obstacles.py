@@ -51,8 +51,8 @@ class Obstacle:
     """Rig time at which something may come of it; it may stand after that, too."""
     every_s: float | None = None
     """Wall seconds between two looks whether it is over; None: as often as the watch looks."""
-    alarms: bool = False
-    """Whether an alarm stands as long as it does."""
+    told: bool = False
+    """Whether people are told of it as long as it stands."""
     kept: bool = True
     """Whether the journal can take it."""
     silent: bool = False
@@ -139,20 +139,20 @@ def _unwritable(scene: Scene) -> Iterator[Obstacle]:
     if scene.unwritable:
         clear, every_s = "the journal can be written again", RETRY_UNWRITABLE_S
         key = ("unwritable", "journal")
-        yield Obstacle(key, "hold", scene.unwritable, clear, every_s=every_s, alarms=True, kept=False)
+        yield Obstacle(key, "hold", scene.unwritable, clear, every_s=every_s, told=True, kept=False)
 
 
 def _missing(scene: Scene) -> Iterator[Obstacle]:
     for name, why in scene.missing.items():
         clear = "what the campaign held for is mended"
-        yield Obstacle(("missing", name), "hold", f"{name}: {why}", clear, every_s=ASK_S, alarms=True)
+        yield Obstacle(("missing", name), "hold", f"{name}: {why}", clear, every_s=ASK_S, told=True)
 
 
 def _unsteady(scene: Scene) -> Iterator[Obstacle]:
     if scene.unsteady:
         why = f"{scene.unsteady} failed {UNRELIABLE} of the last {REMEMBERED} trials; it must answer steadily first"
         clear = f"{scene.unsteady} answers steadily"
-        yield Obstacle(("unreliable", scene.unsteady), "hold", why, clear, every_s=ASK_S, alarms=True)
+        yield Obstacle(("unreliable", scene.unsteady), "hold", why, clear, every_s=ASK_S, told=True)
 
 
 def _paused(scene: Scene) -> Iterator[Obstacle]:
@@ -185,7 +185,7 @@ def _unplayable(scene: Scene) -> Iterator[Obstacle]:
         yield Obstacle(("hours", ""), "wait", scene.unplayable, until_s=scene.reopens_s)
     else:
         clear = "something can be played again"
-        yield Obstacle(("nothing playable", "campaign"), "hold", scene.unplayable, clear, alarms=True)
+        yield Obstacle(("nothing playable", "campaign"), "hold", scene.unplayable, clear, told=True)
 
 
 def _awaited(scene: Scene) -> Iterator[Obstacle]:

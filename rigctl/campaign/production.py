@@ -14,6 +14,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
+from rigctl.campaign.desk import Stands
 from rigctl.campaign.events import Batches, CampaignStarted, Ending, batched
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.beside import OPERATE
@@ -30,8 +31,6 @@ from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
 from rigctl.people import this_person
-from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm
 
 if TYPE_CHECKING:
     from rigctl.core.experiment.policy import Policy
@@ -123,19 +122,16 @@ def over(spec: CampaignSpec, history: History, idle: Micros, caps: str, before: 
     return None if limit is None or done < limit else ("trials", f"{done} of {counted(limit, 'trial')} done")
 
 
-def drifted(decision: Decision, spec: CampaignSpec) -> list[tuple[Alarm, str]] | None:
-    """Return as alarms the changes of supply or response that stand by a decision; None: it knows of none, or not.
+def drifted(decision: Decision, spec: CampaignSpec) -> list[Stands] | None:
+    """Return the changes of supply or response that stand by a decision; None: it knows of none, or not.
 
-    With each comes what is said once what is run knows of it.
+    The same is said once what is run knows of it.
     """
     memory = remembered(decision.policy_state)
     if memory is None:
         return None
     told = [(drift, f"{drift.told}. {_to_do(drift, spec)}") for drift in memory.standing]
-    kinds = [f"changed at trial {drift.noticed}" for drift, _ in told]
-    return [
-        (Alarm(Severity.MAJOR, d.source, text, kind=kind), text) for (d, text), kind in zip(told, kinds, strict=True)
-    ]
+    return [Stands(f"changed at trial {drift.noticed}", drift.source, text, text) for drift, text in told]
 
 
 def _to_do(drift: Drift, spec: CampaignSpec) -> str:

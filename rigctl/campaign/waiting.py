@@ -10,14 +10,12 @@ from datetime import UTC, datetime, timedelta
 from math import inf
 
 from rigctl.campaign import obstacles
-from rigctl.campaign.desk import Desk, StandingAlarms
+from rigctl.campaign.desk import Desk, StandingNews, Stands
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.obstacles import PHASES, Obstacle
 from rigctl.campaign.watchman import Watchman
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -46,10 +44,10 @@ class Waiting:
     phase: CampaignPhase = "RUNNING"
     safe_s: float | None = None
     """Campaign time at which everything was made safe for it."""
-    _alarms: StandingAlarms = field(init=False)
+    _news: StandingNews = field(init=False)
 
     def __post_init__(self) -> None:
-        self._alarms = StandingAlarms(self.desk)
+        self._news = StandingNews(self.desk)
 
     def is_for(self, kind: str) -> bool:
         return self.first is not None and self.first.key[0] == kind
@@ -94,13 +92,10 @@ class Waiting:
         self.desk.tell(PhaseChanged(phase, why, until_s))
 
     def _stand(self, found: Sequence[Obstacle], waited_for: Sequence[Obstacle]) -> None:
-        """Raise an alarm for what is waited for; it stands as long as its obstacle does, whatever else comes first."""
-        stand = [o for o in found if o.alarms and (o.key in self._alarms or o in waited_for)]
-        for_people = [(o, f"everything is safe and waits: {o.why}") for o in stand]
-        self._alarms.are(
-            (Alarm(Severity.MAJOR, o.key[1], text, kind=o.key[0]), f"{o.clear}; the campaign goes on")
-            for o, text in for_people
-        )
+        """Tell of what is waited for; it stands as long as its obstacle does, whatever else comes first."""
+        stand = [o for o in found if o.told and (o.key in self._news or o in waited_for)]
+        says = "everything is safe and waits"
+        self._news.are(Stands(*o.key, f"{says}: {o.why}", f"{o.clear}; the campaign goes on") for o in stand)
 
     def _is_silent(self, obstacle: Obstacle) -> bool:
         if obstacle.silent or obstacle.until_s is None or self.is_for(obstacle.key[0]):

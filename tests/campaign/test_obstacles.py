@@ -101,7 +101,7 @@ def test_a_time_that_has_come_but_for_rounding_is_no_obstacle(late_s):
 
 def test_alarms_stand_for_what_a_person_must_mend():
     """Not for waits, pauses, or what the watch has told of by itself; each missing instrument has its own."""
-    alarmed = {name for name in ALONE if any(o.alarms for o in seen(name))}
+    alarmed = {name for name in ALONE if any(o.told for o in seen(name))}
     assert alarmed == {"unwritable", "missing", "unsteady", "unplayable"}
     assert [o.key[1] for o in seen_with(missing={"a": "", "b": ""})] == ["a", "b"]
     assert [o.kept for name in ALONE for o in seen(name) if not o.kept] == [False]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.desk import StandingAlarms
+from rigctl.campaign.desk import StandingNews
 from rigctl.campaign.production import drifted, production
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
@@ -17,6 +17,7 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.operating.playing import Drift, Memory, kept, remembered
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
+from tests.rig.fakes import Heard
 
 
 @pytest.mark.slow
@@ -91,7 +92,7 @@ def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned
     spec = produced(replace(spec, problem=replace(spec.problem, model=model)), 1, **wish)
     known = Memory(7, 6, 6, "", (), drifts=(Drift("response", 9, "it has changed", 10, by_errors),))
     said = []
-    standing = StandingAlarms(SimpleNamespace(alarm=said.append))
+    standing = StandingNews(Heard(said))
     for memory in (known, replace(known, since=12)):
         decision = SimpleNamespace(policy_state=kept(memory, {}))
         standing.are(drifted(decision, spec))
