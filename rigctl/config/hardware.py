@@ -49,7 +49,7 @@ def build_rig(context: CheckContext) -> RigSpec:
             check_pair(context, name, variable)
     check_tanks(context)
     if wired:  # who does the trials by hand tells each with its outcomes
-        _check_awaited(context)
+        _check_late(context)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in context.devices.items() if d is not None},
@@ -194,7 +194,7 @@ def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
 _OF_LATE: Final = ("within", "then", "pending", "at_end")
 
 
-def _check_awaited(context: CheckContext) -> None:
+def _check_late(context: CheckContext) -> None:
     """Find what is said of outcomes that come later where none does, or is said of the wrong one."""
     first, findings = context.config.outcome, context.findings
     for i, section in enumerate(context.config.further_outcomes):

@@ -82,8 +82,8 @@ def _follows(rig: RigSpec) -> Iterator[str]:
         yield f"No sensor of its own tells whether {' or '.join(blind)} follows its setpoint."
 
 
-def _late(late: OutcomeSpec, awaited: Sequence[str]) -> Iterator[str]:
-    names, within = joined(awaited), lasting(late.until_s)
+def _late(late: OutcomeSpec, outcomes: Sequence[str]) -> Iterator[str]:
+    names, within = joined(outcomes), lasting(late.until_s)
     if late.by == "hand":
         yield f"Within {within} of a trial a person says {names}: `rigctl trial outcome TRIAL VALUE`; else it has none."
     else:

@@ -159,12 +159,12 @@ class Notifier:
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: self._waiting or self._tick or self._ending, TICK_EVERY_S)
-                    batch, tick, ending = tuple(self._waiting), self._tick, self._ending
+                    these, tick, ending = tuple(self._waiting), self._tick, self._ending
                     self._tick = None
-                for what in (*batch, *(() if tick is None else (tick,))):
+                for what in (*these, *(() if tick is None else (tick,))):
                     child.write(line(what), TAKES_NOTHING_S)
                 with self._changed:
-                    for _ in batch:
+                    for _ in these:
                         self._waiting.popleft()
                     if ending and not self._waiting:
                         return
