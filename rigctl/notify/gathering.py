@@ -16,7 +16,7 @@ from typing import Final
 
 from rigctl.campaign.journal.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
 from rigctl.errors import counted
-from rigctl.notify.texts import Message, News, Words
+from rigctl.notify.texts import Message, NewsItem, Words
 from rigctl.rig.protocols import Severity
 
 GROUP_S: Final = 10.0
@@ -58,7 +58,7 @@ class Gathering:
     book: Alarms = field(default_factory=Alarms)
     phase: str = ""
     """What the campaign does, in words."""
-    _waiting: dict[AlarmKey, News] = field(default_factory=dict)
+    _waiting: dict[AlarmKey, NewsItem] = field(default_factory=dict)
     _told: dict[AlarmKey, Told] = field(default_factory=dict)
     _first_s: float | None = None
     """When the first that waits came."""
@@ -124,14 +124,14 @@ class Gathering:
         elif told is not None and told.flaps(now_s):
             self._told[key] = replace(told, since=max(1, told.since))
         elif told is not None and not told.over:
-            self._wait(key, News(state, "over"), now_s)
+            self._wait(key, NewsItem(state, "over"), now_s)
 
     def _news(self, key: AlarmKey, state: AlarmState, now_s: float) -> None:
         told, waits = self._told.get(key), self._waiting.get(key)
         if waits is not None and waits.what != "over":
             self._waiting[key] = replace(waits, state=state, times=waits.times + 1)
         elif told is None or ((told.over or state.count == 1) and not told.flaps(now_s)):
-            self._wait(key, News(state, "raised"), now_s)
+            self._wait(key, NewsItem(state, "raised"), now_s)
         else:
             self._waiting.pop(key, None)  # that it is over is no longer true
             self._told[key] = replace(told, since=told.since + 1)
@@ -143,9 +143,9 @@ class Gathering:
     def _back(self, key: AlarmKey, now_s: float) -> None:
         state = self.book.states.get(key)
         if state is not None and state.condition == "stands" and state.severity >= self.at_least:
-            self._wait(key, News(state, "unshelved"), now_s)
+            self._wait(key, NewsItem(state, "unshelved"), now_s)
 
-    def _wait(self, key: AlarmKey, news: News, now_s: float) -> None:
+    def _wait(self, key: AlarmKey, news: NewsItem, now_s: float) -> None:
         self._waiting[key] = news
         self._first_s = now_s if self._first_s is None else self._first_s
 
@@ -154,7 +154,7 @@ class Gathering:
             if told.since and now_s - told.at_s >= REPEAT_S and key not in self._waiting:
                 state = self.book.states.get(key)
                 if state is not None and state.condition in ("stands", "over") and key not in self.book.shelves:
-                    self._wait(key, News(state, "again", told.since), now_s)
+                    self._wait(key, NewsItem(state, "again", told.since), now_s)
 
     def _may_send(self, now_s: float) -> bool:
         last_s = now_s if self._allowed_at_s is None else self._allowed_at_s

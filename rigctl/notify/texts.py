@@ -45,7 +45,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewsItem:
     """Something about one alarm that people do not know yet."""
 
     state: AlarmState
@@ -64,7 +64,7 @@ class Words:
     zone: tzinfo | None = None
     """None: this machine's."""
 
-    def of_news(self, news: Sequence[News], phase: str) -> Message:
+    def of_news(self, news: Sequence[NewsItem], phase: str) -> Message:
         """Return one message about some alarms, the worst first."""
         ordered = sorted(news, key=lambda n: (n.what == "over", -n.state.severity))
         stand = [n for n in ordered if n.what != "over"]
@@ -125,7 +125,7 @@ class Words:
     def _titled(self, what: str) -> str:
         return f"{self.rig}: {what}"
 
-    def _about(self, news: News) -> str:
+    def _about(self, news: NewsItem) -> str:
         state = news.state
         said = state.message if len(state.message) <= MOST_CHARS else f"{state.message[:MOST_CHARS]}…"
         trial = f", trial {state.trial}" if state.trial is not None else ""
@@ -140,7 +140,7 @@ class Words:
         return f"{head}\n(since {self.time(state.since)}{trial}{times})\n{does}{back}{often}"
 
 
-def _title(news: Sequence[News]) -> str:
+def _title(news: Sequence[NewsItem]) -> str:
     first = news[0].state
     word = SEVERITIES.get(first.severity, "note")
     if len(news) == 1:
@@ -148,15 +148,15 @@ def _title(news: Sequence[News]) -> str:
     return f"{word}, {first.source}, and {counted(len(news) - 1, 'other')}"
 
 
-def _over_title(news: Sequence[News]) -> str:
+def _over_title(news: Sequence[NewsItem]) -> str:
     return f"over, {news[0].state.source}" + (f", and {counted(len(news) - 1, 'other')}" if len(news) > 1 else "")
 
 
-def _trips(news: Sequence[News]) -> bool:
+def _trips(news: Sequence[NewsItem]) -> bool:
     return any(n.state.action == "trip" for n in news)
 
 
-def _to_do(news: Sequence[News]) -> str:
+def _to_do(news: Sequence[NewsItem]) -> str:
     if not news:
         return "Nothing need be done. `rigctl alarm ack` says that you have seen it."
     if _trips(news):
