@@ -76,6 +76,8 @@ END_S = 5.0
 CHUNK_BYTES = 4096
 TOLD = ("budget", "unavailable", "look", "looks")
 """Parts of a problem that are others with each question."""
+SENT = ("policy", "problem", "history")
+"""Parts of a question that are sent beforehand, or as far as they are new."""
 
 
 class ProcessDecider(Decider):
@@ -200,15 +202,9 @@ class _Child:
             self._digest = hashlib.blake2b()
         self._digest.update(_bytes(fresh))
         self._told = end_of(history, FRUITLESS)
-        answer = await self._exchange(
-            (
-                question.seed,
-                {part: getattr(question.problem, part) for part in TOLD},
-                (known, fresh),
-                question.state,
-                question.looks,
-            )
-        )
+        asked = {f.name: getattr(question, f.name) for f in fields(question) if f.name not in SENT}
+        now = {part: getattr(question.problem, part) for part in TOLD}
+        answer = await self._exchange((asked, now, (known, fresh)))
         if isinstance(answer, Exception):
             raise answer
         if not isinstance(answer, Decision):

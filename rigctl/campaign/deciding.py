@@ -93,12 +93,7 @@ class _Respondent:
         return None
 
     def decide(
-        self,
-        seed: int,
-        now: Mapping[str, Any],
-        further: tuple[int, tuple[Observation, ...]],
-        state: Mapping[str, Any] | None,
-        looks: bool,
+        self, asked: Mapping[str, Any], now: Mapping[str, Any], further: tuple[int, tuple[Observation, ...]]
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.experiment.history import History  # noqa: PLC0415
@@ -115,7 +110,7 @@ class _Respondent:
                 self._history = self._history.append(observation)
         policy, problem = self._subject
         try:
-            return decide(Question(policy, replace(problem, **now), seed, self._history, state, looks))
+            return decide(Question(policy, replace(problem, **now), history=self._history, **asked))
         except PolicyError as error:
             return PolicyError(str(error))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
