@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 ROUNDING_S = 1e-3
 """Between campaign time, civil time and rig time."""
+SLICE_S = 0.1
 PEEK_S = 0.05
 """Wall seconds between two looks of a stepped clock at who is to go on next."""
 
@@ -92,9 +93,8 @@ class Clock(ABC):
         """Begin work that goes on by itself."""
         return asyncio.create_task(work, name=name)
 
-    async def meanwhile(self, event: Coroutine[Any, Any, T], slice_s: float = 0.1) -> T:
-        """Wait for something of this world while rig time goes on, `slice_s` wall seconds at a time if stepped."""
-        del slice_s
+    async def meanwhile(self, event: Coroutine[Any, Any, T]) -> T:
+        """Wait for something of this world while rig time goes on, `SLICE_S` wall seconds at a time if stepped."""
         return await event
 
 
@@ -196,11 +196,11 @@ class SteppedClock(Clock):
         task.add_done_callback(lambda _: self._leave())
         return task
 
-    async def meanwhile(self, event: Coroutine[Any, Any, T], slice_s: float = 0.1) -> T:
+    async def meanwhile(self, event: Coroutine[Any, Any, T]) -> T:
         waiting = asyncio.ensure_future(event)
         try:
             while not waiting.done():
-                await self.rest(slice_s * self.speedup)
+                await self.rest(SLICE_S * self.speedup)
         except BaseException:
             waiting.cancel()
             raise

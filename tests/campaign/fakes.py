@@ -110,10 +110,10 @@ class RestingClock(FakeClock):
     def beside(self, work):
         return [asyncio.create_task(one) for one in work]
 
-    async def meanwhile(self, event, slice_s=0.1):
+    async def meanwhile(self, event):
         waiting = asyncio.ensure_future(event)
         while not waiting.done():
-            await self.rest(slice_s * self.speedup)
+            await self.rest(0.1 * self.speedup)
         return waiting.result()
 
 
