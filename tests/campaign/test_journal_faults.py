@@ -64,7 +64,7 @@ def overwritten(data):
 def test_fault_33_a_damaged_file_is_kept_and_refused(closed, spoil):
     """Found before anything is written; nothing moves, and the file stays."""
     closed.write_bytes(spoil(closed.read_bytes()))
-    assert refused(closed, JournalCorrupt).kind == "damaged"
+    assert refused(closed, JournalCorrupt).damage == "damaged"
 
 
 def test_fault_33_another_programs_database_is_left_alone(tmp_path):
@@ -72,7 +72,7 @@ def test_fault_33_another_programs_database_is_left_alone(tmp_path):
     path = tmp_path / "journal.sqlite"
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE theirs (x)")
-    assert refused(path, JournalCorrupt).kind == "foreign"
+    assert refused(path, JournalCorrupt).damage == "foreign"
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, VERSION - 1])
