@@ -6,7 +6,7 @@ All control sets and all three functions (upper bound, lower bound, mean) are se
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -31,22 +31,29 @@ from rigctl.core.gp.surrogate import Posterior
 SCREENING = Screening(cube=(64, 256, 512), around=(16, 64, 192), reaches=(0.5,))
 """Around the best trials the upper bound of a fine model peaks, on hills too narrow for a few hundred points of the
 whole cube to hit."""
+POINTWISE_SCREENING = Screening(cube=(64, 512, 1024), around=(32, 256, 512), reaches=(0.5, 0.15))
+"""The pointwise bound keeps its hills where the integrated one, which averages them, has none."""
 UPPER, LOWER, MEAN = 0, 1, 2
 """The functions that are maximised; group = 3 * control set + function."""
 CLIMBERS = (10, 6, 6)
 """Starts refined of each; those of the mean also climb the upper bound, whose peaks flank those of the mean."""
+ROUGH_NODES = 16
+"""Nodes by which settings are ranked by the pointwise bound, and climbed from. The closed-form limit of its spread,
+sqrt(E[sigma^2]), does not do: it prefers other hills."""
+ROUGH_TOLERANCE = 1e-3
+"""Those climbs end when they promise less than this share of the signal's sd."""
 POLISHED = 3
-"""Maxima of the closed-form stand-in from which the pointwise bound itself is climbed."""
+"""Maxima found with so few nodes from which the pointwise bound itself is climbed."""
 FINAL_NODES = 8
 """The pointwise bound is searched with few nodes, and reported at its maximisers from this many times as many."""
 SAME_HILL = 0.1
 """Maxima closer than this in every variable, lengthscales, are one."""
 TOLERANCE = 1e-5
 """A climb ends when it promises less than this share of the signal's sd."""
-JUDGED = 96
+JUDGED, POINTWISE_JUDGED = 96, 256
 """Candidates of a control set whose spread is computed for the upper bound: those that may come out highest..."""
 JUDGED_MEANS = 48
-"""... and for the lower bound: those with the highest means."""
+"""... and for the lower bound: those with the highest means, and as many of the highest less the spread's ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,8 @@ class _Bounds:
     widths: FloatArray
     """(3,): beta, -beta, 0."""
     spread: Bounded
+    judged: int
+    """See `JUDGED`."""
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return upper bound, lower bound and mean, (3, c), of settings that may be the best of their control set.
@@ -96,7 +105,7 @@ class _Bounds:
             row = int(sets[rows.start])
             mean[rows] = e.posterior.hyperparameters.mean + inner @ e.alpha[row]
             most[rows] = self.spread.ceiling(inner, row)
-        judged = _promising(sets, mean, mean + self.widths[UPPER] * most)
+        judged = _promising(sets, mean, self.widths[UPPER] * most, self.judged)
         sd = np.empty(len(judged))
         for block in _blocks(sets[judged], len(e.posterior.x)):
             some = judged[block]
@@ -131,17 +140,19 @@ def best_bounds(
     """
     e, h = Expectations.of(posterior, space), posterior.hyperparameters
     widths = options.beta * np.array([1.0, -1.0, 0.0])
-    stand_in = ValueSpread(e) if options.bounds == "integrated" else MeanSquareSpread.of(e, space)
-    surface = _Bounds(e, widths, stand_in)
-    tolerance = TOLERANCE * h.signal_sd
-    search = Search(e, space, np.array(h.lengthscales), SCREENING, CLIMBERS, tolerance, along=(MEAN, UPPER))
-    found, _ = search.maxima(surface, range(len(e.mask)), warm_starts or {}, rng)
-    if isinstance(stand_in, ValueSpread):
-        at = _winners(found)
-        return _summary(surface, space, at, _spreads(e, stand_in, at))
-    nodes = natural_nodes(space, FINAL_NODES * options.nodes, rng)
-    at = _winners(_polished(search, surface, PointwiseSpread.of(stand_in, nodes[: options.nodes]), found))
-    return _summary(surface, space, at, _final_spreads(e, stand_in, nodes, at))
+    lengthscales, tolerance = np.array(h.lengthscales), TOLERANCE * h.signal_sd
+    search = Search(e, space, lengthscales, SCREENING, CLIMBERS, tolerance, along=(MEAN, UPPER))
+    among, warm = range(len(e.mask)), warm_starts or {}
+    if options.bounds == "integrated":
+        surface = _Bounds(e, widths, ValueSpread(e), JUDGED)
+        at = _winners(search.maxima(surface, among, warm, rng)[0])
+        return _summary(surface, space, at, _spreads(e, surface.spread, at))
+    nodes, mean_square = natural_nodes(space, FINAL_NODES * options.nodes, rng), MeanSquareSpread.of(e, space)
+    surface = _Bounds(e, widths, PointwiseSpread.of(mean_square, nodes[:ROUGH_NODES]), POINTWISE_JUDGED)
+    rough = replace(search, screening=POINTWISE_SCREENING, tolerance=ROUGH_TOLERANCE * h.signal_sd)
+    found, _ = rough.maxima(surface, among, warm, rng)
+    at = _winners(_polished(search, surface, PointwiseSpread.of(mean_square, nodes[: options.nodes]), found))
+    return _summary(surface, space, at, _final_spreads(e, mean_square, nodes, at))
 
 
 def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
@@ -151,11 +162,16 @@ def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
         yield from (slice(begin + b.start, min(begin + b.stop, end)) for b in blocks(end - begin, n))
 
 
-def _promising(sets: IntArray, mean: FloatArray, most: FloatArray) -> IntArray:
-    """Return the rows of the highest `most` and the highest means of every set, rising; the sets are rising too."""
+def _promising(sets: IntArray, mean: FloatArray, most: FloatArray, judged: int) -> IntArray:
+    """Return the rows that may have the best bounds of their set, rising; the sets are rising too.
+
+    Of every set as many as `judged` of the highest means plus `most`, and `JUDGED_MEANS` of the highest means, and of
+    those less `most`.
+    """
     chosen = []
     for begin, end in pairwise(np.flatnonzero(np.diff(sets, prepend=-1, append=-1))):
-        high = _highest(most[begin:end], JUDGED) | _highest(mean[begin:end], JUDGED_MEANS)
+        m, wide = mean[begin:end], most[begin:end]
+        high = _highest(m + wide, judged) | _highest(m, JUDGED_MEANS) | _highest(m - wide, JUDGED_MEANS)
         chosen.append(begin + np.flatnonzero(high))
     return np.concatenate(chosen)
 
@@ -168,7 +184,7 @@ def _highest(values: FloatArray, count: int) -> BoolArray:
 
 
 def _polished(search: Search, surface: _Bounds, spread: Spread, found: Visited) -> Visited:
-    """Climb the pointwise bounds from the best few hills of their stand-in; the means are what they were."""
+    """Climb the pointwise bounds from the best few hills found with few nodes; the means are what they were."""
     e, kept = surface.expectations, []
     place = (found.points / (SAME_HILL * np.minimum(search.lengthscales, 1.0)) * e.mask[found.groups // 3]).T
     for group in range(3 * len(e.mask)):
@@ -193,7 +209,7 @@ def _spreads(e: Expectations, spread: Spread, at: FloatArray) -> FloatArray:
     return spread.sd(e.inner(at.reshape(len(sets), -1), sets), sets).reshape(-1, 3)
 
 
-def _final_spreads(e: Expectations, stand_in: MeanSquareSpread, nodes: FloatArray, at: FloatArray) -> FloatArray:
+def _final_spreads(e: Expectations, mean_square: MeanSquareSpread, nodes: FloatArray, at: FloatArray) -> FloatArray:
     """Return E[sigma] at every winner from all nodes, set by set as their factors would not fit in memory together.
 
     At the mean's maximiser it is sd[F_i | D].
@@ -201,7 +217,7 @@ def _final_spreads(e: Expectations, stand_in: MeanSquareSpread, nodes: FloatArra
     out = _spreads(e, ValueSpread(e), at)
     for row in range(len(at)):
         sets = np.full(MEAN, row)
-        out[row, :MEAN] = PointwiseSpread.of(stand_in, nodes, [row]).sd(e.inner(at[row, :MEAN], sets), sets)
+        out[row, :MEAN] = PointwiseSpread.of(mean_square, nodes, [row]).sd(e.inner(at[row, :MEAN], sets), sets)
     return out
 
 

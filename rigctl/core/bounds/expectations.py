@@ -124,6 +124,9 @@ class PointwiseSpread:
             factors[row] = kernel.matrix(mine, e.posterior.x, np.broadcast_to(free, mine.shape))
         return cls(mean_square, factors)
 
+    def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
+        return self.mean_square.ceiling(inner, row)
+
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
         s0 = self.mean_square.sd(inner, sets)
         out = np.empty(len(inner))
