@@ -294,18 +294,16 @@ def _pick(surface: _Scored, i: int, found: tuple[Visited, Visited], fits: Fits, 
     )
 
 
-def most_per_cost(
-    view: View, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray] | None = None
-) -> BestSetting | None:
-    """Return the trial with the largest expected improvement per cost of those that fit; None: none does.
+def best_per_cost(
+    view: View, fits: Fits, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray] | None = None
+) -> tuple[BestSetting, ...]:
+    """Return every control set's setting of the largest expected improvement per cost; see `best_settings`.
 
-    If it is not worth its cost, no trial is.
+    If none of them is worth its cost, no setting is.
     """
 
     def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
         return log_improvement_per_cost(mean, sd, view.best, cost)
 
     space, posterior = view.problem.space, view.fitted.posterior
-    found = best_settings(posterior, space, view.field, per_cost, view.fits, rng=rng, warm_starts=warm_starts)
-    fitting = [f for f in playable(view.problem, found) if f.fits]
-    return max(fitting, key=lambda f: (f.score, -f.control_set), default=None)
+    return best_settings(posterior, space, view.field, per_cost, fits, rng=rng, warm_starts=warm_starts)

@@ -8,7 +8,8 @@ is worth its cost, whichever policy chooses the trials:
 
 (Xie, Cai, Terenin, Frazier and Scully, "Cost-aware stopping for Bayesian optimization", arXiv 2507.12453). It must hold
 in several decisions in a row, as single fits and searches err. EI counts as if a trial told the value of its setting
-without noise, so noise makes the rule stop later, not earlier.
+without noise, so noise makes the rule stop later, not earlier. Trials count that the rest of the budget cannot pay, or
+that cannot be played now: others, which improve nothing themselves, may yet tell where those are best played.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from math import inf
 
 import numpy as np
 
-from rigctl.core.acquisition.maximisers import View, most_per_cost, stopped
+from rigctl.core.acquisition.maximisers import View, best_per_cost, stopped
 from rigctl.core.acquisition.outlook import Context, fewest_outcomes, warm_starts
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
@@ -56,7 +57,7 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
         state: of the policy, after its last decision; has what the rule remembers.
 
     Returns:
-        None where nothing is to end the campaign early, no trial fits its budget, or too few outcomes are there.
+        None where nothing is to end the campaign early, or too few outcomes are there.
 
     Raises:
         NotWorthIt: the rule has held in `STEADY` decisions in a row.
@@ -76,9 +77,8 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
         unit=1.0 / fitted.hyperparameters.y_scale,
         selective=True,
     )
-    found = most_per_cost(view, np.random.default_rng(len(history)), warm_starts(before))
-    if found is None:
-        return None
+    each = best_per_cost(view, lambda _: True, np.random.default_rng(len(history)), warm_starts(before))
+    found = max(each, key=lambda f: (f.score, -f.control_set))
     held = 0 if view.worth_it(found) else int(before.get("held", 0)) + 1
     if held >= STEADY:
         raise stopped(view, found)
@@ -91,6 +91,6 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
         {
             **fitted.to_state(),
             "held": held,
-            "maximisers": {str(found.control_set): [float(u) for u in found.setting]},
+            "maximisers": {str(f.control_set): [float(u) for u in f.setting] for f in each},
         },
     )

@@ -107,13 +107,22 @@ def test_more_worth_buys_more_trials():
     assert counts[-1] > counts[0]
 
 
-def test_it_says_nothing_before_there_is_a_model_or_where_nothing_fits():
-    """The policy then ends the campaign itself."""
+def test_a_trial_that_cannot_be_paid_any_more_counts_all_the_same():
+    """What is left may pay others, which teach where that one is best played: so it speaks for going on."""
+    problem = Problem(make_space(), to_micros(100), model=FIXED)
+    history = make_history(ROWS)
+    poor = replace(problem, budget=history.spent + to_micros(0.4))
+    breaks_even = 1 / best_gain_per_cost(problem, history)
+    for of in (problem, poor, replace(poor, unavailable={2: "broken"})):
+        assert standing(replace(of, stop_worth=1.0), history, {}).breaks_even == pytest.approx(breaks_even, rel=0.02)
+
+
+def test_it_says_nothing_before_there_is_a_model():
+    """Nor where nothing is to end the campaign early."""
     problem = Problem(make_space(), to_micros(100), model=ModelOptions(), stop_worth=1.0)
     assert standing(problem, make_history(ROWS[:2]), {}) is None
     assert standing(problem, make_history(ROWS), {}) is not None
     assert standing(replace(problem, stop_worth=None), make_history(ROWS), {}) is None
-    assert standing(replace(problem, budget=make_history(ROWS).spent), make_history(ROWS), {}) is None
     assert standing(problem, History(), {}) is None
 
 

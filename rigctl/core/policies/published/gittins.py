@@ -35,9 +35,9 @@ from rigctl.core.acquisition.maximisers import (
     BestSetting,
     Score,
     View,
+    best_per_cost,
     best_settings,
     best_that_fits,
-    most_per_cost,
     playable,
     proposal_of,
     stopped,
@@ -294,8 +294,8 @@ class ExpectedImprovement(CostAware):
         """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
         if self.stopping != "cost-per-sample":
             return False
-        found = most_per_cost(view, rng)
-        return found is not None and view.worth_it(found)
+        found = playable(view.problem, best_per_cost(view, view.fits, rng))
+        return any(view.worth_it(f) for f in found if f.fits)
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)
