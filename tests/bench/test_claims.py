@@ -19,8 +19,8 @@ from tests.bench.worlds import WORLDS, made_up
 from tests.profiles import nightly_beyond
 
 CELLS = {
-    ("unknown-cost", False): (320, "94edaca31a58"),
-    ("unknown-cost", True): (12, "c3a1d2fc1b17"),
+    ("unknown-cost", False): (640, "99324ecbc7c0"),
+    ("unknown-cost", True): (12, "59457e8e04e3"),
     ("ucb-cvs", False): (1890, "d55e50e857b3"),
     ("ucb-cvs", True): (32, "496207aa5b59"),
     ("gittins", False): (1296, "2294dbb33028"),
