@@ -1,10 +1,10 @@
 """Measure what stopping early returns: money that is left, and regret that is added.
 
 `python -m tests.bench.measure_stopping --seeds 100:112` plays the default on drawn problems to the end of their
-budgets, and finds in every decision what a unit of the outcome must be worth for a trial to be worth its cost. As a
-policy decides with the rule as without it, the trial at which any worth would have ended the campaign follows. Worths
-are told by the share of the outcome's range that is worth the whole budget. A line per draw and worth; then a line per
-worth.
+budgets, or of `--times` as much. It finds in every decision what a unit of the outcome must be worth for a trial to be
+worth its cost. As a policy decides with the rule as without it, the trial at which any worth would have ended the
+campaign follows. Worths are told by the share of the outcome's range that is worth the whole budget. A line per draw
+and worth; then a line per worth.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ def stopped_at(needed: list[float], worth: float, trials: int) -> int:
     return trials
 
 
-def endings(seed: int) -> list[Ended]:
+def endings(seed: int, times: float) -> list[Ended]:
     draw = drawn(seed)
+    budget = times * draw.budget
     truth, spec = draw.bench.truth, predefined()["default"]
     assert isinstance(truth, ProblemTruth)
-    problem = draw.bench.problem(draw.budget, model_overrides(spec))
+    problem = draw.bench.problem(budget, model_overrides(spec))
     played = simulate(draw.bench, build_policy(spec, None), problem, seed)
     most = max(b.value for b in truth.best)
     span, count = most - truth.floor, len(played.decisions)
@@ -77,7 +78,7 @@ def endings(seed: int) -> list[Ended]:
 
     at_end, found = regret(count), []
     for share in SHARES:
-        trials = stopped_at(needed, draw.budget / (share * span), count)
+        trials = stopped_at(needed, budget / (share * span), count)
         spent = sum(o.cost for o in played.history.observations[known : known + trials])
         ends = at_end if trials == count else regret(trials)
         found.append(Ended(share, trials, 1 - spent / problem.budget, ends, at_end))
@@ -87,10 +88,13 @@ def endings(seed: int) -> list[Ended]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="100:112")
-    first, last = map(int, parser.parse_args(arguments).seeds.split(":"))
+    parser.add_argument("--seeds", default="100:112", help="FIRST:LAST, or a list such as 100,103")
+    parser.add_argument("--times", default=1.0, type=float, help="multiple of the drawn budget")
+    given = parser.parse_args(arguments)
+    first, between, last = given.seeds.partition(":")
+    seeds = range(int(first), int(last)) if between else [int(seed) for seed in first.split(",")]
     with one_thread():
-        every = [endings(seed) for seed in range(first, last)]
+        every = [endings(seed, given.times) for seed in seeds]
     print("share of the range worth the budget; share of the money returned; mean regret when stopped, at the end")
     for column, share in enumerate(SHARES):
         ended = [row[column] for row in every]
