@@ -20,7 +20,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ NUMBER = struct.Struct("i")
 """Of a process that has begun, then its status as `os.waitpid` has it."""
 LONGEST = 1 << 18
 """Bytes of a command with its environment."""
+DECIDING = "rigctl.campaign.deciding"
 HEAVY = ("scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats.qmc")
 
 
@@ -193,6 +195,49 @@ def _become(request: Mapping[str, Any]) -> None:
     sys.path[:] = [place for place in sys.path if place != str(ROOT)]
 
 
+def _decide_in_twins() -> None:
+    """Let the process that decides be forked from this one, which has imported all that it needs.
+
+    It is this one's child, as it must be: it ends with its parent. `tests/campaign/test_process_decider.py` starts it
+    as the program does.
+    """
+    begin = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+
+    def execute(popen: Any, args: Sequence[str], *rest: Any) -> None:
+        if DECIDING not in args:
+            begin(popen, args, *rest)
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        popen.pid = os.fork()
+        if not popen.pid:
+            try:
+                streams = rest[9], rest[12], rest[14]
+                request = {"arguments": args[-1:], "cwd": Path.cwd(), "env": rest[5], "session": True}
+                _decide(before, {**request, "streams": streams})
+            except Exception:  # noqa: BLE001 - as an interpreter does
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        popen._child_created = True
+        popen._close_pipe_fds(*rest[9:15])
+
+    subprocess.Popen._execute_child = execute  # type: ignore[attr-defined]
+
+
+def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
+    """Be the process that decides, forked from one that goes on with threads, signals and files of its own."""
+    gc.freeze()  # nothing of that one may be closed here: files have other numbers now
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    _become(request)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    importlib.import_module(DECIDING).main()
+
+
 def main() -> None:
     """Be forked, again and again, with everything imported that the program needs."""
     from rigctl.campaign.deciding import keep_to_one_thread
@@ -200,6 +245,7 @@ def main() -> None:
     keep_to_one_thread()
     request = _next_begun(socket.socket(fileno=int(sys.argv[1])))
     _become(request)
+    _decide_in_twins()
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
 
