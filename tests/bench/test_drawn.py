@@ -17,7 +17,7 @@ from rigctl.bench.problems.terms import Partial
 from rigctl.bench.problems.truth import compass_search
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.errors import UsageError
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 MARGINAL = TruncatedNormal.from_moments(0.45, 0.2)
 SOME = range(40)
@@ -43,7 +43,7 @@ def test_a_family_is_what_its_terms_say(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", slow_beyond(4, [*range(20), *RIPPLED]))
+@pytest.mark.parametrize("seed", nightly_beyond(len(RIPPLED) + 3, [*RIPPLED, *range(20)]))
 def test_truth_is_that_of_brute_force(seed):
     """The value of a setting is the mean over what is uncontrolled; no other setting is better (1e-3 of the range)."""
     bench, rng = drawn(seed).bench, np.random.default_rng(seed)
