@@ -155,7 +155,12 @@ class AtInstruments(AtLines):
         if before == STRANGERS[bus]:
             return None
         self._tell("exchanged", bus=bus)
-        return lambda: self.plant.desk._set_identity(bus, before)
+
+        def back() -> None:
+            self.plant.desk._set_identity(bus, before)
+            self._tell("exchanged back", bus=bus)  # up to here nothing could be asked of it
+
+        return back
 
     def _pump(self) -> Undo | None:
         pumps = list(self.plant.assembly.pumps)
