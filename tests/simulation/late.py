@@ -118,6 +118,8 @@ class Late:
         return trial, draw.uniform(*GIVEN)
 
     def _take(self, trial: int, value: float | None) -> None:
+        if value is None and trial not in self._taken:
+            self._witness.recorded += 1  # it would have been, had nobody said that nothing comes
         self._taken.setdefault(trial, value)
 
 
