@@ -191,8 +191,10 @@ def test_every_start_is_remembered_with_its_end(journal, clock):
     """A start knows when it was last alive and why it ended; one that died has no end."""
     again = reopened(journal, clock)
     again.begin(make_spec(), "0.1")
-    again.beat(ended="budget")
+    again.beat(ended="budget", safe=True)
+    again.beat()  # the watch's last look, while the campaign is told what came of it
     assert [(s.version, s.ended) for s in again.read.starts()] == [("0.0", None), ("0.1", "budget")]
+    assert again.past.was_left_safe()
     again.close()
 
 

@@ -193,10 +193,15 @@ class Journal(TrialBook):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def beat(self, ended: str | None = None, *, safe: bool | None = None) -> None:
-        """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled."""
+        """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled.
+
+        A heartbeat that comes after the end, as the watch goes on while the campaign is told what came of it, takes
+        neither back.
+        """
         with transaction(self._connection):
             self._connection.execute(
-                "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ?, safe = ? WHERE id = ?",
+                "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = coalesce(?, ended), safe = coalesce(?, safe) "
+                "WHERE id = ?",
                 (self.time.utc(), self.time.now_s(), ended, safe, self._begun),
             )
 
