@@ -14,7 +14,7 @@ from decimal import Decimal
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.decide import decide
 from rigctl.campaign.decider import Decider
-from rigctl.campaign.events import AlarmRaised
+from rigctl.campaign.events import AlarmRaised, RigSeen
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.marginals.families import Uniform
@@ -390,10 +390,14 @@ class Stage:
             self.state,
             self.make_rig(**faults),
             self.clock(),
-            self.told.append,
+            self._hear,
             open_journal=journal,
             decider=decider or ThreadDecider(),
         )
+
+    def _hear(self, event):
+        if not isinstance(event, RigSeen):  # told as time passes, so how often depends on how busy the machine is
+            self.told.append(event)
 
     def journal(self):
         """The journal, opened for reading."""

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from rigctl.campaign.requests import Manual
 from rigctl.errors import RigctlError
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec
@@ -93,10 +94,17 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, gold
 
 async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
     """The time for the next act is over in the middle of it: nobody is told that everything is made safe."""
-    monkeypatch.setattr("rigctl.campaign.requests.LIMIT_S", 0.05)
+    made, act = [], Manual.act
+
+    async def acting_by_hand(self, request):
+        made.append(self)
+        return await act(self, request)
+
+    monkeypatch.setattr(Manual, "act", acting_by_hand)
 
     async def dose(pump, volume_ml):
-        await asyncio.sleep(0.2)
+        made[-1]._time_is_over()  # as its timer says in the midst of it
+        made[-1].limit_s = 0.05
         return volume_ml
 
     async def person():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from itertools import count
 
 import pytest
 
@@ -98,7 +99,7 @@ async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_ov
 @pytest.mark.parametrize("then", ["fail", "hold", "trip"])
 async def test_no_trial_begins_before_every_interlock_has_been_judged(stage, then):
     """A start after a hold does not impose anything for as long as the first readings take; then it goes on."""
-    looks, moved = iter(range(100)), []
+    looks, moved = count(), []
 
     def glance():
         if next(looks) < 8:
@@ -253,11 +254,11 @@ async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
 
 async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_goes_safe(stage, monkeypatch):
     """While the journal's thread hangs the trial is broken off and the rig made safe; nothing waits for the disk."""
-    monkeypatch.setattr(watch, "JOURNAL_S", 0.05)
     returns, hung = threading.Event(), []
 
     async def hang():
         if not hung:
+            monkeypatch.setattr(watch, "JOURNAL_S", 0.05)
             hung.append(stage.rig.doses._thread.submit(lambda _: returns.wait(30.0)))
             await asyncio.Event().wait()
 

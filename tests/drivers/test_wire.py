@@ -11,7 +11,7 @@ import pytest
 from rigctl.errors import DeviceError, DeviceTimeout, PortUnavailable
 from rigctl.rig.protocols import Deadline, Hurry
 from rigctl_drivers.wire import FLOOD, Wire
-from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu
+from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, over_once
 from tests.golden import Golden
 
 
@@ -42,7 +42,7 @@ def test_the_silence_after_a_timeout_is_broken_off_too(peer, line, hurry):
     end = peer(PtyPeer, cut_rtu, lambda _: [])
     made = line(f"modbus_rtu://{end.path}?quiet=60")
     with pytest.raises(DeviceTimeout):
-        made.read_registers(1, "input", 2, 1, Deadline.after(0.05))
+        made.read_registers(1, "input", 2, 1, over_once(lambda: bool(end.requests)))
     first = Deadline.after(60.0)
     threading.Timer(0.2, setattr, (hurry, "at_s", 0.0)).start()
     with pytest.raises(DeviceTimeout):

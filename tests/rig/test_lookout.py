@@ -94,7 +94,7 @@ async def test_what_is_not_driven_is_not_asked_about(bench, watched):
 async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, watched):
     """Its button was pressed: stopped, what it dispensed is in the dose book, and there is an alarm."""
     await watched.open()
-    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    await until(watched, lambda _: watched._lookout._totals)
     before_ml = bench.pump.total_ml
     bench.pump.run_alone()
     bench.clock.sleep(3.0)
@@ -108,7 +108,7 @@ async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, 
 async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, watched):
     """It stands still again, but its total has risen."""
     await watched.open()
-    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    await until(watched, lambda _: watched._lookout._totals)
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
     await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["found"])
@@ -250,7 +250,7 @@ async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(
 async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched, golden: Golden):
     """It runs by itself and refuses to stop: one alarm, and the watch knows."""
     await watched.open()
-    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    await until(watched, lambda _: watched._lookout._totals)
     bench.pump.fail("stop", *[DeviceFault("not now")] * 9999)
     bench.pump.run_alone()
     glance = await until(watched, lambda g: g.strays)

@@ -42,7 +42,7 @@ class Stand:
         registry = Registry.installed()
         self.alarms = []
         self.doses = FakeDoseLog()
-        spec = greenhouse_spec(sim.buses, registry, timeout_s=1.5)  # a machine that others use may hold up a process
+        spec = greenhouse_spec(sim.buses, registry, timeout_s=20.0)  # a machine that others use may hold up a process
         self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, Heard(self.alarms))
         self.rig._dispenser._timing = DoseTiming(floor_s=0.2)
 
