@@ -145,7 +145,7 @@ async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_d
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
     await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
     told = [(event.phase, event.why) for event in stage.told if isinstance(event, PhaseChanged)]
-    golden(told)
+    golden(told[:-1])  # either look may be the one that notices that it is over
     assert (told[-2][0], told[-1][0]) == ("HOLDING", "RUNNING")
     assert "unwritable" in [alarm.kind for alarm in stage.alarms()]
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from rigctl.errors import DeviceTimeout, IdentityMismatch
+from rigctl.rig import safing
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_lines, cut_mbap, cut_rtu, peers
 from tests.golden import Golden
@@ -16,6 +17,8 @@ from tests.rig.fakes import FakeDoseLog
 
 END = b"\r"
 IDENTITY = {"identity": {"register": "holding", "at": 9, "value": 77}}
+WAITS_S = 20.0
+"""How long an answer is waited for that does come."""
 
 
 @pytest.fixture
@@ -42,12 +45,18 @@ def peer():
         yield make
 
 
-async def test_another_board_on_the_port_is_told_nothing(socket, golden: Golden):
+@pytest.fixture
+def patient(monkeypatch):
+    """Whoever is silent for long is told to go safe unasked; nobody here is, however busy the machine."""
+    monkeypatch.setattr(safing, "LEAST_PATIENCE_S", WAITS_S)
+
+
+async def test_another_board_on_the_port_is_told_nothing(socket, patient, golden: Golden):
     """Swapped while nothing was asked of it; the answer to who it is is not that of the board that was there."""
     ours, other = ModbusUnit(words={(3, 9): 77}), ModbusUnit(words={(3, 9): 88})
     port = socket(cut_rtu, ours.rtu)
     url = f"modbus_rtu://{port}?quiet=0.1&echo=no"
-    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    rig = rig_of({"valve": relay(url, 0, timeout_s=WAITS_S, **IDENTITY)}, reading(url), FakeDoseLog())
     await rig.open()
     await rig.control({"valve": 1.0})
     assert ours.coils == {0: True}
@@ -104,11 +113,11 @@ async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(adap
     assert other.coils == {}
 
 
-async def test_another_board_that_comes_while_everything_is_made_safe_is_told_nothing(adapters):
+async def test_another_board_that_comes_while_everything_is_made_safe_is_told_nothing(adapters, patient):
     """Ours does not say who it is, and would be told all the same; but it is the other that is there by then."""
     ours, other = ModbusUnit(words={(3, 9): 77}), ModbusUnit(words={(3, 9): 88}, coils={0: True})
     url, swapping = adapters(ours, other, 3)
-    rig = rig_of({"valve": relay(url, 0, **IDENTITY)}, reading(url), FakeDoseLog())
+    rig = rig_of({"valve": relay(url, 0, timeout_s=WAITS_S, **IDENTITY)}, reading(url), FakeDoseLog())
     report = await rig.safe()
     await swapping
     await rig.close()
