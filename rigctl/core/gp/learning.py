@@ -114,14 +114,20 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         """
         if theta is None:
             return float(self.log_marginal_likelihood_value_)
-        likelihood = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name, self.noise)
-        found = likelihood.value_and_gradient(theta)
+        found = self._likelihood().value_and_gradient(theta)
         if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
             value, gradient = -np.inf, np.zeros_like(theta)
         else:
             log_prior_value, log_prior_gradient = self.prior.value_and_gradient(theta)
             value, gradient = found[0] + log_prior_value, found[1] + log_prior_gradient
         return (value, gradient) if eval_gradient else value
+
+    def _likelihood(self) -> LogLikelihood:
+        """Return what the data say of any theta; made once for the same data, as distances take long."""
+        known = getattr(self, "likelihood_", None)
+        if known is None or known.x is not self.X_train_ or known.y is not self.y_train_:
+            known = self.likelihood_ = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name, self.noise)
+        return known
 
     def _search(self, objective: Objective, theta: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
         """Find the best converged optimum; deterministic.
