@@ -259,6 +259,8 @@ SAVING = 0.2
 """Share of the tolerance that the largest saving there is outweighs once an outcome is good enough."""
 STEPS = 30
 """Of a formula's improvement."""
+ENOUGH = 1e-6
+"""Relative gain of a step, in prior standard deviations, that is not worth another one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,7 +345,9 @@ class Pool:
             )
 
         start = np.concatenate([formula.base, formula.slopes[allowed]])
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        found = minimize(
+            loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS, "ftol": ENOUGH, "gtol": 1e-4}
+        )
         return _unpacked(formula, found.x, allowed)
 
     def imitating(self, control_set: int, rows: IntArray) -> Formula:

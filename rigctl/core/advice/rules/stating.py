@@ -138,7 +138,7 @@ class RulePlayed:
 
 def state(planner: Planner, found: FoundRule, fixed: Fixed) -> Rule:
     """Put a rule into engineering units, and say what it is worth."""
-    readings = planner.drawn()[1]
+    readings = found.others
     days, full = planner.full(readings)
     lines = tuple(written(planner, found))
     own = _units(planner, days.read)
