@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +31,15 @@ from rigctl.campaign.instruments import (
     unavailable,
 )
 from rigctl.campaign.journal.rows import Pin
-from rigctl.campaign.journal.thread import JournalThread
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.calendar import told
 from rigctl.rig.clocks import Clock
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Calibration, Identity
 from rigctl.rig.spec import DeviceSpec, RigSpec
-from rigctl.rig.values import News
 
 if TYPE_CHECKING:
-    from rigctl.rig.by_hand import Hands
+    pass
 
 # Who stands where -----------------------------------------------------------------------------------------------------
 
@@ -52,43 +50,16 @@ def pin_of(device: DeviceSpec, found: Identity) -> Pin:
     return Pin(device.name, seen.model, seen.serial, seen.place)
 
 
-async def expect_pinned(hands: Hands, journal: JournalThread) -> None:
-    """Let safe values reach who was pinned only, from before the rig is opened: it goes safe also if that fails."""
-    for pin in (await journal.call(lambda j: j.read.pins.by_device())).values():
-        hands.expect(pin.device, _seen(pin))
-
-
-async def hold_pins(
-    found: Mapping[str, Identity], rig: RigSpec, journal: JournalThread, news: News
-) -> Mapping[str, Seen]:
-    """Compare who answers with who was pinned; pin what is new. To be called before anything is written to the rig.
-
-    Returns:
-        Who is known to stand where, by device, those among them that were not asked now.
-
-    Raises:
-        IdentityMismatch: another instrument answers than the one pinned; names all of them.
-    """
-    pins = [pin_of(rig.devices[name], identity) for name, identity in found.items() if name in rig.devices]
-    known = await journal.call(lambda j: j.read.pins.by_device())
-    changed = [p for p in pins if p.device in known and known[p.device] != p]
-    if changed:
-        raise IdentityMismatch(
-            "; ".join(
-                f"{p.device} on {rig.devices[p.device].url}: {p} answers, but on {known[p.device].utc} it was "
-                f"{known[p.device]}"
-                for p in changed
-            )
-            + ". Nothing was written. Connect the right instruments; or, where one was exchanged on purpose, look at "
-            f"it and say so: `rigctl accept-device CONFIG {changed[0].device}` (with the same --state)",
-            devices=[p.device for p in changed],
-        )
-    new = [p for p in pins if p.device not in known]
-    if new:
-        await journal.call(lambda j: j.pins.keep(new))
-    for message in _alike(p for p in pins if p.device in rig.pumps):
-        news.minor("pumps", message, kind="alike")
-    return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
+def _exchanged(rig: RigSpec, changed: Sequence[Pin], known: Mapping[str, Pin]) -> str:
+    """Say which instruments answer in the place of others, and what to do."""
+    told = (
+        f"{p.device} on {rig.devices[p.device].url}: {p} answers, but on {known[p.device].utc} it was {known[p.device]}"
+        for p in changed
+    )
+    return (
+        f"{'; '.join(told)}. Nothing was written. Connect the right instruments; or, where one was exchanged on "
+        f"purpose, look at it and say so: `rigctl accept-device CONFIG {changed[0].device}` (with the same --state)"
+    )
 
 
 def _seen(pin: Pin) -> Seen:
@@ -149,7 +120,8 @@ class Caretaker(CampaignPart):
 
     async def begin(self) -> None:
         """Leave out what is out of service, and say who stands where, before the rig is opened."""
-        await expect_pinned(self.rig.hands, self.journal)
+        for pin in (await self.journal.call(lambda j: j.read.pins.by_device())).values():
+            self.rig.hands.expect(pin.device, _seen(pin))  # safe values reach nobody else, also if opening fails
         self.rig.hands.set_aside(frozenset(await self.journal.call(lambda j: out_of_service(j.read))))
 
     async def judge(self, *, read: bool = False, first: bool = False) -> None:
@@ -178,8 +150,26 @@ class Caretaker(CampaignPart):
         return True
 
     async def recognise(self, found: Mapping[str, Identity]) -> Mapping[str, Seen]:
-        """Compare who answers with who was pinned, as `hold_pins`."""
-        return await hold_pins(found, self.spec.rig, self.journal, self.desk)
+        """Compare who answers with who was pinned; pin what is new. To be called before anything is written to the rig.
+
+        Returns:
+            Who is known to stand where, by device, those among them that were not asked now.
+
+        Raises:
+            IdentityMismatch: another instrument answers than the one pinned; names all of them.
+        """
+        rig = self.spec.rig
+        pins = [pin_of(rig.devices[name], identity) for name, identity in found.items() if name in rig.devices]
+        known = await self.journal.call(lambda j: j.read.pins.by_device())
+        changed = [p for p in pins if p.device in known and known[p.device] != p]
+        if changed:
+            raise IdentityMismatch(_exchanged(rig, changed, known), devices=[p.device for p in changed])
+        new = [p for p in pins if p.device not in known]
+        if new:
+            await self.journal.call(lambda j: j.pins.keep(new))
+        for message in _alike(p for p in pins if p.device in rig.pumps):
+            self.desk.minor("pumps", message, kind="alike")
+        return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
 
     def upkeep(self) -> list[dict[str, Any]]:
         """Return every instrument's upkeep for programs, as last judged."""

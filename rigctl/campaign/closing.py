@@ -21,7 +21,6 @@ from rigctl.errors import DeviceError
 from rigctl.rig.metering import CIVIL, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import Alarm
 
 if TYPE_CHECKING:
     from rigctl.rig.rig import Rig
@@ -186,11 +185,11 @@ def cost_so_far(journal: Journal, rig: RigSpec, number: int, now: Mapping[str, R
     return total([line for line in lines if not line.estimated])
 
 
-def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:
-    """Return what a person should know of a charged trial's meters.
+def meter_doubts(journal: Journal, rig: RigSpec, number: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return what a person should know of a charged trial's meters, by meter, in words.
 
-    MAJOR: a meter that cannot be believed any more (fault 41, 69): no trial before a person has looked at it. MINOR: a
-    line for which there was nothing to estimate from.
+    Of those that cannot be believed any more (fault 41, 69): no trial before a person has looked at them. And of those
+    for which there was nothing to estimate a line from.
     """
     metered = journal.past.metered_trials(number, 2)
     recent = [(_metered(journal, rig, n), journal.read.trial(n).control_set) for n in metered]
@@ -198,22 +197,9 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
     found = doubts(rig.meters, recent, past) if metered[-1:] == [number] else {}
     meters = {meter.name: meter for meter in rig.meters}
     lines = [line for line in journal.read.ledger(number) if line.meter in meters]
-    zeros = [line for line in lines if baseless(meters[line.meter], line, past)]
-    return (
-        *(
-            Alarm(
-                Severity.MAJOR,
-                f"meter {name}",
-                f"trial {number}: cannot be believed: {why}; {REMEDY}",
-                kind="meter doubted",
-            )
-            for name, why in found.items()
-        ),
-        *(
-            Alarm(Severity.MINOR, f"meter {line.meter}", f"trial {number}: {line.note}", kind="not estimated")
-            for line in zeros
-        ),
-    )
+    doubted = {name: f"trial {number}: cannot be believed: {why}; {REMEDY}" for name, why in found.items()}
+    zeros = (line for line in lines if baseless(meters[line.meter], line, past))
+    return doubted, {line.meter: f"trial {number}: {line.note}" for line in zeros}
 
 
 def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:

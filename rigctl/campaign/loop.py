@@ -24,7 +24,7 @@ from math import inf
 from rigctl.campaign.acts import void_misses
 from rigctl.campaign.caretaker import opening
 from rigctl.campaign.carry import TOO_DEAR, TrialRun, kept
-from rigctl.campaign.closing import book_idle, cancel, close_open_trial, meter_alarms, unusable
+from rigctl.campaign.closing import book_idle, cancel, close_open_trial, meter_doubts, unusable
 from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.events import Ending, PhaseChanged
@@ -51,7 +51,6 @@ from rigctl.errors import (
     Tripped,
     counted,
 )
-from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import SafeReport
 
@@ -432,12 +431,14 @@ def _all_done(runner: Runner) -> tuple[Ending, str] | None:
 
 async def _believe_meters(runner: Runner, row: TrialRow) -> None:
     """Allow no further trial on a meter that cannot be believed any more (faults 41, 69)."""
-    alarms = await runner.journal.call(meter_alarms, runner.spec.rig, row.trial)
-    for alarm in alarms:
-        runner.desk.alarm(alarm)
-    if any(alarm.severity is Severity.MAJOR for alarm in alarms):
+    doubted, zeros = await runner.journal.call(meter_doubts, runner.spec.rig, row.trial)
+    for name, why in doubted.items():
+        runner.desk.major(f"meter {name}", why, kind="meter doubted")
+    for name, note in zeros.items():
+        runner.desk.minor(f"meter {name}", note, kind="not estimated")
+    if doubted:
         await runner.make_safe()
-        raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
+        raise DeviceError("; ".join(f"meter {name}: {why}" for name, why in doubted.items()))
 
 
 async def _blamed(runner: Runner, row: TrialRow | None) -> frozenset[str]:
