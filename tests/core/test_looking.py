@@ -17,7 +17,7 @@ from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import LATE, LikelyMaximisers
-from rigctl.core.policies.published.coca_bo import CocaBo, arms_of
+from rigctl.core.policies.published.arm_per_scope import ArmPerScope, arms_of
 from rigctl.core.policies.published.gittins import ExpectedImprovement, ExpectedImprovementPerCost, GittinsIndex
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
@@ -36,7 +36,7 @@ POLICIES = (
         CostGroupEtc(plays=2),
     ),
     *(UcbPsq(), TsPsq(features=64), EiPsq(), GittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost()),
-    *(CocaBo(),),
+    *(ArmPerScope(),),
 )
 
 
@@ -124,13 +124,13 @@ def test_what_readings_tell_is_counted_in_variance():
     assert means.std(axis=0) == pytest.approx([0.6 * 0.2, 0.2], rel=0.2)
 
 
-def test_coca_bo_plays_the_arm_that_looks_where_looking_helps():
+def test_an_arm_per_scope_plays_the_arm_that_looks_where_looking_helps():
     """On the ridge it sets one variable to what the other one reads; the arms of a set are its own."""
-    played = campaign(CocaBo(), 1.0)
+    played = campaign(ArmPerScope(), 1.0)
     arms = arms_of(replace(played.problem, look=played.history.observations[-1].look), 0)
     assert [arm.looked_at for arm in arms] == [(), (1,)]
     late = [d.proposal for d in played.decisions[9:]]
     seeing = [p for p in late if "read" in p.reason]
     assert len(seeing) >= len(late) / 2
-    blind = campaign(CocaBo(), 1.0, looks=False)
+    blind = campaign(ArmPerScope(), 1.0, looks=False)
     assert all("read" not in d.proposal.reason for d in blind.decisions)

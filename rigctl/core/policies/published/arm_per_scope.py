@@ -1,10 +1,13 @@
-"""Arms of what is controlled and what is looked at, each with a model of its own (CoCa-BO).
+"""An arm per scope: each pair of what is controlled and what is looked at has a model of its own.
 
-What to control given what was seen is a bandit here: an arm is a pair of the variables that are controlled and those
-that are looked at first. A trial of a control set is an example for all its arms. An arm's model is a Gaussian process
-of the outcome over its own variables, those looked at as they read; what else varies is noise to it. The arm with the
-largest upper bound at today's reading is played at its maximiser. Costs do not count (arXiv 2301.12412, of which the
-abstract was read; algorithms, section 6).
+The scope of an arm is the variables that are controlled and those that are looked at first. A trial of a control set is
+an example for all its arms. An arm's model is a Gaussian process of the outcome over its own variables, those looked at
+as they read; what else varies is noise to it. The arm with the largest upper bound at today's reading is played at its
+maximiser. Costs do not count.
+
+Scopes as arms are an idea of contextual causal Bayesian optimisation (arXiv 2301.12412, of which the abstract was read;
+algorithms, section 6). This is not that policy: it knows of no causal graph that would leave scopes out, has no bandit
+over arms beside their models, and does not optimise within an arm as that policy does.
 """
 
 from __future__ import annotations
@@ -49,10 +52,10 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class CocaBo:
-    """Play the policy `coca-bo`; its fields are its options."""
+class ArmPerScope:
+    """Play the policy `arm-per-scope`; its fields are its options."""
 
-    name = "coca-bo"
+    name = "arm-per-scope"
 
     plays: int = 3
     """Trials that every control set has first, at points of an even spread."""
