@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -195,11 +195,11 @@ def _become(request: Mapping[str, Any]) -> None:
     sys.path[:] = [place for place in sys.path if place != str(ROOT)]
 
 
-def _decide_in_twins() -> None:
+def decide_in_twins() -> Callable[..., None]:
     """Let the process that decides be forked from this one, which has imported all that it needs.
 
-    It is this one's child, as it must be: it ends with its parent. `tests/campaign/test_process_decider.py` starts it
-    as the program does.
+    It is this one's child, as it must be: it ends with its parent. Returns what begins it as the program does, so that
+    a test can take that up again.
     """
     begin = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
@@ -214,7 +214,7 @@ def _decide_in_twins() -> None:
                 streams = rest[9], rest[12], rest[14]
                 request = {"arguments": args[-1:], "cwd": Path.cwd(), "env": rest[5], "session": True}
                 _decide(before, {**request, "streams": streams})
-            except Exception:  # noqa: BLE001 - as an interpreter does
+            except BaseException:  # noqa: BLE001 - as an interpreter does
                 traceback.print_exc()
             finally:
                 os._exit(1)
@@ -223,6 +223,7 @@ def _decide_in_twins() -> None:
         popen._close_pipe_fds(*rest[9:15])
 
     subprocess.Popen._execute_child = execute  # type: ignore[attr-defined]
+    return begin  # type: ignore[no-any-return]
 
 
 def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
@@ -233,9 +234,12 @@ def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    found = list(sys.path)  # as the program tells it
     _become(request)
+    sys.path[:] = found
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    importlib.import_module(DECIDING).main()
+    sys.modules["__main__"] = program = importlib.import_module(DECIDING)
+    program.main()
 
 
 def main() -> None:
@@ -245,7 +249,7 @@ def main() -> None:
     keep_to_one_thread()
     request = _next_begun(socket.socket(fileno=int(sys.argv[1])))
     _become(request)
-    _decide_in_twins()
+    decide_in_twins()
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
 

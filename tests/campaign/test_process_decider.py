@@ -31,6 +31,7 @@ from rigctl.errors import NoAnswer, PolicyError
 from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
+from tests.forked import decide_in_twins
 from tests.golden import Golden
 from tests.system.stack import wait_until
 
@@ -63,6 +64,14 @@ async def decider():
     assert set(psutil.Process().children()) <= set(before)
 
 
+@pytest.fixture
+def twins():
+    """The process is forked from this one: its imports take longer than all that most tests ask of it."""
+    begin = decide_in_twins()
+    yield
+    subprocess.Popen._execute_child = begin
+
+
 def plain(asked):
     """The same question to a policy that does nothing bad; what is bad is not to be done here."""
     return replace(asked, policy=replace(asked.policy, after=sys.maxsize))
@@ -87,6 +96,7 @@ async def test_its_answers_are_those_of_this_process(decider):
     assert await decider.decide(other, LONG_S) == decide(other)
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_it_lives_on_as_the_budget_shrinks(decider):
     """What is left is told with each question; a process started anew for it would import and fit all over again."""
@@ -98,6 +108,7 @@ async def test_it_lives_on_as_the_budget_shrinks(decider):
     assert len(lived) == 1
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_it_is_told_of_each_trial_once(decider):
     """What goes over with a question is the trials that are new, however many are known."""
@@ -113,6 +124,7 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert await the_process(decider) == child._process.pid
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
     """And for nobody else: not before, not of another history, nor of one that was corrected since."""
@@ -137,6 +149,7 @@ async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
         assert await decider.decide(ask(end, None), LONG_S) == decide(ask(whole, None))
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_a_campaign_keeps_no_more_than_the_last_trials_here(stage, decider):
     """However long it is; a process that had to be started anew is told of all of it; replay agrees."""
@@ -161,6 +174,7 @@ async def test_a_campaign_keeps_no_more_than_the_last_trials_here(stage, decider
     assert max(before | after) - alive[0] < 8, alive
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
     """What is left for trials may change between two questions; the process that answers stays, and heeds it."""
@@ -192,6 +206,7 @@ async def test_the_examples_decide_there_to_the_same_bits(decider, example):
         history = history.append(Observation(trial, chosen, tuple(map(float, x)), float(x.sum()), 100_000))
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("kind", "why"),
@@ -214,6 +229,7 @@ async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decide
     assert not psutil.pid_exists(first)
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "lost"), [("forks", []), ("doubles", []), ("lags", [3]), ("babbles", [2])])
 async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider, kind, lost):
@@ -228,6 +244,7 @@ async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider
     assert missed == lost
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
 async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden: Golden):
@@ -243,6 +260,7 @@ async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, gold
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_fault_60_the_loop_turns_while_the_interpreter_lock_is_held(decider):
     """A policy that keeps the interpreter lock for two seconds keeps its own."""
@@ -269,6 +287,7 @@ async def test_what_a_policy_prints_harms_nothing(decider):
     assert (await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, golden: Golden):
     """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
@@ -279,6 +298,7 @@ async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, gold
     assert "bad_policies.py" in decision.traceback
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden: Golden):
     """A stopping rule and a spent budget arrive as what they are."""
@@ -311,6 +331,7 @@ async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider
         assert not isinstance(refused.value, NoAnswer)
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     """After a cancelled decision the next question gets its own answer."""
@@ -325,6 +346,7 @@ async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     assert await decider.decide(asked, LONG_S) == decide(asked)
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 async def test_who_ends_the_controller_ends_the_process_through_it(decider, number):
@@ -376,6 +398,7 @@ def test_a_killed_controller_leaves_no_process_behind(tmp_path):
     wait_until(lambda: over(process), "the end of the process that decides", LONG_S)
 
 
+@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize(("kind", "limit_s"), [("holds", 0.5), ("segfaults", 30.0)])
 async def test_fault_60_a_campaign_goes_on_with_what_worked_last(stage, decider, kind, limit_s):
