@@ -80,6 +80,15 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All that is named in it."""
+        return frozenset(names_in(self.nodes))
+
     @property
     def lines(self) -> int:
         return self.text.count("\n")
@@ -102,7 +111,7 @@ def read(root: Path, folders: tuple[str, ...]) -> list[Source]:
 
 def imported(source: Source, known: frozenset[str]) -> Iterator[str]:
     """Yield the modules of the house that a file imports: at its head, in functions, or for the type checker alone."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -196,13 +205,12 @@ def read_back(source: Source, how: str) -> Iterator[str]:
 
 
 def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def knows(source: Source, words: str) -> bool:
-    """Tell whether a name in a file's code, not in its comments and sentences, is one of a concept."""
-    pattern = re.compile(rf"(?:^|_|\.)(?:{words})(?:$|_|\.)", re.IGNORECASE)
-    for node in ast.walk(source.tree):
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names in code, not in its comments and sentences, words of camel case apart."""
+    for node in nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
                 pass
@@ -212,15 +220,19 @@ def knows(source: Source, words: str) -> bool:
                 pass
             case _:
                 continue
-        if pattern.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)):
-            return True
-    return False
+        yield re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+
+
+def knows(source: Source, words: str) -> bool:
+    """Tell whether a name in a file's code is one of a concept."""
+    pattern = re.compile(rf"(?:^|_|\.)(?:{words})(?:$|_|\.)", re.IGNORECASE)
+    return any(pattern.search(name) for name in source.names)
 
 
 def kinds(sources: Iterable[Source]) -> frozenset[str]:
     """Return the texts by which the product tells things apart: members of a `Literal`, what is named `kind`."""
     found = set()
-    for node in (node for source in sources for node in ast.walk(source.tree)):
+    for node in (node for source in sources for node in source.nodes):
         match node:
             case ast.Subscript(value=ast.Name(id="Literal"), slice=named):
                 pass
@@ -247,12 +259,12 @@ def compared(function: ast.AST) -> Iterator[ast.Constant]:
 def given(source: Source) -> list[str]:
     """Return the texts that a file's tests give to what they test, or write themselves: all but expected ones."""
     apart = {id(text) for function in functions(source) for text in compared(function)}
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Expr):  # a docstring
             apart.add(id(node.value))
         for decorator in getattr(node, "decorator_list", ()):
             apart |= set(map(id, ast.walk(decorator)))
-    texts = (node for node in ast.walk(source.tree) if isinstance(node, ast.Constant) and id(node) not in apart)
+    texts = (node for node in source.nodes if isinstance(node, ast.Constant) and id(node) not in apart)
     return [text.value for text in texts if isinstance(text.value, str)]
 
 
@@ -310,11 +322,11 @@ def table(root: Path) -> list[tuple[str, str]]:
     for words in (2, 4):
         found = [texts for s in tests if is_test[s.path] for texts in pins.are_in(s, words).values()]
         printed.append((f"tests that pin a text of {words} words; texts", f"{len(found)}; {sum(map(len, found))}"))
-    classes = Counter(node.name for s in product for node in ast.walk(s.tree) if isinstance(node, ast.ClassDef))
+    classes = Counter(node.name for s in product for node in s.nodes if isinstance(node, ast.ClassDef))
     shared = sum(count > 1 for name, count in classes.items() if not name.startswith("_"))
     worst = max((complexity(function), f"{s.path}:{function.name}") for s in product for function in functions(s))
     ours = [source for source in product if not source.path.startswith("sim_rig")]  # which shares no code
-    walrus = sum(isinstance(node, ast.NamedExpr) for source in product for node in ast.walk(source.tree))
+    walrus = sum(isinstance(node, ast.NamedExpr) for source in product for node in source.nodes)
     printed += [
         ("class names used more than once", str(shared)),
         ("cyclomatic maximum", f"{worst[0]} ({worst[1]})"),

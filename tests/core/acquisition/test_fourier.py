@@ -16,7 +16,7 @@ from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal
 from rigctl.core.gp.surrogate import fit
 from tests.core.plain import LOC, SCALE, make_case
 from tests.core.set_moments import SetIntegrals
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond, slow_beyond
 
 KERNELS = ("squared-exponential", "matern-5/2")
 FREQUENCIES = np.array([0.0, 0.3, -2.0, 17.0, -60.0, 240.0])
@@ -78,7 +78,7 @@ def test_a_kernel_without_a_known_spectrum_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", slow_beyond(1, KERNELS))
+@pytest.mark.parametrize("kernel", nightly_beyond(1, KERNELS))
 def test_draws_have_the_posterior_mean_and_spread(kernel):
     """Over many draws the value of a setting has the exact mean and sd[F_i | D], for every kind of control set."""
     case = make_case(2, 6, 0.4, [("a",), ("b",), ("a", "b")], kernel=kernel)

@@ -24,7 +24,7 @@ from rigctl.core.operating.policy import Operating
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.plain import PlainProcess
 from tests.golden import Golden
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 pytestmark = pytest.mark.usefixtures("few_days")
 
@@ -277,7 +277,7 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", slow_beyond(1, [FIXED, ModelOptions(kernel="squared-exponential")]))
+@pytest.mark.parametrize("model", nightly_beyond(1, [ModelOptions(kernel="squared-exponential"), FIXED]))
 def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
     for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40}):
@@ -334,7 +334,7 @@ class Creeping(World):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", slow_beyond(1, [1, 2, 3]))
+@pytest.mark.parametrize("seed", nightly_beyond(1, [1, 2, 3]))
 def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
     """The model takes it for a step, then a ramp, then for what makes up for both."""
     world = Creeping(hill, seed)
