@@ -15,6 +15,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from tests.core.conftest import Slope
+from tests.profiles import slow_beyond
 
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("b",), ("a", "b"), ("a", "b", "c"))
@@ -121,7 +122,7 @@ def test_the_cheapest_that_is_good_enough_is_played_most_often(played):
     assert money(proposals, history, "harvest") > 20 * COSTS[2]
 
 
-@pytest.mark.parametrize("budget", [40.0, 200.0])
+@pytest.mark.parametrize("budget", slow_beyond(1, [40.0, 200.0]))
 def test_a_budget_that_does_not_bind_changes_nothing(budget):
     """Shares are counted of what learning is expected to take, and the dearest set has its turn early."""
     proposals, _ = campaign(LikelyMaximisers(), problem_of(budget), most=30)

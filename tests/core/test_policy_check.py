@@ -23,6 +23,7 @@ from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history, make_space
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
 
@@ -91,12 +92,7 @@ def test_the_example_policy_prices_the_setting_it_proposes(installed, curiosity)
     assert ends[1] > 1.3 * ends[0]  # another setting of the set would have another price
 
 
-QUICK = ("explore-then-commit", "ucb-psq")
-
-
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in policy_names()]
-)
+@pytest.mark.parametrize("name", slow_beyond(1, sorted(policy_names(), key=lambda name: name != "explore-then-commit")))
 def test_every_installed_policy_keeps_every_promise(name):
     """With its default options, on campaigns of as many outcomes as it needs."""
     options = {"order": ("a", "b")} if name == "ca-mobo" else {}

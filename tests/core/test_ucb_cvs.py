@@ -27,6 +27,7 @@ from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from tests.core.conftest import FIXED, hill, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 SEVEN = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
 MODERATE = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
@@ -288,7 +289,7 @@ def test_adaptive_groups_by_size_use_their_mean_cost():
 
 
 @pytest.mark.parametrize("leader", ["changing", "the same"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_beyond(1, range(4)))
 def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
     """With the noise of Hoang et al. the true groups have about 40 and 20 plays, whichever members lead them."""
     problem = three_variables()
