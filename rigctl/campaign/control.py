@@ -218,7 +218,7 @@ async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:
         known.add(uid)
         note = {"verb": "note", "act": "denied", "who": who, "argument": "the control socket", "outcome": "refused"}
         await _answer(json.dumps(note).encode(), verbs, who)
-    return {"ok": False, "error": f"got a request of {who}, must be of {person(os.geteuid())} or root"}
+    return _refusal(RigctlError(Flaw(allowed=f"must be of {person(os.geteuid())} or root", got=f"a request of {who}")))
 
 
 def _read(line: bytes) -> Mapping[str, Any]:
@@ -239,16 +239,20 @@ async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
         asked = _read(line)
         verb = asked["verb"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return {"ok": False, "error": 'a request is one line of JSON, e.g. {"verb": "status"}'}
+        return _refusal(RigctlError(Flaw("a request is one line of JSON", remedy='e.g. {"verb": "status"}')))
     if not isinstance(verb, str) or verb not in verbs:
-        return {"ok": False, "error": str(got(verb, f"must be one of {', '.join(verbs)}"))}
+        return _refusal(RigctlError(got(verb, f"must be one of {', '.join(verbs)}")))
     arguments = {name: value for name, value in asked.items() if name not in ("verb", "who", "why")}
     request = Request(verb, _words(asked.get("who")) or asker, _words(asked.get("why")), arguments)
     try:
         answer = verbs[verb](request)
         return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}
     except RigctlError as error:
-        return {"ok": False, "error": str(error), "flaw": asdict(error.flaw), "usage": isinstance(error, UsageError)}
+        return _refusal(error)
+
+
+def _refusal(error: RigctlError) -> Answer:
+    return {"ok": False, "error": str(error), "flaw": asdict(error.flaw), "usage": isinstance(error, UsageError)}
 
 
 def _words(said: Any) -> str:

@@ -108,5 +108,5 @@ def test_the_page_shows_a_claim_as_it_stands():
 @pytest.mark.parametrize("given", [{}, {"below": 1.0, "above": 2.0}])
 def test_a_claim_expects_one_thing(given):
     """Neither nothing nor two sides at once."""
-    with pytest.raises(ValueError, match="exactly one"):
+    with pytest.raises(ValueError, match="exactly"):
         Expected(**given)

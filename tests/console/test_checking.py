@@ -51,7 +51,8 @@ def test_check_tells_how_long_going_safe_takes(board):
     assert safe["confirmed_s"] == max(b["confirmed_s"] for b in safe["buses"].values())
     assert 0 < safe["told_s"] < safe["confirmed_s"]
     told = board(BOARD).out
-    assert f"safe: told within {safe['told_s']:.2f} s, confirmed within {safe['confirmed_s']:.2f} s" in told
+    assert f" {safe['told_s']:.2f} s," in told
+    assert f" {safe['confirmed_s']:.2f} s" in told
     assert all(url in told for url in safe["buses"])
 
 

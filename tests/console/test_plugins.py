@@ -66,6 +66,6 @@ def test_a_plug_in_that_cannot_be_loaded_is_named(bench, monkeypatch, source, to
     """Its entry point, what is wrong, and what to do; exit 2."""
     use(bench, monkeypatch, "odd", "Odd", source)
     error = bench.rigctl("check", "other.yaml", code=2).err
-    assert 'policy "odd"' in error
+    assert '"odd"' in error
     assert told in error
     golden(error)

@@ -191,7 +191,7 @@ def test_a_port_by_its_kind_if_it_may_come_back_under_another_number(tmp_path):
 
 def test_what_no_service_can_run_is_refused(bench, real, golden: Golden):
     """A bench by hand, a port by a path from here, an account that is none, an account for one's own service."""
-    assert "no devices" in bench.rigctl("service", "bench.yaml", code=2).err
+    golden(bench.rigctl("service", "bench.yaml", code=2).err)
     near = on({**SERIAL, "ph": "serial://sim/ph"})
     golden(bench.rigctl("service", real, *near, code=2).err)
     golden(bench.rigctl("service", real, "--as", "a b", *on(SERIAL), code=2).err)

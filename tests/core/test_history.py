@@ -70,7 +70,7 @@ def test_an_end_has_the_sums_of_all_and_no_tables(rows, count, more):
     assert end_of(end, 1).observations == whole.observations[-1:]
     if len(rows) > count:
         assert end != whole
-        with pytest.raises(AssertionError, match="by their sums alone"):
+        with pytest.raises(AssertionError, match="sums"):
             _ = end.x
     else:
         assert repr(seen(end)) == repr(seen(whole))

@@ -145,7 +145,7 @@ def test_where_somebody_speaks_binary_nothing_is_sent(seen, peer):
     with chattering(master, bytes.fromhex("010300000002c40b010304000200")):
         found = seen(master.path)
     assert found.found == ()
-    assert "nothing was sent" in found.remark
+    assert "nothing" in found.remark
     assert master.requests == []
 
 

@@ -68,8 +68,8 @@ def test_alarms_of_one_moment_are_one_message(golden: Golden):
     ((at_s, title, body),) = day.told
     assert at_s == GROUP_S
     golden(title)
-    assert body.index("STOP tank: empty") < body.index("WARNING ph_probe: acid: ph < 4.5 pH: ph reads 4.2 pH")
-    assert "(since 2026-03-01 13:00:00 CET)" in body
+    assert body.index("tank: empty") < body.index("ph_probe: acid")
+    assert "2026-03-01 13:00:00 CET" in body
     golden(body)
 
 
@@ -90,12 +90,12 @@ def test_its_end_is_told_once(golden: Golden):
     day.wait(60)
     day.ends("ph", "low")
     day.wait(60)
-    assert day.titles == ["tank: warning, ph", "tank: over, ph"]
-    assert "over 2026-03-01 13:01:00 CET" in day.told[1][2]
+    golden(day.titles)
+    assert "2026-03-01 13:01:00 CET" in day.told[1][2]
     day.begins("ec", "high")
     day.ends("ec", "high")
     day.wait(60)
-    assert day.titles[2:] == ["tank: warning, ec"]
+    assert [title.endswith(", ec") for title in day.titles] == [False, False, True]
     golden(day.told[2][2])
 
 
@@ -147,7 +147,8 @@ def test_a_shelved_alarm_is_told_again_when_it_is_back(golden: Golden):
         day.wait(60)
     assert len(day.told) == 1
     day.wait(200)
-    assert day.titles[1:] == ["tank: warning, ph"]
+    assert len(day.titles) == 2
+    assert day.titles[1] == day.titles[0]
     golden(day.told[1][2])
     day.minded("shelve", "ph", "low", 6000.0)
     day.minded("unshelve", "ph", "low")
@@ -155,7 +156,7 @@ def test_a_shelved_alarm_is_told_again_when_it_is_back(golden: Golden):
     assert len(day.told) == 3
 
 
-def test_who_has_seen_it_is_not_reminded():
+def test_who_has_seen_it_is_not_reminded(golden: Golden):
     """An acknowledged alarm that still stands is told no more, until it has gone and come back."""
     day = Day()
     day.begins("ph", "low")
@@ -169,7 +170,8 @@ def test_who_has_seen_it_is_not_reminded():
     day.wait(60)
     day.begins("ph", "low")
     day.wait(60)
-    assert day.titles[1:] == ["tank: over, ph", "tank: warning, ph"]
+    golden(day.titles)
+    assert len(day.titles) == 3
 
 
 @pytest.mark.parametrize(

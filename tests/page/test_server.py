@@ -105,8 +105,7 @@ def test_one_trials_log_can_be_asked_for(state):
     with asking(state) as client:
         all_of_them, one, none = (client.get(path).text for path in ("/", "/?trial=2", "/?trial=two"))
     assert one != all_of_them
-    assert "all trials" in one
-    assert "all trials" not in none
+    assert len(one) < min(len(all_of_them), len(none))
 
 
 def test_the_server_leaves_no_trace_in_the_state_directory(state):
@@ -252,7 +251,7 @@ def test_a_revoked_token_ends_its_sessions(state, campaign):
         TokenFile(state).revoke("Anna")
         answer = client.post("/act/pause", data={"csrf": csrf})
     assert answer.status_code == 403
-    assert "was revoked" in answer.text
+    assert "revoked" in answer.text
     assert "pause" not in campaign.verbs()
 
 

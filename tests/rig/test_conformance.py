@@ -187,7 +187,7 @@ def test_a_box_that_goes_safe_with_others_passes(device, golden: Golden):
     """A pace above 0 and a common way to the safe state, or its refusal, are what was promised."""
     checks = check(device=device).checks
     golden(checks)
-    assert any(c.startswith("pace() and safe_all_s()") for c in checks)
+    assert any("safe_all_s()" in check for check in checks)
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     assert (trials[1]["u"], trials[4]["u"]) == (0.1, 0.3)  # what had worked last
     details = [r["detail"] for r in run.rows("SELECT detail FROM alarms WHERE source = 'policy rotten' ORDER BY id")]
     assert ["Segmentation fault" in d for d in details] == [True, False, False]
-    assert "KeyError: 'no such key'" in details[1]
+    assert "KeyError" in details[1]
     assert "rotten.py" in details[1]
     assert len(run.alarms(kind="timed-out", source="policy rotten", severity="MAJOR")) == 2
     assert run.answer["worst_tick_delay_s"] < 4.0

@@ -32,7 +32,7 @@ def test_fault_64_a_frozen_outcome_is_no_result(sim, stack, tmp_path):
     failed = next_trial(run, "FAILED")["trial"]
     assert "frozen" in because(run, failed)
     run.until(lambda: "HOLDING" in run.phases(), "a hold")
-    assert run.alarms(kind="frozen sensor", source="growth", severity="MAJOR")
+    assert run.alarms(kind="missing", source="growth", severity="MAJOR", state="stands")
     known = len(run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'"))
     assert known <= failed
     sim.control({"clear": True})
