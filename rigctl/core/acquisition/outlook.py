@@ -16,6 +16,7 @@ import numpy as np
 
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations, value_at
+from rigctl.core.bounds.sobol import scrambled
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
@@ -352,12 +353,7 @@ def sobol_seed_of(state: JsonState, rng: np.random.Generator) -> int:
 
 def first_point(size: int, play: int, sobol_seed: int) -> tuple[float, ...]:
     """Return point number `play` of a scrambled Sobol sequence over a set's own `size` variables, unit cube."""
-    from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for commands that decide nothing
-
-    sequence = qmc.Sobol(size, scramble=True, rng=np.random.default_rng([sobol_seed, size]))
-    if play:  # scipy's fast_forward(0) overflows
-        sequence.fast_forward(play)
-    return tuple(float(v) for v in sequence.random(1)[0])
+    return tuple(scrambled(size, play, 1, np.random.default_rng([sobol_seed, size]))[0].tolist())
 
 
 def fewest_outcomes(problem: Problem) -> int:

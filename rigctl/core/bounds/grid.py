@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from rigctl.core.bounds.sobol import scrambled
 from rigctl.core.experiment.arrays import FloatArray
 
 
 def sobol(dimension: int, count: int, rng: np.random.Generator | None = None) -> FloatArray:
-    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2.
+    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension).
 
     Without a generator they are always the same.
     """
-    from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-    if count <= 0:
-        return np.empty((0, dimension))
-    power = int(np.ceil(np.log2(count)))
-    return np.asarray(qmc.Sobol(dimension, rng=rng or np.random.default_rng(0)).random_base2(power)[:count])
+    return scrambled(dimension, 0, count, rng or np.random.default_rng(0))
 
 
 def lattice(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
