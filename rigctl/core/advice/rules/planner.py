@@ -25,7 +25,7 @@ from rigctl.core.gp.surrogate import Posterior
 if TYPE_CHECKING:
     from rigctl.core.experiment.persistence import Persistence
 
-DAYS = ((150, 1024), (300, 512), (10**9, 256))
+DAYS = ((300, 512), (10**9, 256))
 """With at most so many trials a rule is sought on as many days, and stated on as many others; a day costs the square of
 the trials."""
 
