@@ -30,6 +30,11 @@ def switches_on(data: bytes) -> bool:
     return len(data) > MBAP + 3 and data[MBAP] == 5 and data[MBAP + 3] == 0xFF
 
 
+def switches_off(data: bytes) -> bool:
+    """Tell whether this, on its way to a PLC, switches one coil off."""
+    return len(data) > MBAP + 3 and data[MBAP] == 5 and data[MBAP + 3] == 0
+
+
 def doses(data: bytes) -> bool:
     """Tell whether this, on its way to a pump, is a dose."""
     return data[:2] == b"D," and data[2:3] not in (b"?", b"*")
@@ -61,6 +66,10 @@ class Aims:
 
     def forget(self) -> None:
         self._waiting.clear()
+
+    def await_(self, bus: str, moment: Strikes, strike: Callable[[], object]) -> None:
+        """Strike as this leaves on a bus."""
+        self._waiting.append((bus, moment, strike))
 
     def leaves(self, bus: str, data: bytes) -> None:
         """Strike if this is what something has waited for."""

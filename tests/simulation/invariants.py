@@ -361,7 +361,8 @@ class Witness(Eyes):
         """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
             promises = self.promises
-            return promises.batches.met(connection) + promises.besides.met + promises.truths.met + promises.metered.met
+            found = promises.besides.met + promises.truths.met + promises.metered.met + promises.calm.met
+            return promises.batches.met(connection) + found
 
     def replays(self) -> None:
         """Recompute every decision by the program's own replay, and have it verify its journal; raises `Violation`."""

@@ -46,7 +46,7 @@ class Metered:
         self._kernel = witness.kernel
         self._trouble = trouble
         self._rig = witness.spec.rig
-        self._spoilt = False
+        self.spoilt = False
         """Whether a meter's count was ever changed, or what it says forged."""
         self._true_kwh: dict[float, tuple[float, float]] = {}
         """By what was read of the counter: what had been used when it was asked, and when all meters had been."""
@@ -65,7 +65,7 @@ class Metered:
         mischief.listeners.append(self._spoils)
 
     def _spoils(self, what: str, more: Mapping[str, object]) -> None:
-        self._spoilt = self._spoilt or what in METERS or (more.get("bus") == "mains" and what != "drop_reply")
+        self.spoilt = self.spoilt or what in METERS or (more.get("bus") == "mains" and what != "drop_reply")
         if what == "suspended":
             self._slept_s = self._kernel.now_s + float(str(more["seconds"]))
 
@@ -127,7 +127,7 @@ class Metered:
                 self.met["time of a trial"] += 1
                 if said_s > took_s + near or (state in ("RECORDED", "AWAITING") and said_s < took_s - near):
                     self._witness.fail(f"trial {trial}: {said_s:.1f} s are charged, and it took {took_s:.1f} s")
-        if not self._spoilt and self._energy is not None:
+        if not self.spoilt and self._energy is not None:
             with self._witness._open() as connection:
                 if (wrong := self._against_plant(connection)) != "":
                     self._witness.fail(f"after trial {trial}: {wrong}")

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.events import AlarmRaised, CampaignEvent
+from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from rigctl.rig.values import Alarm
 from tests.simulation.batches import Batches
 from tests.simulation.besides import Besides
 from tests.simulation.books import Violation
+from tests.simulation.calm import Calm
 from tests.simulation.controller import Running
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.late import Late
 from tests.simulation.metered import Metered
+from tests.simulation.mistakes import Mistakes
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.trouble import Trouble
 from tests.simulation.truths import Truths
@@ -60,12 +62,17 @@ class Promises:
         self.besides = Besides(witness, self._trouble)
         self.truths = Truths(witness, self._trouble)
         self.metered = Metered(witness, self._trouble, witness.seed)
+        self.calm = Calm(witness, self.metered)
+        self._mistakes = Mistakes(witness)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
 
         def hear(running: Running, event: CampaignEvent) -> None:
             heard(running, event)
+            self.calm.heard(running, event)
+            if isinstance(event, CampaignStarted):
+                self.truths.begins()
             if isinstance(event, AlarmRaised):
                 self._demanded(event.alarm)
                 self.truths.dosed.alarmed(event.alarm)
@@ -74,7 +81,10 @@ class Promises:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with self._shoulder.installed(), self.exchanges.installed(), self.truths.installed(), self.metered.installed():
+        parts = self._shoulder, self.exchanges, self.truths, self.metered, self._mistakes
+        with ExitStack() as stack:
+            for part in parts:
+                stack.enter_context(part.installed())
             yield
 
     def glance(self, running: Running) -> None:

@@ -18,6 +18,8 @@ LIES = ("corrupt", "stale", "garbage", "wrong_unit", "truncate", "dribble", "del
 """What may make an instrument seem to say what it does not: Modbus TCP has no checksum."""
 FORGED = (*(kind for kind in LIES if kind != "delay"), "word_swap")
 """What changes what is read, not only when."""
+ANSWERS = ("drop_reply", "stale")
+"""What spoils answers alone: what is told arrives and is carried out."""
 NO_READING = ("nan", "zero")
 """Nothing that a probe reads is zero."""
 NEVER_S = -1e9
@@ -33,6 +35,8 @@ class Trouble:
         self._bus_s: dict[str, float] = {}
         self._lie_s: dict[str, float] = {}
         self._forged_s: dict[str, float] = {}
+        self._deaf_s: dict[str, float] = {}
+        """By bus: when what was told last need not have arrived, or was not carried out."""
         self._computer_s = NEVER_S
         self._silent_since_s: dict[str, float] = {}
         self._untrue_s: dict[str, float] = {}
@@ -45,9 +49,11 @@ class Trouble:
             until_s = now_s + (float(str(more["seconds"])) if what == "suspended" else 0.0)
             self._computer_s = max(self._computer_s, until_s)
         elif what in NETWORK:
-            self._bus_s[PLC] = now_s
+            self._bus_s[PLC] = self._deaf_s[PLC] = now_s
         elif "bus" in more:
             self._bus_s[str(more["bus"])] = now_s
+            if what not in ANSWERS:
+                self._deaf_s[str(more["bus"])] = now_s
         if what in LIES:
             self._lie_s[str(more["bus"])] = now_s
         if what in FORGED:
@@ -64,8 +70,11 @@ class Trouble:
             swapped = station is not None and any(bank.word_swap for bank in station.units.values())
             if swapped or (faults is not None and any(fault.kind in FORGED for fault in faults.pending)):
                 self._forged_s[bus] = now_s
-            if not cable.plugged or getattr(cable, "deaf", False) or (faults is not None and faults.pending):
+            cut = not cable.plugged or getattr(cable, "deaf", False)
+            if cut or (faults is not None and faults.pending):
                 self._bus_s[bus] = now_s
+            if cut or (faults is not None and any(fault.kind not in ANSWERS for fault in faults.pending)):
+                self._deaf_s[bus] = now_s
         if self._mischief.disk_until_s > now_s:
             self._computer_s = max(self._computer_s, now_s)
         for name, tap in self._plant.assembly.sensors.items():
@@ -89,6 +98,11 @@ class Trouble:
     def quiet_all(self) -> bool:
         """Tell whether nothing has been wrong on any bus, or with the computer, for a while."""
         return all(map(self.quiet, self._bus_of))
+
+    def hears(self, device: str) -> bool:
+        """Tell whether what this device is told has arrived and is carried out for a while, whatever it answers."""
+        last_s = max(self._deaf_s.get(self._bus_of[device], NEVER_S), self._computer_s, self._mischief.hand_at_s)
+        return self._kernel.now_s - last_s > QUIET_S
 
     def believed(self, device: str) -> bool:
         """Tell whether what this device seems to say is what it says, and nobody else has touched it."""
