@@ -72,7 +72,7 @@ class Promises:
             heard(running, event)
             self.calm.heard(running, event)
             if isinstance(event, CampaignStarted):
-                self.truths.begins()
+                self.truths.way.begins()
             if isinstance(event, AlarmRaised):
                 self._demanded(event.alarm)
                 self.truths.dosed.alarmed(event.alarm)

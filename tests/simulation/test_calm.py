@@ -16,7 +16,7 @@ from rigctl.rig.values import Alarm, SafeReport
 from sim_rig.faults import WireFaults
 from tests.simulation.calm import Calm
 from tests.simulation.mistakes import Mistakes
-from tests.simulation.truths import PLC, Truths
+from tests.simulation.way import PLC, WayToSafety
 
 
 @pytest.fixture
@@ -115,33 +115,30 @@ def test_a_trial_that_fails_or_is_charged_by_estimate_without_a_reason_is_found(
 
 
 @pytest.fixture
-def truths(witness):
-    looking = object.__new__(Truths)
-    looking.witness, looking.kernel, looking.met, looking._refused = witness, witness.kernel, Counter(), None
-    looking.rig = SimpleNamespace(pumps={})
-    looking.trouble = SimpleNamespace(
+def way(witness):
+    witness.is_safe, witness.mischief._ask, witness.seed = lambda name: name == "off", lambda **_: None, 1
+    trouble = SimpleNamespace(
         bus_of=lambda _: PLC, hears=lambda name: name != "deaf", glance=lambda: None, quiet_all=True
     )
-    witness.is_safe, witness.mischief._ask = lambda name: name == "off", lambda **_: None
-    return looking
+    return WayToSafety(witness, trouble, Counter())
 
 
 @pytest.mark.parametrize(("name", "found"), [("valve", 1), ("off", 0), ("deaf", 0)])
-def test_what_could_have_been_told_and_stays_on_is_found(truths, name, found):
+def test_what_could_have_been_told_and_stays_on_is_found(way, name, found):
     """Its answers may be lost; what it is told arrives."""
-    truths._is_told(SafeReport((), {name: "no answer"}))
-    assert len(truths.witness.failed) == found
+    way._is_told(SafeReport((), {name: "no answer"}))
+    assert len(way._witness.failed) == found
 
 
 @pytest.mark.parametrize(("began_s", "more", "failed", "found"), [
     (999.9, 0, {"valve": "refused"}, 1), (999.9, 0, {}, 0), (999.9, 1, {"valve": "refused"}, 0),
     (1000.6, 0, {"valve": "refused"}, 0),
 ])  # fmt: skip
-def test_who_gives_up_what_refuses_for_half_a_second_is_found(truths, began_s, more, failed, found):
+def test_who_gives_up_what_refuses_for_half_a_second_is_found(way, began_s, more, failed, found):
     """With nothing else wrong, and if that was while everything was made safe."""
-    truths.witness.mischief._ask = lambda **_: truths.witness.plant.assembly.wire_faults[PLC].pending.append("refuses")
-    truths.kernel.after = lambda *_: None
-    truths._refuse(0.5)
-    truths.kernel.now_s, truths.witness.mischief.done["silence"] = 1002.0, more
-    truths._is_patient(SafeReport((), failed), began_s)
-    assert len(truths.witness.failed) == found
+    way._witness.mischief._ask = lambda **_: way._witness.plant.assembly.wire_faults[PLC].pending.append("refuses")
+    way._kernel.after = lambda *_: None
+    way.refuse(0.5)
+    way._kernel.now_s, way._witness.mischief.done["silence"] = 1002.0, more
+    way._is_patient(SafeReport((), failed), began_s)
+    assert len(way._witness.failed) == found

@@ -6,7 +6,6 @@ Nothing here goes by what the journal or the program's own counts say, but for w
 from __future__ import annotations
 
 import json
-import random
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +17,13 @@ from rigctl.campaign.journal import Journal
 from rigctl.rig.guard import Guard
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import SafeReport
-from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.parts import Channel
-from sim_rig.plants.pump import PumpFaults
 from sim_rig.plants.tank import Tank
-from sim_rig.rigs.assembly import PLC
-from tests.simulation.aims import switches_off
 from tests.simulation.dosed import Dosed
 from tests.simulation.plant import options_of, places
 from tests.simulation.richer import INTERLOCKS, SLEWS
 from tests.simulation.trouble import Trouble
+from tests.simulation.way import WayToSafety
 
 if TYPE_CHECKING:
     from tests.simulation.invariants import Witness
@@ -46,10 +42,6 @@ CLEAR: Final = 0.15
 """Of the range: so far from its limit an interlock is over, whatever it stands until."""
 HEEDS_S: Final = 15.0
 """True seconds from when an interlock holds until everything is let go, on buses without trouble."""
-REFUSES: Final = 0.3
-"""How many lives have a PLC that refuses as something is to be switched off,"""
-REFUSED_S: Final = 1.0
-"""and for how long at most, true seconds: who goes safe tries for longer."""
 NEVER_S: Final = -1e9
 
 
@@ -73,9 +65,7 @@ class Truths:
         self._holds_since_s: dict[str, float] = {}
         """By interlock: since when it has held, at the plant."""
         self.met: Counter[str] = Counter()
-        self._draw = random.Random(f"{witness.seed} refusing")
-        self._refused: tuple[float, int] | None = None
-        """Until when the PLC refuses, with nothing else wrong, and how often something had gone wrong by then."""
+        self.way = WayToSafety(witness, trouble, self.met)
         self._tolerance = {v.name: v.read_back_tolerance for v in self.rig.variables}
         self._actuators = {v.name: v.actuator or "" for v in self.rig.variables}
         driven = {v.actuator: v.name for v in self.rig.variables if v.actuator not in self.rig.pumps}
@@ -228,8 +218,7 @@ class Truths:
             began_s = self.dosed.safe_s = self.kernel.now_s
             report: SafeReport = await really(rig)
             self._is_in_time(rig, report, self.kernel.now_s - began_s)
-            self._is_told(report)
-            self._is_patient(report, began_s)
+            self.way.ends(report, began_s)
             for pump in (name for name in report.reached if name in self.rig.pumps):
                 self.met["standstill asked"] += 1
                 if self._asked_s.get(pump, -1e9) < began_s:
@@ -246,44 +235,6 @@ class Truths:
         promised_s = rig.time_to_safe().confirmed_s
         if took_s > promised_s + LATE_S:
             self.witness.fail(f"everything is safe after {took_s:.2f} s, {promised_s:.2f} s were promised")
-
-    def _is_told(self, report: SafeReport) -> None:
-        """What hears is off, though it may be unable to say so."""
-        self.trouble.glance()
-        for name in filter(self.trouble.hears, report.failed):
-            self.met["unconfirmed, but told"] += 1
-            if not self.witness.is_safe(name) and self._obeys(name):
-                self.witness.fail(f"{name}: not off, and nothing but its answers is lost: {report.failed[name]}")
-
-    def _obeys(self, name: str) -> bool:
-        circuit = self.witness.plant.assembly.circuits.get(self.trouble.bus_of(name))
-        return not isinstance(circuit, PumpCircuit) or circuit.pump.faults == PumpFaults()
-
-    def begins(self) -> None:
-        """Have the PLC refuse everything for a moment in some lives, as it is told to switch something off."""
-        if self._draw.random() < REFUSES:
-            aims, lasts_s = self.witness.mischief.aims, self._draw.uniform(0.2, REFUSED_S)
-            aims.await_(PLC, switches_off, lambda: self._refuse(lasts_s))
-
-    def _refuse(self, lasts_s: float) -> None:
-        mischief, faults = self.witness.mischief, self.witness.plant.assembly.wire_faults[PLC]
-        calm = self.trouble.quiet_all and not faults.pending
-        mischief._ask(fault="exception", bus=PLC, count=-1)
-        mine = faults.pending[-1]
-        self.kernel.after(lasts_s, lambda: faults.pending.remove(mine) if mine in faults.pending else None)
-        mischief._dirty(30.0)
-        self._refused = (self.kernel.now_s + lasts_s, mischief.done.total()) if calm else None
-
-    def _is_patient(self, report: SafeReport, began_s: float) -> None:
-        """What refuses for no more than a second is safe after that."""
-        if self._refused is None:
-            return
-        until_s, troubles = self._refused
-        if not began_s <= until_s <= self.kernel.now_s or troubles != self.witness.mischief.done.total():
-            return
-        self.met["refused on the way to safety"] += 1
-        if left := [name for name in report.failed if self.trouble.bus_of(name) == PLC]:
-            self.witness.fail(f"{', '.join(left)}: given up, and its PLC refused for {REFUSED_S:g} s at most")
 
     # interlocks -----------------------------------------------------------------------------------------------------
 
