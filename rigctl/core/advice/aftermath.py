@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.advice.worth import interval
+from rigctl.core.advice.worth import half_width
 from rigctl.core.bounds.expectations import natural_nodes
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field, predicted_upper
@@ -95,8 +95,8 @@ def forecast(
     nodes[:, list(problem.space.control_sets[control_set].indices)] = setting
     mu, sigma = posterior.mean(nodes), posterior.sd(nodes)
     sd = float(np.sqrt(mu.var() + np.square(sigma).mean() + (h.y_scale * h.noise_sd) ** 2))
-    mean, low, high = interval(sign(problem) * float(mu.mean()), sd)
-    return Prediction(mean, sd, low, high)
+    mean, half = sign(problem) * float(mu.mean()), half_width(sd)
+    return Prediction(mean, sd, mean - half, mean + half)
 
 
 def forecast_cost(problem: Problem, before: History, control_set: int, setting: Sequence[float]) -> Prediction | None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rigctl.core.advice.rules.full import DOUBT
-from rigctl.core.advice.worth import half_width
+from rigctl.core.advice.worth import half_width, widths
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.problem import sign
+from rigctl.core.gp.doubting import LEARNED
 from rigctl.core.gp.model import given_without
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ def advisable(problem: Problem, history: History, posterior: Posterior, decide: 
     A policy that goes on trying soon sees whether the outcome was true; whoever asks for advice does not.
     """
     found = _carrier(problem, history, posterior, decide)
-    return found[1] if found is not None and found[2] > half_width(1.0) else posterior
+    if found is None:
+        return posterior
+    # spreads of few outcomes are not known well: then nearly any outcome may be as far off
+    free = len(posterior.x) - problem.space.dimension - LEARNED
+    return found[1] if found[2] > widths(free) else posterior
 
 
 def doubts(problem: Problem, history: History, posterior: Posterior, decide: Decide) -> Iterator[Doubt]:

@@ -26,7 +26,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.model import Fitted, fit_known
+from rigctl.core.gp.model import Fitted, fit_known, with_plausible
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.errors import PolicyError, counted
@@ -253,20 +253,22 @@ def recommend(
     fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
     charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
     chosen = cheapest(good, _priced(problem, history, weighing.options))
-    choice = _option(problem, history, chosen, Prices.of(problem, history))
-    planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     at = [s.setting for s in weighing.options]
+    posteriors = with_plausible(problem, history, fitted.posterior)
+    appraisal = Appraisal(problem, history, posteriors, at, charged, chosen.control_set, today, floor_cost)
+    choice, *others = _options(appraisal, weighing, tolerance)
+    planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
         choice=choice,
-        alternatives=tuple(_alternatives(problem, history, weighing, choice, tolerance)),
+        alternatives=tuple(others),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
         reason=_reason(len(good), len(weighing.running), tolerance, choice, several=bool(problem.further)),
-        worth=Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost).worth(),
+        worth=appraisal.worth(),
         technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
         f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, (state or {}).get("further", ())),
-        rule=None if planner is None else _rule(planner, choice, weighing, charged, price),
+        rule=None if planner is None else _rule(planner, choice, weighing, appraisal, price),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
     )
@@ -293,13 +295,15 @@ def _remedy(history: History) -> str:
     return f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
 
 
-def _alternatives(
-    problem: Problem, history: History, weighing: Weighing, choice: Option, tolerance: float
-) -> Iterator[Option]:
-    """Yield all other sets, best expected outcome first, and why it is not them."""
+def _options(appraisal: Appraisal, weighing: Weighing, tolerance: float) -> Iterator[Option]:
+    """Yield the chosen set, then all others, best expected outcome first, and why it is not them."""
+    problem, history, sds = appraisal.problem, appraisal.history, appraisal.sds()
     prices, (good, threshold) = Prices.of(problem, history), weighing.good_enough(tolerance)
+    told = {s: _option(problem, history, s, sds[s.control_set], prices) for s in weighing.options}
+    choice = told[weighing.options[appraisal.chosen]]
+    yield choice
     for option in sorted(weighing.options, key=lambda s: -s.mean):
-        beside = _compared(problem, _option(problem, history, option, prices), choice)
+        beside = _compared(problem, told[option], choice)
         if beside.control_set != choice.control_set:
             yield replace(beside, why_not=_why_not(option, weighing.running, good, threshold, tolerance))
 
@@ -316,19 +320,17 @@ def _planner(problem: Problem, history: History, posterior: Posterior, weighing:
     return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
 
 
-def _rule(
-    planner: Planner, choice: Option, weighing: Weighing, charged: Sequence[float | None], price: float | None
-) -> Rule:
+def _rule(planner: Planner, choice: Option, weighing: Weighing, appraisal: Appraisal, price: float | None) -> Rule:
     """Work out a rule beside the fixed choice, of the sets that may be recommended."""
     space = planner.problem.space
     index = space.index_of(choice.control_set)
     beside = tuple(
-        (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, charged[s.control_set])
+        (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, appraisal.charged[s.control_set])
         for s in weighing.running
         if s.control_set != index
     )
     fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside, price)
-    return state(planner, planner.short(index, fixed.setting), fixed)
+    return state(planner, planner.short(index, fixed.setting), fixed, appraisal.posteriors)
 
 
 def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Option:
@@ -336,7 +338,7 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
     found, problem, history = planner.on(read), planner.problem, planner.history
     if found is None:
         return choice
-    return _option(problem, history, found, Prices.of(problem, history))
+    return _option(problem, history, found, found.sd, Prices.of(problem, history))
 
 
 def _why_not(
@@ -363,13 +365,13 @@ def _priced(problem: Problem, history: History, options: Sequence[Supported]) ->
     return [b.assumed if cost is None else cost for cost, b in zip(charged, beliefs, strict=True)]
 
 
-def _option(problem: Problem, history: History, found: Supported | Chosen, prices: Prices) -> Option:
+def _option(problem: Problem, history: History, found: Supported | Chosen, sd: float, prices: Prices) -> Option:
     index, at = found.control_set, np.array([found.setting])
     cost, ends = prices.at(index, at), prices.interval(index, at, LEVEL) or (None, None)
     return Option(
         problem.space.control_sets[index].names,
         problem.space.setpoints(index, found.setting),
-        *interval(sign(problem) * found.mean, found.sd),
+        *interval(sign(problem) * found.mean, sd),
         None if cost is None else float(cost[0]),
         trials=history.trials_of(index),
         cost_low=ends[0],

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes
+from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes, told_jointly
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.problem import Problem, sign
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from rigctl.core.gp.surrogate import Posterior
 
 LEVEL = 0.95
-"""Coverage of the intervals, if the model is right."""
+"""Coverage of the intervals."""
+FREEDOM = 4
+"""Degrees of freedom of the Student t that intervals are told by: the response may be none of the model's."""
 NODES = 256
 """Draws of what occurs by itself, by which it is judged how much of that was seen."""
 SMALLEST = 1 / MICROS_PER_UNIT
@@ -134,7 +138,8 @@ class Appraisal:
     problem: Problem
     """With concrete marginals."""
     history: History
-    posterior: Posterior
+    posteriors: Sequence[Posterior]
+    """The one that advice is given by, and others that the data leave open."""
     settings: Sequence[tuple[float, ...]]
     """The best supported setting of every control set, (k,) each, unit cube."""
     charged: Sequence[float | None]
@@ -153,6 +158,11 @@ class Appraisal:
     def way(self, control_set: int) -> Way:
         """Return a control set at its best supported setting."""
         return dict(zip(self.space.control_sets[control_set].indices, self.settings[control_set], strict=True))
+
+    def sds(self) -> FloatArray:
+        """Return how far off what is expected of every control set may be, (m,), standard deviations, own units."""
+        _, covariance = told_jointly(self.posteriors, self.space, [self.way(i) for i in range(len(self.settings))])
+        return np.sqrt(np.maximum(covariance.diagonal(), 0.0))
 
     def worth(self) -> Worth:
         """Compare."""
@@ -174,7 +184,7 @@ class Appraisal:
         self, what: Literal["nothing", "everything", "today"], way: Way, index: int | None = None
     ) -> Reference:
         s, columns = sign(self.problem), sorted(way)
-        mean, covariance = jointly(self.posterior, self.space, [way, self.way(self.chosen)])
+        mean, covariance = told_jointly(self.posteriors, self.space, [way, self.way(self.chosen)])
         cost = None if index is None else self.charged[index]
         variables = self.space.variables
         return Reference(
@@ -193,8 +203,9 @@ class Appraisal:
         """Return 1 - E[sigma^2] / s^2 over what occurs by itself; always by the same draws."""
         nodes = natural_nodes(self.space, NODES, np.random.default_rng(0))
         nodes[:, list(way)] = list(way.values())
-        h = self.posterior.hyperparameters
-        variance = float(np.mean(np.square(self.posterior.sd(nodes)))) / (h.y_scale * h.signal_sd) ** 2
+        posterior = self.posteriors[0]
+        h = posterior.hyperparameters
+        variance = float(np.mean(np.square(posterior.sd(nodes)))) / (h.y_scale * h.signal_sd) ** 2
         return min(max(1.0 - variance, 0.0), 1.0)
 
     def _pay_backs(self, references: Sequence[Reference]) -> Sequence[PayBack]:
@@ -208,7 +219,7 @@ class Appraisal:
                 told = r.cost_per_trial is not None
                 found.append(_pay_back(sets[self.chosen].names, r.control_set, paid - cost, r.gain, at_most=not told))
         ways = [self.way(i) for i in range(len(sets))]
-        mean, covariance = jointly(self.posterior, self.space, ways)
+        mean, covariance = told_jointly(self.posteriors, self.space, ways)
         for i, cost in enumerate(self.charged):
             gain = Gain(*interval(*difference(mean, covariance, i, self.chosen)))
             if cost is not None and cost - paid >= SMALLEST and gain.expected > 0:
@@ -225,10 +236,10 @@ class Appraisal:
                 ways = [base, {c: v for c, v in base.items() if c != column}]
             else:
                 values = np.linspace(0.0, 1.0, variable.steps + 1 if variable.steps else VALUES)
-                tried, _ = jointly(self.posterior, self.space, [{**base, column: float(v)} for v in values])
+                tried, _ = jointly(self.posteriors[0], self.space, [{**base, column: float(v)} for v in values])
                 at = float(values[int(tried.argmax())])
                 ways = [{**base, column: at}, base]
-            mean, covariance = jointly(self.posterior, self.space, ways)
+            mean, covariance = told_jointly(self.posteriors, self.space, ways)
             gain, own = Gain(*interval(*difference(mean, covariance, 0, 1))), variable.setpoint(at)
             found.append(Lesson(variable.name, controlled, own, gain, self._extra_cost(column)))
         return found
@@ -252,8 +263,16 @@ def half_width(sd: float) -> float:
 
 
 def interval(mean: float, sd: float) -> tuple[float, float, float]:
-    """Return a mean with the lower and the upper end of its interval."""
-    return mean, mean - half_width(sd), mean + half_width(sd)
+    """Return what is expected of a way of running with the lower and the upper end of its interval."""
+    half = widths(FREEDOM) * sd
+    return mean, mean - half, mean + half
+
+
+def widths(freedom: int) -> float:
+    """Return half the interval of a Student t of so many degrees of freedom, spreads; infinite where there are none."""
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
+
+    return float(stdtrit(freedom, 0.5 + LEVEL / 2)) if freedom > 0 else inf
 
 
 def _pay_back(dearer: tuple[str, ...], than: tuple[str, ...], extra: float, gain: Gain, *, at_most: bool) -> PayBack:

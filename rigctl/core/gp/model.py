@@ -16,11 +16,14 @@ from rigctl.core.gp.ageing import fit_ageing, given
 from rigctl.core.gp.doubting import NOTHING, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters, told
 from rigctl.core.gp.noticing import SIDE, OutcomeRecord, puzzling
+from rigctl.core.gp.plausible import plausible
 from rigctl.core.gp.surrogate import Posterior, believing, fit
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter, so O(log n) times in a campaign; and
 where outcomes stay next to impossible by them (`due`)."""
+MOST_ROWS = 300
+"""Of more outcomes the most likely hyper-parameters stand for all."""
 LARGEST_KEPT = 32_000_000
 """Bytes; just below the most that glibc learns from (M_MMAP_THRESHOLD, mallopt(3))."""
 
@@ -184,6 +187,20 @@ def given_without(problem: Problem, history: History, posterior: Posterior, rows
     """Return the posterior by the same hyper-parameters without these of the complete observations."""
     rest = without(_record(problem, history), np.array(rows, dtype=np.int64))
     return replace(given(rest, posterior.hyperparameters, turned(problem), Memo()), left_out=tuple(rows))
+
+
+def with_plausible(problem: Problem, history: History, posterior: Posterior) -> tuple[Posterior, ...]:
+    """Return the posterior, and those by other hyper-parameters that the outcomes leave open, each as likely.
+
+    It is alone where hyper-parameters are given, where the response has aged, and where outcomes are so many
+    (`MOST_ROWS`) that they leave little open.
+    """
+    h, record = posterior.hyperparameters, _record(problem, history)
+    if problem.model.hyperparameters != "learned" or h.ageing or not 0 < len(record.y) <= MOST_ROWS:
+        return (posterior,)
+    rest, options = without(record, np.array(posterior.left_out, dtype=np.int64)), turned(problem)
+    others = plausible(rest, h, problem.model.prior, np.random.default_rng(0))
+    return (posterior, *(replace(given(rest, o, options, Memo()), left_out=posterior.left_out) for o in others))
 
 
 def _record(problem: Problem, history: History) -> OutcomeRecord:

@@ -16,6 +16,7 @@ from rigctl.core.advice.rules.full import Days, Full, Readings
 from rigctl.core.advice.rules.planner import FoundRule, Planner
 from rigctl.core.advice.rules.short import Leaf
 from rigctl.core.advice.worth import SMALLEST, FixedSetting, Gain, interval
+from rigctl.core.bounds.expectations import errors
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
 from rigctl.core.experiment.space import Variable
@@ -136,8 +137,8 @@ class RulePlayed:
         return np.where(masks[self.sets] == 1, self.points, occurs)
 
 
-def state(planner: Planner, found: FoundRule, fixed: Fixed) -> Rule:
-    """Put a rule into engineering units, and say what it is worth."""
+def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence[Posterior]) -> Rule:
+    """Put a rule into engineering units, and say what it is worth; `posteriors` as those of `Appraisal`."""
     readings = found.others
     days, full = planner.full(readings)
     lines = tuple(written(planner, found))
@@ -155,7 +156,8 @@ def state(planner: Planner, found: FoundRule, fixed: Fixed) -> Rule:
     compared = (short, best, top, unpriced, *(earning or ()))
     happens = [played.happens(days.masks, readings.occurs)[:JOINT] for played in compared]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
-    covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
+    averaged = [*happens, *(g if len(g) else happens[0] for g in groups)]
+    covariance = errors(*zip(*(_joint(posterior, averaged) for posterior in posteriors), strict=True))
     return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
 
 
@@ -243,8 +245,8 @@ def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) ->
     return RulePlayed(sets, points, mean, cost)
 
 
-def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
-    """Return the covariance (g, g) of the averages over groups of points (b, d), the outcome's own units squared."""
+def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Return means (g,) and covariance (g, g) of the averages over groups of points (b, d), the outcome's own units."""
     h = posterior.hyperparameters
     ends = np.cumsum([len(g) for g in groups])
     points = np.concatenate(groups)
@@ -252,10 +254,11 @@ def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
     size = np.diff(np.concatenate([[0], ends]))
     prior = h.signal_variance * h.product_kernel.matrix(points, points)
     prior = np.add.reduceat(np.add.reduceat(prior, first, axis=0), first, axis=1) / np.outer(size, size)
-    white = posterior.whiten(np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None])
+    averaged = np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None]
+    white = posterior.whiten(averaged)
     covariance = h.y_scale**2 * (prior - white @ white.T)
     np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
-    return np.asarray(covariance)
+    return h.y_shift + h.y_scale * (h.mean + averaged @ posterior.alpha), np.asarray(covariance)
 
 
 def _mean_cost(played: RulePlayed) -> float | None:

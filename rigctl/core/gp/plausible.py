@@ -1,0 +1,105 @@
+"""Hyper-parameters that the data leave open: draws from their posterior, by elliptical slice sampling.
+
+The most likely hyper-parameters alone make a model of few outcomes too sure of itself. Draws are those of Murray, Adams
+and MacKay (2010) with a Gaussian at the mode, by its curvature, in the place of the prior, and the rest as likelihood
+(Nishihara, Murray and Adams 2014), so that nearly every step moves far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.noticing import OutcomeRecord
+from rigctl.core.gp.priors import LogLikelihood, LogPrior, PriorName, log_prior
+
+DRAWS = 24
+SKIPPED = 4
+"""Steps before the first draw."""
+STEPS = 2
+"""From one draw to the next."""
+MOST_ROWS = 128
+"""Of more outcomes as many count, spread over time, so that of many a little more is left open than they do."""
+STEP = 1e-3
+"""Of the differences that give the curvature, in the logarithms."""
+WIDER = 2.0
+"""How much wider the Gaussian is than the curvature says: tails are long where outcomes are few."""
+FLATTEST = 0.2
+"""The least curvature: what is left open by data and prior alike."""
+SHRINKS = 30
+"""A step that is shrunk so often ends where it began."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Density:
+    """Give the log posterior of theta, (d + 2,), as `core.gp.priors` has it."""
+
+    likelihood: LogLikelihood
+    prior: LogPrior
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        found = self.likelihood.value_and_gradient(theta)
+        if found is None or not np.isfinite(found[0]):
+            return -np.inf, np.zeros_like(theta)
+        value, slope = self.prior.value_and_gradient(theta)
+        return found[0] + value, found[1] + slope
+
+    def root(self, mode: FloatArray) -> FloatArray:
+        """Return a square root, (d + 2, d + 2), of the covariance of the Gaussian."""
+        each = STEP * np.eye(len(mode))
+        rises = [self.value_and_gradient(mode + e)[1] - self.value_and_gradient(mode - e)[1] for e in each]
+        curvature = -np.array(rises) / (2 * STEP)
+        values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+        return np.asarray(WIDER * vectors / np.sqrt(np.maximum(values, FLATTEST)))
+
+
+def plausible(
+    record: OutcomeRecord, mode: Hyperparameters, prior: PriorName, rng: np.random.Generator
+) -> tuple[Hyperparameters, ...]:
+    """Return `DRAWS` hyper-parameters, equally likely given the outcomes.
+
+    Args:
+        record: the outcomes; at least one.
+        mode: the most likely ones; without terms of ageing.
+        prior: under which they were learned.
+        rng: the same state gives the same draws.
+    """
+    rows = np.unique(np.linspace(0, len(record.y) - 1, min(len(record.y), MOST_ROWS)).round().astype(int))
+    noise = None if record.noise is None else record.noise[rows] / (mode.y_scale, 1.0)
+    y = (record.y[rows] - mode.y_shift) / mode.y_scale - mode.mean
+    density = _Density(LogLikelihood(record.x[rows], y, mode.kernel, noise), log_prior(prior, record.x.shape[1]))
+    centre = np.log(np.array([mode.signal_sd, mode.noise_sd, *mode.lengthscales]))
+    drawn = _drawn(density, centre, density.root(centre), rng)
+    return tuple(
+        replace(mode, signal_sd=float(signal), noise_sd=float(noise_sd), lengthscales=tuple(map(float, lengthscales)))
+        for signal, noise_sd, *lengthscales in np.exp(drawn)
+    )
+
+
+def _drawn(density: _Density, centre: FloatArray, root: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
+    """Return draws of theta, (d + 2,) each."""
+
+    def beyond(u: FloatArray) -> float:
+        """Return the log density at the centre + root u, less that of the Gaussian."""
+        return density.value_and_gradient(centre + root @ u)[0] + 0.5 * float(u @ u)
+
+    u, drawn = np.zeros(len(centre)), []
+    at = beyond(u)
+    for step in range(SKIPPED + STEPS * DRAWS):
+        other, least = rng.standard_normal(len(u)), at + np.log(rng.random())
+        angle = 2 * np.pi * rng.random()
+        low, high = angle - 2 * np.pi, angle
+        for _ in range(SHRINKS):
+            moved = u * np.cos(angle) + other * np.sin(angle)
+            there = beyond(moved)
+            if there > least:
+                u, at = moved, there
+                break
+            low, high = (angle, high) if angle < 0 else (low, angle)
+            angle = low + (high - low) * rng.random()
+        if step >= SKIPPED and (step - SKIPPED) % STEPS == STEPS - 1:
+            drawn.append(centre + root @ u)
+    return drawn
