@@ -145,10 +145,16 @@ def never_tried(outlook: Outlook) -> frozenset[int]:
 
 
 def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
-    """Return what control sets never tried are assumed to cost; at first all variables cost the same."""
+    """Return what control sets never tried are assumed to cost; at first all variables cost the same.
+
+    Where all that was tried was free, so is the rest.
+    """
     sets, unknown = outlook.problem.space.control_sets, never_tried(outlook)
     assumed = {i: outlook.costs[i].assumed for i in unknown}
-    return {i: 1.0 * len(sets[i].indices) if price is None else price for i, price in assumed.items()}
+    tried = any(belief.mean is not None for belief in outlook.costs)
+    free = booked_when_free(outlook.costs) / MICROS_PER_UNIT
+    each = {i: free if tried else 1.0 * len(sets[i].indices) for i in unknown}
+    return {i: each[i] if price is None else price for i, price in assumed.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

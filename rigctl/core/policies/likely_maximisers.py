@@ -35,11 +35,14 @@ TRIALS_PER_VARIABLE = 10
 """So many trials, and as many more, are expected to teach what there is to learn."""
 CHEAP = 0.5
 """Exploration uses control sets that cost at most this share of the dearest; at more there is little to save."""
-EXPLOIT = 0.7
-"""Of what is spent once exploration has the smaller share, so much goes to the cheapest control set that is good
-enough, if one is; the rest of harvest looks for a better one."""
+EXPLOIT, EXPLOIT_FROM = 0.8, 0.25
+"""Of what is spent from this share of the budget on, so much goes to the cheapest control set that is good enough, if
+one is; with the rest a better one is looked for."""
 UNTRIED = 0.15
-"""Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
+"""Share of the budget that is spent before harvest plays a control set whose cost nobody knows, and before dear sets
+have their turn."""
+A_TURN = 0.1
+"""A dear control set has its turn where a trial of it costs at most this share of the budget."""
 LATE = 0.3
 """Share of the budget from which on the best control set at the day's reading is played if it never was, whatever
 harvest may have: a rule only chooses among control sets that were tried."""
@@ -84,8 +87,9 @@ class LikelyMaximisers(OutlookPolicy):
     """alpha: recommended is the cheapest control set whose best value is within this share of the best there is."""
     explore: ExplorationShare = field(default_factory=ExplorationShare)
     spread: int = 2
-    """Every so many exploring trials one plays the cheapest control sets' upper-bound maximiser instead: what a wrong
-    model takes to be settled is then looked at all the same. 0: never."""
+    """Every so many exploring trials one plays, at its upper-bound maximiser, the control set that has had the least
+    money instead: every set is tried, and what a wrong model takes to be settled is looked at all the same.
+    0: never."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
@@ -154,49 +158,46 @@ class LikelyMaximisers(OutlookPolicy):
             chosen.control_set, chosen.setting
         ):
             return None
-        label = outlook.label(chosen.control_set)
         if better and outlook.fits(best.control_set, best.best_mean_at):
-            label = outlook.label(best.control_set)
-            return Choice(
-                best.control_set,
+            return _play(
+                outlook,
+                (best.control_set, best.best_mean_at),
                 "confirm",
-                f"{label} has the best expected outcome, at a setting that no trial has tried yet",
-                fitting,
-                setting=best.best_mean_at,
-                technical=f"confirming: more is expected of {label} here than of what was played",
+                "{} has the best expected outcome, at a setting that no trial has tried yet",
+                "confirming: more is expected of {} here than of what was played",
+                among=fitting,
                 compared=_best_means(outlook),
             )
-        return Choice(
-            chosen.control_set,
+        return _play(
+            outlook,
+            (chosen.control_set, chosen.setting),
             "confirm",
-            f"this setting of {label} would be recommended now, and is tried again to be sure",
-            fitting,
-            setting=chosen.setting,
-            technical=f"confirming: this setting of {label} would be recommended now",
+            "this setting of {} would be recommended now, and is tried again to be sure",
+            "confirming: this setting of {} would be recommended now",
+            among=fitting,
             compared={s.control_set: s.setting for s in options},
         )
 
     def _exploit(
         self, outlook: Outlook, fitting: Sequence[int], options: Sequence[Supported], exploited: Micros
     ) -> Choice | None:
-        """Play the cheapest set that is good enough, from the time on when exploration gets the smaller share."""
+        """Play the cheapest set that is good enough, if its share of the money allows for it now."""
         spent = sum(booked(outlook.history, outlook.costs))
         money, good = _horizon(outlook, spent), _good_enough(outlook, options, self.tolerance)
         if good is None:
             return None
         cost = outlook.cost_at(good.control_set, good.setting) * MICROS_PER_UNIT
         progress = (spent + cost) / money
-        share = (1.0 - told(outlook.problem)) * EXPLOIT * max(0.0, progress - self.explore.until)
+        share = (1.0 - told(outlook.problem)) * EXPLOIT * max(0.0, progress - EXPLOIT_FROM)
         if exploited + cost > share * money:
             return None
-        label = outlook.label(good.control_set)
-        return Choice(
-            good.control_set,
+        return _play(
+            outlook,
+            (good.control_set, good.setting),
             "harvest",
-            f"{label} is the cheapest control set that is good enough",
-            fitting,
-            setting=good.setting,
-            technical=f"exploiting: {label} costs least of those within the tolerance",
+            "{} is the cheapest control set that is good enough",
+            "exploiting: {} costs least of those within the tolerance",
+            among=fitting,
             compared=_best_means(outlook),
             remembered={"exploited": exploited + round(cost)},
         )
@@ -221,43 +222,65 @@ class LikelyMaximisers(OutlookPolicy):
         due = problem.looks and not outlook.history.trials_of(best.control_set) and spent > LATE * money
         if harvested + cost > share * money + 1 and not due:
             return None
-        return Choice(
-            best.control_set,
-            "harvest",
-            why,
-            fitting,
-            setting=best.setting,
-            technical=f"harvesting: {outlook.label(best.control_set)} {technical}",
-            compared=compared,
-        )
+        play = best.control_set, best.setting
+        return _play(outlook, play, "harvest", why, "harvesting: {} " + technical, among=fitting, compared=compared)
 
     def _explore(self, outlook: Outlook, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
         """Take what teaches most about the likely maximisers for its money, at this reading and at those to come."""
-        sets, cheapest = _cheap(outlook, fitting)
+        sets = _cheap(outlook, fitting)
         if self.spread and explored % self.spread == self.spread - 1:
-            chosen = outlook.most_promising(cheapest)
-            label = outlook.label(chosen)
-            return Choice(
-                chosen,
-                "explore",
-                f"{label} could turn out best of the cheapest control sets",
-                cheapest,
-                technical=f"exploring widely: {label} is the most promising of the cheapest control sets",
-                left_out=DEARER,
-            )
+            return _in_turn(outlook, fitting, sets)
         best = Valuing.of(outlook, rng, widely=WIDELY).reduction_per_cost(sets, rng)
-        label = outlook.label(best.control_set)
-        return Choice(
-            best.control_set,
+        return _play(
+            outlook,
+            (best.control_set, best.setting),
             "explore",
-            f"this setting of {label} should tell most, for its money, about where the best is",
-            sets,
-            setting=best.setting,
-            technical=(
-                f"exploring: this setting of {label} tells most for its money about the settings that may be the best"
-            ),
+            "this setting of {} should tell most, for its money, about where the best is",
+            "exploring: this setting of {} tells most for its money about the settings that may be the best",
+            among=sets,
             left_out=DEARER,
         )
+
+
+def _play(
+    outlook: Outlook,
+    play: tuple[int, tuple[float, ...]],
+    phase: str,
+    why: str,
+    technical: str,
+    *,
+    among: Sequence[int],
+    **more: Any,
+) -> Choice:
+    """Choose a control set at a setting (k,), unit cube; `{}` in the reasons stands for the set's name."""
+    control_set, setting = play
+    label = outlook.label(control_set)
+    reason = why.format(label)
+    return Choice(control_set, phase, reason, among, setting=setting, technical=technical.format(label), **more)
+
+
+def _in_turn(outlook: Outlook, fitting: Sequence[int], cheap: Sequence[int]) -> Choice:
+    """Choose the control set that has had the least money, at first of the cheap ones; of equals the cheapest.
+
+    A dear one has its turn where a trial of it is a small part of all money. So every set is tried early, and what a
+    wrong model takes to be settled is looked at all the same.
+    """
+    had = booked(outlook.history, outlook.costs)
+    prices = {i: _price(outlook, i, outlook.bounds[i].upper_at) for i in fitting}
+    spent = sum(had)
+    money = _horizon(outlook, spent)
+    among = cheap if spent < UNTRIED * money else [i for i in fitting if i in cheap or prices[i] <= A_TURN * money]
+    chosen = min(among, key=lambda i: (had[i], prices[i], -outlook.upper[i], i))
+    least = "has had the least money" if outlook.has_had_least_money(chosen, among) else "is next"
+    return _play(
+        outlook,
+        (chosen, outlook.bounds[chosen].upper_at),
+        "explore",
+        f"control sets take turns, and {{}} {least}",
+        "exploring widely: least was spent on {}; at its upper-bound maximiser",
+        among=among,
+        left_out=DEARER,
+    )
 
 
 def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
@@ -302,7 +325,7 @@ def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
 def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
     """Choose, before there is a model, the cheap set tried least, of these the one with the fewest variables."""
     sets = outlook.problem.space.control_sets
-    cheap, _ = _cheap(outlook, fitting)
+    cheap = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
     label = outlook.label(chosen)
     return Choice(
@@ -372,8 +395,8 @@ def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float], at: Mapp
     return min(near, key=lambda i: (outlook.cost_at(i, at[i]), -rises[i], i))
 
 
-def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return control sets to explore with, and the cheapest of them: at most half again as dear as the cheapest one.
+def _cheap(outlook: Outlook, fitting: Sequence[int]) -> list[int]:
+    """Return the control sets to explore with.
 
     One that was never tried counts as cheap, unless it controls all that the others do: what it costs is seen when
     harvest plays it.
@@ -387,7 +410,4 @@ def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[in
     others = [i for i in fitting if i not in whole]
     cheap = [i for i in others if i in untried or cost[i] <= CHEAP * dearest]
     # while nobody knows what the dearest costs, it may be dear enough for all others to be cheap
-    chosen = others if whole else cheap
-    chosen = chosen or list(fitting)
-    least = min(cost[i] for i in chosen)
-    return chosen, [i for i in chosen if cost[i] <= 1.5 * least]
+    return (others if whole else cheap) or list(fitting)
