@@ -317,6 +317,7 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
         UsageError: a policy that is to be compared has no results.
     """
     from rigctl.bench.tables import standings, summary
+    from rigctl.bench.tables.coverage import coverage
 
     rows = summary.summarise(frame)
     others = published or sorted({row.policy for row in rows} - {ours})
@@ -326,7 +327,8 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
         compared = None if comparison is None else comparison.by_name()
         stood = {name: [row.by_name() for row in placed] for name, placed in standings.standings(frame).items()}
         told = [row.by_name() for row in rows]
-        print_json({"summary": told, "standings": stood, "comparison": compared, "money": money})
+        held = [row.by_name() for row in coverage(frame)]
+        print_json({"summary": told, "standings": stood, "comparison": compared, "money": money, "intervals": held})
         return
     console().print(summary.summary_text(rows))
     show_standings(frame)
@@ -337,11 +339,18 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
 
 
 def show_standings(frame: pd.DataFrame) -> None:
-    """Show standings on all problems, and for each kind of costs apart, where policies can be compared."""
+    """Show standings on all problems, and for each kind of costs apart, where policies can be compared.
+
+    And how often intervals held the truth, where results say so.
+    """
+    from rigctl.bench.tables.coverage import coverage, coverage_text
     from rigctl.bench.tables.standings import standings, standings_text
 
     for name, placed in standings(frame).items():
         console().print(f"\n{name}\n{standings_text(placed)}")
+    covered = coverage(frame)
+    if covered:
+        console().print(f"\nIntervals\n{coverage_text(covered)}")
 
 
 def draw_figures(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:

@@ -47,7 +47,7 @@ def test_a_cell_gives_the_promised_table():
     assert list(rows[0]) == [
         *("cell", "problem", "costs", "variance", "policy", "seed", "budget", "code"),
         *("trial", "control_set", "phase", "cost", "spent", "y"),
-        *("value", "simple", "quality", "cost_regret", "cost_varying", "inference", "recommended"),
+        *("value", "simple", "quality", "cost_regret", "cost_varying", "inference", "recommended", "held", "cost_held"),
         *("dear_input", "hypervolume", "decision_s"),
     ]
     assert [row["trial"] for row in rows] == list(range(1, len(rows) + 1))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from rigctl.bench.problems.problem import CHECKPOINTS, BenchProblem
 from rigctl.bench.problems.rules import Nature, RuleTruth
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.store import code_version
-from rigctl.core.advice.recommend import planner_of, recommend
+from rigctl.core.advice.recommend import Option, planner_of, recommend
 from rigctl.core.asking import Decided, Played, play, trial_rng
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History, Look, Observation
@@ -31,9 +32,11 @@ from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.experiment.space import Settings
+from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.gp.model import fit_known
 
+ROUNDED = 1e-6
+"""Currency units: money has no smaller part."""
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""
 
@@ -70,18 +73,16 @@ def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str,
     value = true_values(truth, played.decisions, len(bench.space.control_sets))
     costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decisions])
     rows = checkpoint_rows(spent, played.problem.budget, bench.checkpoints)
-    inference, recommended = _inference(truth, played, rows)
     found = regrets(truth, value, costs, good_cost(bench, truth), known=known_beforehand(truth, played))
     return {
         "value": value.tolist(),
         **{name: column.tolist() for name, column in found.items()},
-        "inference": inference,
-        "recommended": recommended,
+        **_advised(bench, truth, played, rows),
     }
 
 
 def unknown_truth(count: int) -> dict[str, list[Any]]:
-    names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference")
+    names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference", "held", "cost_held")
     return {**{name: [np.nan] * count for name in names}, "recommended": [""] * count}
 
 
@@ -167,26 +168,42 @@ def checkpoint_rows(spent: IntArray, budget: int, steps: int = CHECKPOINTS) -> l
     return sorted({int(r) for r in rows if r >= 0})
 
 
-def _inference(truth: ProblemTruth, played: Played, rows: Sequence[int]) -> tuple[list[float], list[str]]:
-    """Return inference regret and recommended set where they are computed, NaN and "" elsewhere."""
+def _advised(
+    bench: BenchProblem, truth: ProblemTruth, played: Played, rows: Sequence[int]
+) -> dict[str, list[float] | list[str]]:
+    """Return inference regret and recommended set where they are computed, NaN and "" elsewhere.
+
+    And whether the intervals told of the recommended value, and of what a trial of it costs, held the truth.
+    """
     count, most = len(played.decisions), max(b.value for b in truth.best)
-    regret, labels = [float("nan")] * count, [""] * count
+    regret, labels, (held, cost_held) = [nan] * count, [""] * count, ([nan] * count for _ in range(2))
     for row in rows:
-        control_set, setting = recommended_after(played, row)
-        value = truth.value(control_set, np.array([setting]))[0]
-        regret[row] = float(most - value)
-        labels[row] = played.problem.space.control_sets[control_set].label
-    return regret, labels
+        choice = advice_after(played, row)
+        control_set, setting = in_cube(played.problem.space, choice)
+        value = float(truth.value(control_set, np.array([setting]))[0])
+        regret[row], labels[row] = most - value, played.problem.space.control_sets[control_set].label
+        held[row] = float(choice.low <= value <= choice.high)
+        if choice.cost_low is not None and choice.cost_high is not None:
+            cost = bench.costs.mean(control_set, setting)
+            cost_held[row] = float(choice.cost_low - ROUNDED <= cost <= choice.cost_high + ROUNDED)
+    return {"inference": regret, "recommended": labels, "held": held, "cost_held": cost_held}
 
 
 def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
     """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
+    return in_cube(played.problem.space, advice_after(played, row))
+
+
+def advice_after(played: Played, row: int) -> Option:
+    """Return the same with what would be told of it."""
     rng, state = trial_rng(played.seed, row + 2), played.decisions[row].state
-    choice = recommend(played.problem, _known_after(played, row), rng, 0.0, state).choice
-    space = played.problem.space
-    control_set = space.index_of(choice.control_set)
-    # the bench's variables run from 0 to 1, so engineering units are those of the cube
-    return control_set, tuple(choice.setpoints[name] for name in space.control_sets[control_set].names)
+    return recommend(played.problem, _known_after(played, row), rng, 0.0, state).choice
+
+
+def in_cube(space: Space, told: Option) -> tuple[int, tuple[float, ...]]:
+    """Return control set and setting of what was told; the bench's variables run from 0 to 1, as the cube does."""
+    control_set = space.index_of(told.control_set)
+    return control_set, tuple(told.setpoints[name] for name in space.control_sets[control_set].names)
 
 
 def rule_after(played: Played, row: int, readings: FloatArray) -> Settings:
