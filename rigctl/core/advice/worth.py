@@ -227,22 +227,23 @@ class Appraisal:
         return found
 
     def _lessons(self) -> Sequence[Lesson]:
-        base = self.way(self.chosen)
+        base, columns = self.way(self.chosen), range(self.space.dimension)
+        at = [base[c] if c in base else self._best_beside(base, c) for c in columns]
+        others = [{k: v for k, v in base.items() if k != c} if c in base else {**base, c: at[c]} for c in columns]
+        mean, covariance = told_jointly(self.posteriors, self.space, [base, *others])
         found = []
-        for column, variable in enumerate(self.space.variables):
-            controlled = column in base
-            if controlled:
-                at = base[column]
-                ways = [base, {c: v for c, v in base.items() if c != column}]
-            else:
-                values = np.linspace(0.0, 1.0, variable.steps + 1 if variable.steps else VALUES)
-                tried, _ = jointly(self.posteriors[0], self.space, [{**base, column: float(v)} for v in values])
-                at = float(values[int(tried.argmax())])
-                ways = [{**base, column: at}, base]
-            mean, covariance = told_jointly(self.posteriors, self.space, ways)
-            gain, own = Gain(*interval(*difference(mean, covariance, 0, 1))), variable.setpoint(at)
-            found.append(Lesson(variable.name, controlled, own, gain, self._extra_cost(column)))
+        for c, variable in enumerate(self.space.variables):
+            more, less = (0, c + 1) if c in base else (c + 1, 0)
+            gain, own = Gain(*interval(*difference(mean, covariance, more, less))), variable.setpoint(at[c])
+            found.append(Lesson(variable.name, c in base, own, gain, self._extra_cost(c)))
         return found
+
+    def _best_beside(self, base: Way, column: int) -> float:
+        """Return where a variable would best be controlled beside others, unit cube."""
+        variable = self.space.variables[column]
+        values = np.linspace(0.0, 1.0, variable.steps + 1 if variable.steps else VALUES)
+        tried, _ = jointly(self.posteriors[0], self.space, [{**base, column: float(v)} for v in values])
+        return float(values[int(tried.argmax())])
 
     def _extra_cost(self, column: int) -> float | None:
         """Return what controlling it costs beside the recommended set's others; else on average beside any others."""
