@@ -19,6 +19,7 @@ def table():
 
 
 def test_intervals_are_counted_by_family_and_share_of_the_budget() -> None:
+    """What was told last within each share counts."""
     found = {row.family: row.held for row in coverage(table())}
     assert list(found) == [EVERY, "hartmann3", "steps"]
     assert [found["steps"]["value", share] for share in (0.25, 0.5, 1.0)] == [(1, 1), (0, 1), (1, 1)]
@@ -28,10 +29,12 @@ def test_intervals_are_counted_by_family_and_share_of_the_budget() -> None:
 
 
 def test_results_that_do_not_say_what_held_have_no_such_table() -> None:
+    """Such as those of an older rigctl."""
     assert coverage(table().drop(columns="held")) == []
 
 
 def test_a_line_says_percent_and_of_how_many() -> None:
+    """At each share, and of all that were told."""
     every = coverage_text(coverage(table())).splitlines()[1].split()
     assert every[:2] == ["a", EVERY]
     assert every[2:] == ["100", "50", "100", "80", "-", "100", "0", "50", "5"]

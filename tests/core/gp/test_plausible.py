@@ -41,6 +41,7 @@ def problem_of(model=OPTIONS):
 
 
 def test_the_same_draws_come_of_the_same_state():
+    """Bit for bit, and they are not all one."""
     record = record_of(12)
     mode = fit(record.x, record.y, OPTIONS).hyperparameters
     one, other = (plausible(record, mode, "dimension-scaled", np.random.default_rng(3)) for _ in range(2))
@@ -69,6 +70,7 @@ def test_draws_are_those_of_the_posterior_on_a_grid(prior):
 
 
 def test_many_outcomes_leave_less_open_than_few():
+    """In every direction, and in the widest less than half."""
     few, many = (record_of(n) for n in (5, 120))
     spreads = [
         logs(plausible(r, fit(r.x, r.y, OPTIONS).hyperparameters, "dimension-scaled", np.random.default_rng(0))).std(
@@ -81,6 +83,7 @@ def test_many_outcomes_leave_less_open_than_few():
 
 
 def test_given_hyperparameters_leave_nothing_open():
+    """Who gives them knows them."""
     fixed = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.1, mean=0.0)
     history = make_history([(1, x, float(x[0]), 1.0) for x in np.random.default_rng(0).random((8, 2))])
     posterior = fit_history(problem_of(fixed), history).posterior
@@ -88,6 +91,7 @@ def test_given_hyperparameters_leave_nothing_open():
 
 
 def test_so_many_outcomes_are_taken_to_leave_nothing_open():
+    """Their draws would cost more than they tell."""
     x = np.random.default_rng(0).random((MOST_ROWS + 1, 2))
     history = make_history([(1, at, float(at[0]), 1.0) for at in x])
     posterior = fit_history(problem_of(), history, Hyperparameters((0.5, 0.5), 1.0, 0.1)).posterior
