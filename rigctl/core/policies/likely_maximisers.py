@@ -39,8 +39,10 @@ EXPLOIT, EXPLOIT_FROM = 0.8, 0.25
 """Of what is spent from this share of the budget on, so much goes to the cheapest control set that is good enough, if
 one is; with the rest a better one is looked for."""
 UNTRIED = 0.15
-"""Share of the budget that is spent before harvest plays a control set whose cost nobody knows, and before dear sets
-have their turn."""
+"""Share of the budget that is spent before harvest plays a control set whose cost nobody knows, and before control sets
+take turns."""
+CHEAPEST = 1.5
+"""The cheapest control sets cost at most so many times what the cheapest one does."""
 A_TURN = 0.1
 """A dear control set has its turn where a trial of it costs at most this share of the budget."""
 LATE = 0.3
@@ -260,27 +262,29 @@ def _play(
 
 
 def _in_turn(outlook: Outlook, fitting: Sequence[int], cheap: Sequence[int]) -> Choice:
-    """Choose the control set that has had the least money, at first of the cheap ones; of equals the cheapest.
+    """Choose, while little is spent, the most promising of the cheapest sets, then the one that has had least money.
 
     A dear one has its turn where a trial of it is a small part of all money. So every set is tried early, and what a
     wrong model takes to be settled is looked at all the same.
     """
     had = booked(outlook.history, outlook.costs)
-    prices = {i: _price(outlook, i, outlook.bounds[i].upper_at) for i in fitting}
     spent = sum(had)
     money = _horizon(outlook, spent)
-    among = cheap if spent < UNTRIED * money else [i for i in fitting if i in cheap or prices[i] <= A_TURN * money]
-    chosen = min(among, key=lambda i: (had[i], prices[i], -outlook.upper[i], i))
-    least = "has had the least money" if outlook.has_had_least_money(chosen, among) else "is next"
-    return _play(
-        outlook,
-        (chosen, outlook.bounds[chosen].upper_at),
-        "explore",
-        f"control sets take turns, and {{}} {least}",
-        "exploring widely: least was spent on {}; at its upper-bound maximiser",
-        among=among,
-        left_out=DEARER,
-    )
+    if spent < UNTRIED * money:
+        costs = {i: outlook.cost_at(i, outlook.bounds[i].upper_at) for i in cheap}
+        among = [i for i in cheap if costs[i] <= CHEAPEST * min(costs.values())]
+        chosen = outlook.most_promising(among)
+        why = "{} could turn out best of the cheapest control sets"
+        technical = "exploring widely: {} is the most promising of the cheapest control sets"
+    else:
+        prices = {i: _price(outlook, i, outlook.bounds[i].upper_at) for i in fitting}
+        among = [i for i in fitting if i in cheap or prices[i] <= A_TURN * money]
+        chosen = min(among, key=lambda i: (had[i], prices[i], -outlook.upper[i], i))
+        least = "has had the least money" if outlook.has_had_least_money(chosen, among) else "is next"
+        why = f"control sets take turns, and {{}} {least}"
+        technical = "exploring widely: least was spent on {}; at its upper-bound maximiser"
+    play = chosen, outlook.bounds[chosen].upper_at
+    return _play(outlook, play, "explore", why, technical, among=among, left_out=DEARER)
 
 
 def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
