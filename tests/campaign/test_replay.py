@@ -157,4 +157,6 @@ async def test_another_history_is_noticed(stage, golden: Golden):
     with sqlite3.connect(stage.state / "journal.sqlite") as file:
         file.execute("UPDATE trials SET history_length = 0 WHERE trial = 2")
     file.close()
-    golden(replayed(stage, spec)[2])
+    found = replayed(stage, spec)
+    assert [trial for trial, differs in found.items() if differs] == [2]
+    golden(found[2])

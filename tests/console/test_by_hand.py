@@ -196,6 +196,8 @@ def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden: Golde
     done(bench, suggested(bench))
     with state_lock(Path("state/bench")):
         golden(bench.rigctl("suggest", "bench.yaml").err)
+    with open_reader(Path("state/bench")) as reader:
+        assert list(reader.people.suggestions()) == [1]
 
 
 def test_date_operator_batch_and_note_are_kept(bench):

@@ -186,6 +186,7 @@ def test_who_has_a_port_open_is_named(wired, loaded, golden: Golden):
     wired.file("/proc/4711/comm", "minicom\n")
     wired.link("/proc/4712/fd/3", "/dev/null")
     said = found(machine._holders, wired, Subject(loaded))
+    assert [verdict for _, verdict, _ in said] == ["bad"]
     golden(said)
 
 

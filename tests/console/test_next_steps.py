@@ -23,9 +23,10 @@ def test_a_wired_rig_is_asked_before_it_runs(loaded, golden: Golden):
     """`check --probe` after `check`, again where somebody is silent, then `run`."""
     devices = {"probe": next(iter(loaded.rig.devices.values()), None)}
     wired = replace(loaded, rig=replace(loaded.rig, devices=devices), path=Path("rig.yaml"))
-    golden(output.after_check(wired, probed=False, silent=False))
-    golden(output.after_check(wired, probed=True, silent=True))
-    golden(output.after_check(wired, probed=True, silent=False))
+    lines = [output.after_check(wired, probed=p, silent=s) for p, s in ((False, False), (True, True), (True, False))]
+    assert ["--probe" in line for line in lines] == [True, True, False]
+    for line in lines:
+        golden(line)
 
 
 def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden: Golden):
@@ -35,17 +36,21 @@ def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden: Golde
     words = shlex.split(last.removeprefix("Next: rigctl ").replace("=MEASURED", "=6.0").replace("PAID", "0.5"))
     done = bench.rigctl(*[word.replace("MEASURED", "1.2") for word in words]).out.splitlines()[-1]
     golden(done)
+    assert bench.rigctl("status", "bench.yaml", "--json").json["trials"] == 1
 
 
 def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded, golden: Golden):
     """A path with a space is quoted."""
     line = output.after_suggest(loaded, Path("my state"), {"ph": 6.0})
+    assert shlex.split(line)[-2:] == ["--state", "my state"]
     golden(line)
 
 
 def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded, golden: Golden):
     """No further trial is suggested that nothing is left for."""
-    golden(output.after_ingest(loaded, None, spent=True))
+    line = output.after_ingest(loaded, None, spent=True)
+    assert "suggest" not in line
+    golden(line)
 
 
 def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one(golden: Golden):

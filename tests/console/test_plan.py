@@ -139,6 +139,7 @@ def test_what_ends_the_campaign_early_is_told(golden: Golden):
     text = BY_HAND.replace("currency: EUR", "currency: EUR\nstop: {worth: 12 EUR/(cm2/day)}")
     with_rule, without = (plan_of(load_text(t, Path("rig.yaml"))) for t in (text, BY_HAND))
     (told,) = set(with_rule) - set(without)
+    assert "12 EUR" in told
     golden(told)
 
 

@@ -54,7 +54,9 @@ def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set,
 def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch, golden: Golden):
     """The error is told, no traceback."""
     use(bench, monkeypatch, "raises", "Raises", RAISES)
-    golden(bench.rigctl("suggest", "other.yaml", "--json").json["technical"])
+    answer = bench.rigctl("suggest", "other.yaml", "--json").json
+    assert answer["control_set"] == list(answer["setpoints"])
+    golden(answer["technical"])
 
 
 @pytest.mark.parametrize(

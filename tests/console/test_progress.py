@@ -132,4 +132,6 @@ def test_several_outcomes_have_a_front_beside_the_best(golden: Golden):
 def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is(golden: Golden):
     """A probe that came off four seconds ago does not stand at its last reading."""
     seen = {"ph": StatusReading(5.55, "pH", 4.0, "the circuit reports nan"), "ca": StatusReading(3.0, "mM", 4.0)}
-    golden(readings_words(seen))
+    words = readings_words(seen)
+    assert words.count("4 s") == 1
+    golden(words)

@@ -112,7 +112,9 @@ def test_every_outcome_is_told_when_a_trial_ends(done, golden: Golden):
     with open_reader(done.folder / "state/bench") as reader:
         row = reader.trial(1)
     event = TrialEnded(row, row.cost, loaded.problem.budget)
-    golden(line_for(Board.of(loaded), event))
+    line = line_for(Board.of(loaded), event)
+    assert all(name in line for name in ("growth", "water"))
+    golden(line)
 
 
 def test_a_check_lists_them(two):

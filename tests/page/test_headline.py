@@ -69,6 +69,7 @@ def test_production_that_looks_says_which_batch_it_is(journal, tmp_path, golden:
     """As it does while it controls."""
     journal.look(undecided(1, 7, 100_000_000, History()), READINGS)
     found = replace(facts(tmp_path, "running"), batches=3)
+    assert found.trial.state == "LOOKING"
     golden(headline(found, None))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
@@ -81,4 +82,5 @@ def test_a_row_stands_on_the_common_axis(golden: Golden):
 def test_a_gauge_is_never_overfull(golden: Golden):
     """Parts are in proportion to the whole, and end with it even where more was spent."""
     bar = str(gauge([("fill-1", 5.0), ("fill-2", 10.0)], 10.0, "spent", ""))
+    assert sum(map(float, re.findall(r'class="fill-\d" x="[\d.]+%" width="([\d.]+)%', bar))) == 100.0
     golden(bar)

@@ -64,6 +64,7 @@ async def test_another_hand_is_noticed(bench, rig, golden: Golden):
     """Fault 61: an actuator that was switched off or moved says so, and only it."""
     await rig.control({"b": 30.0, "ca": 2.2})
     bench.softener.state = OFF
+    assert set(await rig.verify()) == {"softener"}
     golden(await rig.verify())
     bench.valve.state = ActuatorState(controlled=True, setpoint=31.0)
     golden((await rig.verify())["b_valve"])
@@ -73,6 +74,7 @@ async def test_another_hand_on_what_was_left_alone_is_noticed(bench, rig, golden
     """What somebody else switched on is not left alone any more: such a trial must not count as one."""
     await rig.control({"b": 30.0})
     bench.softener.state = ActuatorState(controlled=True, setpoint=None)
+    assert set(await rig.verify()) == {"softener"}
     golden(await rig.verify())
 
 
@@ -80,7 +82,9 @@ async def test_who_cannot_be_asked_does_not_hold(bench, rig, golden: Golden):
     """An actuator without an answer is named with the error."""
     await rig.control({"b": 30.0})
     bench.valve.fail("read_back", DeviceTimeout("silent"))
-    golden(await rig.verify())
+    found = await rig.verify()
+    assert set(found) == {"b_valve"}
+    golden(found)
 
 
 async def test_what_changes_meanwhile_is_left_out(bench, rig):

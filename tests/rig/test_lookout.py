@@ -181,6 +181,7 @@ async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched, go
     await watched.open()
     bench.pump._status = DoseStatus(running=False, dispensed_ml=0.0, reset=True)
     await until(watched, lambda _: bench.messages())
+    assert [(alarm.kind, alarm.source) for alarm in bench.alarms] == [("restarted", "ca_doser")]
     golden(bench.messages(Severity.MINOR))
 
 

@@ -120,6 +120,7 @@ async def test_a_driver_that_breaks_ends_the_sampling_and_is_told(bench, meter, 
     meter.fail("read", KeyError("watts"))
     await metered_rig.open()
     await asyncio.wait([metered_rig._metering._sampling], timeout=20.0)
+    assert [alarm.kind for alarm in bench.alarms] == ["power not sampled"]
     golden(bench.messages(Severity.MINOR)[0])
 
 

@@ -197,6 +197,7 @@ def test_a_refusal_says_its_kind_until_each_was_told(table, golden: Golden):
     course = table.course([first, second, other])
     course._tell = lambda *_: None
     course._tell_all(table, course._handles)
+    assert course.left["c0"] == course.left["c1"] != course.left["c2"]
     golden(course.left)
 
 

@@ -55,6 +55,7 @@ def test_every_actuator_needs_limits(bench, make_rig):
 def test_a_doser_must_be_able_to_dose(bench, make_rig, golden: Golden):
     """Dosing with something that is no pump is a problem."""
     found = problems(make_rig, changed(bench, dosing={"b_valve": DosingSpec("b_probe", 1.0, 1.0, 1.0, 3)}))
+    assert " dosing.b_valve" in found[-1]
     golden(found)
 
 
@@ -62,6 +63,7 @@ def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig, golden:
     """A volume counter cannot be priced as energy."""
     meters = (MeterSpec("energy", Decimal(1), "ca_doser", "acid"), MeterSpec("energy", Decimal(1), "camera", "power"))
     found = problems(make_rig, changed(bench, meters=meters))
+    assert [f"meters[{i}].device" in found[i] for i in range(2)] == [True, True]
     golden(found[0])
     golden(found[1])
 
@@ -74,6 +76,7 @@ def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig, go
     bench.lines["serial://x"] = bench.plc
     devices["t_probe"] = replace(devices["t_probe"], url="serial://x")
     found = problems(make_rig, replace(spec, devices=devices))
+    assert [text.split(": ")[1] for text in found] == ["devices.t_probe.bus", "devices.camera.bus"]
     golden(found)
 
 
@@ -94,6 +97,7 @@ def test_a_temperature_is_read_in_degrees_by_a_sensor(bench, make_rig, golden: G
     bench.ca_probe.take_temperature = lambda reading: None
     bench.ca_probe.temperature_from = "b_probe"
     (found,) = problems(make_rig, bench.spec())
+    assert "devices.ca_probe.compensate" in found
     golden(found)
     bench.ca_probe.temperature_from = "b_valve"
     golden(problems(make_rig, bench.spec())[0])
