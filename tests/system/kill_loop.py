@@ -31,7 +31,6 @@ from rigctl.campaign.deciding import keep_to_one_thread  # noqa: E402
 keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl journal replay`
 
 from rigctl.campaign.journal import open_reader  # noqa: E402
-from rigctl.campaign.journal.reader import FILE_NAME  # noqa: E402
 from rigctl.campaign.trial import Event, State  # noqa: E402
 from rigctl.config.load import Overrides, load  # noqa: E402
 from rigctl.core.operating.policy import Operating  # noqa: E402
@@ -105,7 +104,7 @@ def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) ->
 def beside(home: Path, tally: Tally, chance: random.Random) -> None:
     """Now and then kill a backup, or a recovery, while nobody runs the campaign."""
     draw, state = chance.random(), home / "state"
-    if draw > BESIDE or not (state / FILE_NAME).exists():
+    if draw > BESIDE or not begun(state):
         return
     what = "backup" if draw < BESIDE / 2 else "recover"
     work = backup_killed if what == "backup" else recovery_killed
@@ -116,6 +115,15 @@ def beside(home: Path, tally: Tally, chance: random.Random) -> None:
     tally.kills += 1
     tally.killed_in[what] += 1
     tally.disagreements += [f"{home.name}: {one}" for one in found]
+
+
+def begun(state: Path) -> bool:
+    """Tell whether there is a journal yet: a process may be killed while it makes the file."""
+    try:
+        with open_reader(state):
+            return True
+    except UsageError:
+        return False
 
 
 def produce(home: Path, lives: Lives, sim: SimHandle, tally: Tally, chance: random.Random) -> None:
