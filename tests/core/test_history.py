@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.experiment.history import History, Memo, Observation, end_of
+from rigctl.core.experiment.history import MOST_ENTRIES, History, Memo, Observation, end_of
 
 unit = st.floats(0, 1)
 observations = st.builds(
@@ -111,9 +111,9 @@ def test_the_memo_goes_with_the_history_but_is_no_part_of_it():
 
 
 def test_a_memo_forgets_the_oldest():
-    """It holds four entries, the last kept among them; keeping one again makes it young."""
+    """It holds so many entries, the last kept among them; keeping one again makes it young."""
     memo = Memo()
-    for i in range(4):
+    for i in range(MOST_ENTRIES):
         memo.keep(i, i)
     memo.keep(0, "again")
     memo.keep("new", "new")

@@ -181,7 +181,13 @@ def _draw_line(axes: Axes, line: Curve, floor: float, name: str) -> None:
 
 
 def _stroke(style: Style, width: float) -> dict[str, Any]:
-    patterns = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5)), "dashdot": (0, (5, 1.5, 1, 1.5))}
+    patterns = {
+        "solid": "-",
+        "dash": (0, (5, 2)),
+        "dot": (0, (1, 1.5)),
+        "dashdot": (0, (5, 1.5, 1, 1.5)),
+        "longdash": (0, (9, 2)),
+    }
     return {"color": style.colour, "linestyle": patterns[style.dash], "linewidth": width}
 
 

@@ -40,8 +40,8 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.flaws import got
 
 Spread = Literal["standard error", "quartiles"]
-Dash = Literal["solid", "dash", "dot", "dashdot"]
-DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
+Dash = Literal["solid", "dash", "dot", "dashdot", "longdash"]
+DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot", "longdash")
 PALETTE = {
     "black": "#000000",
     "orange": "#E69F00",
