@@ -97,9 +97,9 @@ async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
     """The time for the next act is over in the middle of it: nobody is told that everything is made safe."""
     made, act = [], Manual.act
 
-    async def acting_by_hand(self, request):
+    async def acting_by_hand(self, *asked):
         made.append(self)
-        return await act(self, request)
+        return await act(self, *asked)
 
     monkeypatch.setattr(Manual, "act", acting_by_hand)
 

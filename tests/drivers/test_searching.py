@@ -9,8 +9,8 @@ import pytest
 
 from rigctl.rig.finding import search, urls_of
 from rigctl.rig.registry import Registry
-from rigctl_drivers import looking
 from rigctl_drivers import modbus_frames as frames
+from rigctl_drivers import searching
 from rigctl_drivers.searching import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import (
@@ -185,7 +185,7 @@ def test_an_energy_meter_is_told_by_its_code(seen, peer, code, driver):
 
 def test_a_foreign_rtu_server_is_found_at_its_address(seen, monkeypatch):
     """modbus_tk's slave number 4, the only one of its line."""
-    monkeypatch.setattr(looking, "UNIT_S", 1.0)  # its thread may be kept waiting
+    monkeypatch.setattr(searching, "UNIT_S", 1.0)  # its thread may be kept waiting
     import serial
     from modbus_tk import defines, modbus_rtu
 
