@@ -366,7 +366,7 @@ class Stage:
         self.directory = directory
         self.state = directory / "state"
         self.world = World(directory / "world.jsonl", at)
-        self.told = []
+        self.told, self.seen = [], []
         self.rig = None
 
     def clock(self):
@@ -396,8 +396,8 @@ class Stage:
         )
 
     def _hear(self, event):
-        if not isinstance(event, RigSeen):  # told as time passes, so how often depends on how busy the machine is
-            self.told.append(event)
+        # what is seen of the rig is told as time passes, so how often depends on how busy the machine is
+        (self.seen if isinstance(event, RigSeen) else self.told).append(event)
 
     def journal(self):
         """The journal, opened for reading."""

@@ -60,7 +60,7 @@ async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):
     """How late the watch looked, how long ago; what went wrong on each bus; how long the last decision took."""
     await stage.run(watching(max_trials=1))
     status = StatusFold.of("tank", "EUR", 1.0)
-    for event in stage.told:
+    for event in (*stage.told, *stage.seen):
         status.follow(event)
     told = status.told(1000.0)
     assert set(told.watch) == {"late_s", "worst_late_s", "age_s"}

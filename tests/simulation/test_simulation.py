@@ -195,7 +195,7 @@ def test_a_bus_is_not_quiet_whose_cable_was_pulled_since_anybody_looked():
         cables={"bus": cable}, assembly=SimpleNamespace(wire_faults={}, sensors={}, stations={})
     )
     trouble._mischief = SimpleNamespace(disk_until_s=0.0)
-    trouble._bus_of, trouble._bus_s, trouble._computer_s = {"pump": "bus"}, {}, 0.0
+    trouble._bus_of, trouble._bus_s, trouble._deaf_s, trouble._computer_s = {"pump": "bus"}, {}, {}, 0.0
     assert trouble.quiet("pump")
     cable.plugged = False
     assert not trouble.quiet("pump")
