@@ -92,7 +92,7 @@ def policy_to_measure(name: str) -> Policy:
         UsageError: no installed policy has that name, or it has options without defaults.
     """
     if name == LikelyMaximisers.name:
-        return LikelyMaximisers(explore=ExplorationShare(1.0, 1.0, 1.0), spread=0)
+        return LikelyMaximisers(tolerance=0.0, explore=ExplorationShare(1.0, 1.0, 1.0), spread=0)
     if name == ValuePerCost.name:
         return ValuePerCost(explore=0.0)
     return usual(name)

@@ -206,7 +206,6 @@ async def test_the_examples_decide_there_to_the_same_bits(decider, example):
         history = history.append(Observation(trial, chosen, tuple(map(float, x)), float(x.sum()), 100_000))
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("kind", "why"),
@@ -244,7 +243,6 @@ async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider
     assert missed == lost
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
 async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden: Golden):
@@ -398,7 +396,6 @@ def test_a_killed_controller_leaves_no_process_behind(tmp_path):
     wait_until(lambda: over(process), "the end of the process that decides", LONG_S)
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize(("kind", "limit_s"), [("holds", 0.5), ("segfaults", 30.0)])
 async def test_fault_60_a_campaign_goes_on_with_what_worked_last(stage, decider, kind, limit_s):
