@@ -20,8 +20,8 @@ def acid(sim):
 
 
 def only_by_its_doses(rig):
-    """Nothing else shall notice that the probe is frozen."""
-    rig["variables"]["ph"]["frozen_after"] = "off"
+    """Nothing else shall notice that the probe is frozen, and each trial asks for acid, whatever the policy plays."""
+    rig["variables"]["ph"] |= {"frozen_after": "off", "range": [5.0, 5.5], "natural_range": [5.0, 7.0]}
 
 
 def test_fault_63_a_frozen_probe_latches_its_pump_over_all_trials(sim, stack, tmp_path):
