@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from rigctl.config.conditions import ToldElsewhere
 from rigctl.config.findings import CheckContext, unknown
+from rigctl.config.profiles import Profile, profile_of
 from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import problems_of
-from rigctl.errors import BrokenPlugin, KeyPath, PluginError
-from rigctl.flaws import got
+from rigctl.errors import BrokenPlugin, ConfigError, KeyPath, PluginError
+from rigctl.flaws import flaw_of, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Actuator, Device, DeviceOptions, Doser, Driver, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
@@ -42,14 +43,37 @@ def _device(context: CheckContext, name: str, section: DeviceSection) -> DeviceS
         findings.add((*path, "driver"), error.flaw)
         return None
     url = _url(context, (*path, "bus"), section.bus, driver, registry.lines)
+    given = section.model_extra or {}
+    profile = _profile(context, (*path, "profile"), driver, section.profile)
+    if profile is None and section.profile is not None:
+        return None
     try:
-        options = _options(driver.options, section.model_extra or {}, strict=context.to_run)
+        options = _options(driver.options, {**(profile.options if profile else {}), **given}, strict=context.to_run)
     except ValidationError as error:
         beside = list(DeviceSection.model_fields)
-        for below, flaw in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
-            findings.add((*path, *below), flaw)
+        told = problems_of(error, driver.options, f"driver {section.driver}", beside)[0]
+        for below, flaw in told:
+            said_here = below[0] in given if below else bool(given)
+            elsewhere = profile.mistake(below, flaw) if profile and not said_here else None
+            if elsewhere is None:
+                findings.add((*path, *below), flaw)
+            else:
+                findings.add_elsewhere([elsewhere])
         return None
     return DeviceSpec(name, section.driver, url, options, section.timeout)
+
+
+def _profile(context: CheckContext, path: KeyPath, driver: type[Driver], said: str | None) -> Profile | None:
+    """Return the profile that a device names; None where it names none, or one that does not hold, which is told."""
+    if said is None:
+        return None
+    try:
+        return profile_of(driver, said, context.folder)
+    except ConfigError as error:
+        context.findings.add_elsewhere(error.mistakes)
+    except ValueError as error:
+        context.findings.add(path, flaw_of(error))
+    return None
 
 
 def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:

@@ -40,6 +40,10 @@ class Findings:
         if not self.muted(path):
             self._mistakes.append(self._document.mistake(path, flaw))
 
+    def add_elsewhere(self, mistakes: Iterable[Mistake]) -> None:
+        """Add what is wrong with another file that this one names, once."""
+        self._mistakes += [m for m in mistakes if m not in self._mistakes]
+
     def told(self, path: KeyPath) -> bool:
         """Tell whether something has been found at `path` already, or it is muted."""
         return self.muted(path) or any(m.path == path for m in self._mistakes)

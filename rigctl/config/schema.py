@@ -246,6 +246,8 @@ class DeviceSection(OpenSection):
     """An installed driver, see `rigctl tools drivers`."""
     bus: str
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
+    profile: str | None = None
+    """The driver's options for one make of instrument, e.g. julabo/bath; see `rigctl tools drivers --profiles`."""
     timeout: PositiveDuration = 2.0
     """Longest wait for one answer, wall time."""
     inventory: InventorySpec | None = None

@@ -310,13 +310,24 @@ def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, 
 
 
 @tools.command()
-def drivers(*, json: AsJson = False) -> None:
-    """List the installed drivers."""
+def drivers(
+    config: MaybeConfig = None,
+    *,
+    profiles: Annotated[bool, typer.Option("--profiles", help="List instruments that are known by name.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List the installed drivers, or with --profiles the instruments that they know, with one's own beside CONFIG."""
+    from rigctl.config.profiles import listed
     from rigctl.console import query
     from rigctl.rig.registry import Registry
 
-    found = Registry.installed().describe()
-    say(found, query.driver_lines(found), json)
+    registry = Registry.installed()
+    if profiles:
+        known = listed(registry, Path() if config is None else config.parent)
+        say(known, query.profile_lines(known), json)
+    else:
+        found = registry.describe()
+        say(found, query.driver_lines(found), json)
 
 
 @tools.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
 from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
+from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
@@ -238,6 +239,15 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
         *other,
         f"{len(trials) - len(differing)} of {counted(len(trials), 'decision')} come out the same",
     ]
+
+
+def profile_lines(found: Sequence[ProfileInfo]) -> Iterator[str]:
+    for profile in found:
+        for name in profile.quantities:
+            yield f"{profile.driver:8} {f'{profile.name}/{name}':28} {profile.instrument}"
+        yield from profile.problems
+    if not found:
+        yield "no profiles"
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:

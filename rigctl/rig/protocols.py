@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -494,6 +495,8 @@ class Driver(ABC):
     options: ClassVar[type[DeviceOptions]]
     search_rank: ClassVar[int | None] = None
     """Whose turn to `search` is first: the question that others could least take for a command is; None: it cannot."""
+    profiles: ClassVar[Path | None] = None
+    """Folder of the profiles that come with it, options for one make of instrument a file; None: it takes none."""
 
     @staticmethod
     @abstractmethod
