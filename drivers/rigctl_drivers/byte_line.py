@@ -118,6 +118,17 @@ class TextLine(ByteLine):
                 raise GarbledReply(f"{searched} bytes without a line end; is the terminator right?", bus=self.url)
             self._receive(deadline)
 
+    def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
+        """Return the next `count` bytes, fewer where `until` ends them. Raises as `read_line`."""
+        while True:
+            end = self._buffer.find(until, 0, count) if until else -1
+            size = count if end < 0 else end + len(until)
+            if len(self._buffer) >= size:
+                data = bytes(self._buffer[:size])
+                del self._buffer[:size]
+                return data
+            self._receive(deadline)
+
     def _ensure_open(self, deadline: Deadline) -> None:
         if not self._wire.is_open:
             self._buffer.clear()

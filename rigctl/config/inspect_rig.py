@@ -51,6 +51,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
     registry = context.registry
     if not context.findings:
         _roles(context, spec, registry)
+    _assess(context, spec, registry)
     devices = context.made
     _lines(context, spec.devices, registry)
     _units(context, devices)
@@ -82,6 +83,16 @@ def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
         for found in error.mistakes:
             if not context.findings.told(found.path):
                 context.findings.add(found.path, found.flaw)
+
+
+def _assess(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+    """Tell what drivers find out of the code of others that devices name."""
+    for name, device in spec.devices.items():
+        flaws, caveats = registry.driver(device.driver).assess(device.options)
+        for flaw in flaws:
+            context.findings.add(("devices", name), Flaw(flaw))
+        for caveat in caveats:
+            context.findings.warn(("devices", name), caveat)
 
 
 def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:

@@ -181,6 +181,15 @@ class ByteLine(Line):
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         """Return the next line without its terminator; raises `DeviceTimeout` (a partial line is kept)."""
 
+    def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
+        """Return the next `count` bytes, or what comes up to and including `until` where that is fewer.
+
+        Raises:
+            DeviceTimeout: fewer in time; what has come is kept.
+            DeviceFault: the line has lines of text only.
+        """
+        raise DeviceFault("it reads lines of text only, no counted bytes", bus=self.url)
+
     @abstractmethod
     def take_dropped(self) -> bytes:
         """Return what `resync` has dropped since last asked: an instrument's notice of a restart may be in it."""
@@ -517,6 +526,11 @@ class Driver(ABC):
     def rounded(options: Any, setpoint: float) -> float:
         """Return what a device holds once it was sent this; it never falls as that rises."""
         return setpoint
+
+    @staticmethod
+    def assess(options: Any) -> tuple[Sequence[str], Sequence[str]]:
+        """Say why a device cannot work, and what of it nobody guarantees, a sentence each; no instrument is asked."""
+        return (), ()
 
     @staticmethod
     def grain(options: Any, total: float) -> float:

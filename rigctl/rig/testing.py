@@ -90,6 +90,9 @@ class SilentLine(_Registers, ByteLine):
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         self._wait(deadline)
 
+    def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
+        return self.read_line(until, deadline)[:count] + until
+
     def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
         self._wait(deadline)
 
@@ -150,6 +153,12 @@ class ScriptedLine(_Quiet, ByteLine):
         if not self.pending:
             raise DeviceTimeout("no complete line in time", bus=self.url)
         return self.pending.pop(0)
+
+    def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
+        line = self.read_line(until, deadline) + self.terminator
+        data, rest = line[:count], line[count:].removesuffix(self.terminator)
+        self.pending[:0] = [rest] if rest else []
+        return data
 
 
 @dataclass(slots=True)
@@ -216,6 +225,13 @@ class RecordingLine(ByteLine, RegisterLine):
             self._late.append(self._inner.read_line(terminator, deadline))
         line: bytes = self._late.pop(0) if self._late else self._inner.read_line(terminator, deadline)
         return line
+
+    def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
+        self.traffic += 1
+        while self.lose_replies:
+            self._late.append(self._inner.read_bytes(count, deadline, until))
+        data: bytes = self._late.pop(0) if self._late else self._inner.read_bytes(count, deadline, until)
+        return data
 
     def resync(self) -> None:
         self._late.clear()

@@ -347,3 +347,16 @@ def complete_lines(port) -> list[bytes]:
             found.append(port.read_line(CR, Deadline(0.0)))
     except DeviceTimeout:
         return found
+
+
+def test_bytes_are_counted_or_end_where_they_are_said_to(serial, echo):
+    """`read_bytes` waits for as many as asked, takes no more, and stops behind what may end them."""
+    serial.open()
+    echo.say(b"#14\r\n\r\nOK\nrest")
+    assert serial.read_bytes(3, patient()) == b"#14"
+    assert serial.read_bytes(4, patient()) == b"\r\n\r\n"
+    assert serial.read_bytes(100, patient(), b"\n") == b"OK\n"
+    assert serial.read_bytes(2, patient(), b"s") == b"re"
+    with pytest.raises(DeviceTimeout):
+        serial.read_bytes(3, briefly(), b"\n")
+    assert serial.read_line(b"t", patient()) == b"s"

@@ -1,0 +1,444 @@
+"""Instruments by the classes of PyMeasure and QCoDeS, carried by rigctl's own lines.
+
+The class says which bytes are sent. Everything that safety hangs on stays here: the port, deadlines, silences, the
+comparison of each setpoint with what the instrument holds, and the safe state. A class is believed nothing: what it
+returns counts only if bytes came from the instrument meanwhile, and its own `shutdown()` is never called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from importlib import import_module
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from pydantic import Field, model_validator
+
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.flaws import Flaw, got
+from rigctl.rig.protocols import (
+    Actuator,
+    ActuatorState,
+    ByteLine,
+    ClaimedPlace,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Driver,
+    Identity,
+    Meter,
+    Reading,
+    Sensor,
+)
+from rigctl.rig.testing import SilentLine
+from rigctl_drivers.foreign_call import ForeignCall, StillBusy
+from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes
+from rigctl_drivers.urls import SERIAL_FRAME
+
+if TYPE_CHECKING:
+    from rigctl_drivers.visa_library import LineLibrary
+
+T = TypeVar("T")
+
+OVERFLOW: Final = 9.9e37
+"""SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
+PROPERTY: Final = r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$"
+CHECK_S: Final = 0.05
+"""What a class gets to be made in by `check`, where nobody answers, wall seconds."""
+Switch = bool | int | str
+
+
+class BridgeOptions(DeviceOptions):
+    """One quantity of an instrument that a class of a library knows."""
+
+    instrument: str = Field(pattern=r"^(\w+(\.\w+)*:)?\w+(\.\w+)*$")
+    """The class, as `keysight.KeysightE36312A` or, of a module of your own, `my_lab.furnace:Furnace`."""
+    channel: str | None = Field(default=None, pattern=PROPERTY)
+    """The part of the instrument whose properties are meant, e.g. `ch_1`."""
+    unit: str = ""
+    """Unit of the reading and of the setpoint, as the class has it."""
+    read: str | None = Field(default=None, pattern=PROPERTY)
+    """The property that is measured; makes the device a sensor."""
+    set: str | None = Field(default=None, pattern=PROPERTY)
+    """The property that takes a setpoint and tells which one the instrument holds; makes the device an actuator."""
+    enable: str | None = Field(default=None, pattern=PROPERTY)
+    """The property that puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
+    on: Switch = True
+    """What `enable` is set to, and must read, for on."""
+    off: Switch = False
+    """What `enable` is set to, and must read, for off."""
+    safe_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint of the safe state; without `enable` also the one that imposes nothing. Without it, safe means off."""
+    step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Steps in which the instrument takes setpoints; each is rounded to them before it is sent."""
+    counter: str | None = Field(default=None, pattern=PROPERTY)
+    """A property that only rises; makes the device a meter, and nothing else."""
+    identity: str | None = Field(default=None, pattern=PROPERTY)
+    """The property that tells which instrument this is, where the class does not ask `*IDN?`; needs `model`."""
+    model: str | None = Field(default=None, min_length=1)
+    """What the instrument must call itself: the second field of `*IDN?`, or a part of what `identity` reads."""
+    arguments: Mapping[str, bool | int | float | str] = Field(default_factory=dict)
+    """Further arguments that the class is made with, e.g. `{read_termination: "\\r"}`."""
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> BridgeOptions:
+        for holds, problem in self._rules():
+            if not holds:
+                raise ValueError(problem)
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        drives = self.set is not None or self.enable is not None
+        on_off = self.enable is not None and self.set is None
+        return (
+            (drives or self.read is not None or self.counter is not None, "nothing to do: give `read` or `set`"),
+            (self.counter is None or not (drives or self.read), "`counter` stands alone: give a sensor its own device"),
+            (
+                self.set is None or self.enable is not None or self.safe_value is not None,
+                "`set` needs `enable` or `safe_value`, else there is no safe state: it may only be read",
+            ),
+            (self.safe_value is None or drives, "`safe_value` needs `set` or `enable`"),
+            (not on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
+            (self.on != self.off, "`on` and `off` must differ"),
+            (self.identity is None or self.model is not None, "`identity` needs `model`, which it must hold"),
+        )
+
+    @property
+    def named(self) -> Mapping[str, bool]:
+        """Return the properties that are used, and whether each is set."""
+        uses = {self.read: False, self.counter: False, self.identity: False, self.set: True, self.enable: True}
+        return {name: is_set for name, is_set in uses.items() if name is not None}
+
+    def rounded(self, value: float) -> float:
+        return value if self.step is None else round(value / self.step) * self.step
+
+
+class BridgeDriver(Driver):
+    """What the drivers of all libraries have in common."""
+
+    schemes = ("serial", "tcp")
+    options = BridgeOptions
+    library: ClassVar[type[InstrumentLibrary]]
+
+    @classmethod
+    def connect(cls, options: BridgeOptions, line: ByteLine) -> Device:
+        """Return the device; its class is made when it is first asked something."""
+        instrument = ForeignInstrument(cls.library, options, line)
+        if options.counter is not None:
+            return BridgeMeter(instrument)
+        if options.set is None and options.enable is None:
+            return BridgeSensor(instrument)
+        return BridgeOutput(instrument) if options.read is None else BridgeControlled(instrument)
+
+    @staticmethod
+    def occupies(options: BridgeOptions) -> Sequence[ClaimedPlace]:
+        """Claim the line, shared with others of the same class, and each property to itself."""
+        at = "" if options.channel is None else f"{options.channel}."
+        claims = [
+            ClaimedPlace(f"property {at}{name}", "writes" if is_set else "reads")
+            for name, is_set in options.named.items()
+            if name != options.identity
+        ]
+        return [ClaimedPlace("the line", "shares", options.instrument), *claims]
+
+    @staticmethod
+    def misfits(options: BridgeOptions, setpoints: Sequence[float]) -> Sequence[str]:
+        if options.set is not None:
+            return []
+        return [
+            f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)
+        ]
+
+    @staticmethod
+    def rounded(options: BridgeOptions, setpoint: float) -> float:
+        return options.rounded(setpoint)
+
+    @classmethod
+    def assess(cls, options: BridgeOptions) -> tuple[Sequence[str], Sequence[str]]:
+        """Import the class, look at its properties, and make one where nobody answers."""
+        library, name = cls.library, options.instrument
+        try:
+            found = library.find(name)
+        except ValueError as problem:
+            return [str(problem)], []
+        plain = {} if options.channel is not None else options.named
+        flaws = [library.unusable(found, prop, to_set=False) for prop in plain if prop != options.identity]
+        flaws += [library.unusable(found, prop, to_set=True) for prop, is_set in plain.items() if is_set]
+        if any(flaws):
+            return list(dict.fromkeys(filter(None, flaws))), []
+        line = SilentLine()
+        with suppress(Exception):  # a class may raise anything where nobody answers
+            ForeignInstrument(library, options, line).made(Deadline.after(CHECK_S))
+        caveats = [f"{name} decides what is sent: {_promise(options)}, not that its commands are the right ones"]
+        if line.asked and (options.set or options.enable):
+            caveats.append(
+                f"{name} asks questions while it is made: silent from the start, it cannot be told to go safe"
+            )
+        if "sleep(" in inspect.getsource(inspect.getmodule(found) or found):
+            caveats.append(f"the module of {name} sleeps by itself; where that outlasts `timeout`, the call fails")
+        return [], caveats
+
+
+def _promise(options: BridgeOptions) -> str:
+    """Say what is guaranteed whatever a class does."""
+    if options.set is None and options.enable is None:
+        return "guaranteed are its deadline and that each value was asked for"
+    safe = f"{options.enable} = {options.off}" if options.safe_value is None else f"{options.safe_value:g}"
+    return f"guaranteed are its deadline, the read-back of all that is set, and that safe means {safe}"
+
+
+class PyMeasureDriver(BridgeDriver):
+    """Driver of PyMeasure's instruments."""
+
+    name = "pymeasure"
+    summary = "a quantity of an instrument that PyMeasure has a class for (serial or TCP)"
+    library = PyMeasure
+
+
+class QcodesDriver(BridgeDriver):
+    """Driver of QCoDeS' VISA instruments."""
+
+    name = "qcodes"
+    summary = "a quantity of an instrument that QCoDeS has a VISA class for (serial or TCP)"
+    library = Qcodes
+
+
+class ForeignInstrument:
+    """An instrument of a foreign class on one of our lines; made when it is first needed."""
+
+    def __init__(self, library: type[InstrumentLibrary], options: BridgeOptions, line: ByteLine) -> None:
+        self.library = library
+        self.options = options
+        self.line = line
+        self._visa: LineLibrary | None = None
+        self._made: Any = None
+        with suppress(ValueError, ImportError):  # told when it is made; imported now, for that takes its time
+            library.find(options.instrument)
+            import_module("rigctl_drivers.visa_library")
+
+    def identity(self, deadline: Deadline) -> str | None:
+        """Ask who answers; None where the class cannot ask."""
+        made = self.made(deadline)
+        if self.options.identity is not None:
+            return str(self._call(lambda: self.library.get(made, self.options.identity or ""), deadline, "identify"))
+        return self._call(lambda: self.library.identity(made), deadline, "identify")
+
+    def get(self, name: str, deadline: Deadline) -> Any:
+        """Ask for a property; raises `GarbledReply` if nothing came from the instrument."""
+        self.made(deadline)
+        return self._call(lambda: self.library.get(self._part(), name), deadline, name)
+
+    def number(self, name: str, deadline: Deadline) -> float:
+        value = self.get(name, deadline)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise GarbledReply(got(value, "must be a number", where=name))
+        return float(value)
+
+    def put(self, name: str, value: float | Switch, deadline: Deadline) -> None:
+        """Set a property; raises `DeviceFault` if nothing was sent."""
+        self.made(deadline)
+        self._call(lambda: self.library.put(self._part(), name, value), deadline, f"{name} = {value}", proof="sent")
+
+    def made(self, deadline: Deadline) -> Any:
+        """Return the class's object, made now if it is not yet. Raises `DeviceFault` if it cannot be."""
+        if self._made is None:
+            try:
+                found = self.library.find(self.options.instrument)
+            except ValueError as problem:
+                raise DeviceFault(str(problem)) from problem
+            from rigctl_drivers.visa_library import LineLibrary, resource_name  # noqa: PLC0415 - pyvisa is an extra
+
+            visa = self._visa = LineLibrary.alone()
+            make, resource = self.library.make, resource_name(self.line.url)
+            arguments = self.options.arguments
+            self._made = self._call(lambda: make(found, resource, visa, arguments), deadline, "make it", proof="")
+        return self._made
+
+    def _part(self) -> Any:
+        path = [] if self.options.channel is None else self.options.channel.split(".")
+        return reduce(getattr, path, self._made)
+
+    def _call(self, work: Callable[[], T], deadline: Deadline, doing: str, *, proof: str = "heard") -> T:
+        """Run foreign code on the line, which is brought into step first.
+
+        Args:
+            work: what is run.
+            deadline: by when it must be over.
+            doing: for messages.
+            proof: what must have passed over the line, unless it returns None: `heard`, `sent` or nothing.
+
+        Raises:
+            DeviceTimeout: no answer in time, or the code is busy with itself; it is made anew then.
+            GarbledReply: it made nothing of the answer, or answered from memory.
+            DeviceFault: it refused before anything was heard.
+        """
+        visa, where = self._visa, f"{self.options.instrument}: {doing}"
+        if visa is None:
+            raise DeviceFault(f"{where}: it was not made")
+        if not self.line.settle(deadline, command=True):
+            raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
+        call = visa.call = ForeignCall(self.line, deadline)
+        try:
+            value = call.run(work)
+        except StillBusy as problem:
+            self._visa = self._made = None
+            remedy = "give it a longer `timeout`, or use another class"
+            raise DeviceTimeout(f"{where}: {problem.what}; {remedy}", bus=self.line.url) from problem
+        except Exception as problem:  # foreign code may raise anything
+            raise self._told(where, problem, call) from problem
+        finally:
+            visa.call = None
+        if proof == "heard" and not call.heard and value is not None:
+            raise call.lost or GarbledReply(f"{where}: the class answered {value!r} without asking the instrument")
+        if proof == "sent" and not call.sent:
+            raise call.lost or DeviceFault(f"{where}: the class sent nothing")
+        return value
+
+    def _told(self, where: str, problem: Exception, call: ForeignCall) -> DeviceError:
+        said = f"{where}: {type(problem).__name__}: {problem}"
+        if call.lost is not None:
+            what = f"{where}: {call.lost.what}{self._frame()}"
+            return type(call.lost)(what, bus=self.line.url)
+        return (GarbledReply if call.heard else DeviceFault)(said, bus=self.line.url)
+
+    def _frame(self) -> str:
+        """Say which settings of its port the class expects, where the line's URL says others."""
+        asked = {} if self._visa is None else self._visa.wanted_frame()
+        has = dict(item.split("=", 1) for item in self.line.url.partition("?")[2].split("&") if "=" in item)
+        usual = {"baud": "9600", "bits": "8", "stopbits": "1", "parity": "N"}
+        others = [f"{k}={v}" for k, v in asked.items() if k in SERIAL_FRAME and str(v) != has.get(k, usual[k])]
+        return f"; the class expects a port with {'&'.join(others)}" if others else ""
+
+
+class BridgeDevice(Device):
+    """What every one of them can be asked."""
+
+    def __init__(self, instrument: ForeignInstrument) -> None:
+        self._instrument = instrument
+        self._options = instrument.options
+        self.unit = instrument.options.unit
+        self.meter_unit = instrument.options.unit
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `*IDN?` or the `identity`; a class that can ask neither is only asked whether something answers."""
+        told, model = self._instrument.identity(deadline), self._options.model
+        if told is None:
+            self.anonymous = True
+            self._instrument.get(next(name for name in self._options.named if name), deadline)
+            return Identity(self._options.instrument)
+        if self._options.identity is not None:
+            if model is None or model.casefold() not in told.casefold():
+                raise IdentityMismatch(f"{told!r} answers, expected {model!r} in it; check `bus`")
+            return Identity(model, serial=told)
+        fields = [field.strip() for field in told.split(",")]
+        if len(fields) < 2 or not fields[1] or not told.isprintable():
+            raise GarbledReply(got(told, "must be maker,model,serial,firmware", where="*IDN?"))
+        if model is not None and fields[1].casefold() != model.casefold():
+            raise IdentityMismatch(f"model {fields[1]!r} answers, expected {model!r}; check `bus`")
+        return Identity(fields[1], *reversed((*fields[2:4], "", "")[:2]))
+
+
+class BridgeSensor(BridgeDevice, Sensor):
+    """A sensor by a property."""
+
+    def read(self, deadline: Deadline) -> Reading:
+        return self._reading(self._options.read or "", deadline)
+
+    def _reading(self, name: str, deadline: Deadline) -> Reading:
+        value = self._instrument.number(name, deadline)
+        now_s = self._instrument.line.clock.now_s()
+        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+            return Reading.invalid(self.unit, now_s, f"{name} reads {value} (off scale)")
+        return Reading(value, self.unit, now_s)
+
+
+class BridgeMeter(BridgeSensor, Meter):
+    """A counter that only rises."""
+
+    def read(self, deadline: Deadline) -> Reading:
+        return self.total(deadline)
+
+    def total(self, deadline: Deadline) -> Reading:
+        return self._reading(self._options.counter or "", deadline)
+
+
+class BridgeOutput(BridgeDevice, Actuator):
+    """An actuator: what was set is read back before anything is switched on, and after everything that is set."""
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        if not math.isfinite(value):
+            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
+        if self._options.set is None and value not in (0.0, 1.0):
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+        self._impose(value, deadline)
+
+    def release(self, deadline: Deadline) -> None:
+        """Switch it off; without `enable`, impose the safe value, which imposes nothing."""
+        if self._options.enable is not None:
+            self._switch(False, deadline)
+        elif self._options.safe_value is not None:
+            self._set(self._options.safe_value, deadline)
+
+    def safe(self, deadline: Deadline) -> None:
+        if self._options.safe_value is None:
+            self.release(deadline)
+        else:
+            self._impose(self._options.safe_value, deadline)
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        o = self._options
+        on = o.enable is None or self._is_on(deadline)
+        if o.set is None:
+            return ActuatorState(on, float(on))
+        if not on:
+            return ActuatorState(False, None)
+        held = self._held(deadline)
+        if o.enable is None and o.safe_value is not None and self._same(held, o.safe_value):
+            return ActuatorState(False, o.safe_value)
+        return ActuatorState(True, held)
+
+    def _impose(self, value: float, deadline: Deadline) -> None:
+        if self._options.set is not None:
+            self._set(value, deadline)
+        if self._options.enable is not None:
+            self._switch(self._options.set is not None or value == 1.0, deadline)
+
+    def _set(self, value: float, deadline: Deadline) -> None:
+        """Set once, and ask what the instrument holds: validators may have made another value of it."""
+        sent = self._options.rounded(value)
+        self._instrument.put(self._options.set or "", sent, deadline)
+        held = self._held(deadline)
+        if not self._same(held, sent):
+            raise DeviceFault(f"{self._options.set} was set to {sent:g} and reads {held:g}; it was not switched on")
+
+    def _switch(self, on: bool, deadline: Deadline) -> None:
+        o = self._options
+        self._instrument.put(o.enable or "", o.on if on else o.off, deadline)
+        if self._is_on(deadline) is not on:
+            raise DeviceFault(f"{o.enable} was set to {o.on if on else o.off} and reads {o.off if on else o.on}")
+
+    def _is_on(self, deadline: Deadline) -> bool:
+        o = self._options
+        value = self._instrument.get(o.enable or "", deadline)
+        if value == o.on:
+            return True
+        if value == o.off:
+            return False
+        raise GarbledReply(got(value, f"must be {o.on} or {o.off}", where=o.enable or ""))
+
+    def _held(self, deadline: Deadline) -> float:
+        value = self._instrument.number(self._options.set or "", deadline)
+        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+            raise GarbledReply(f"{self._options.set} reads {value}, which is no setpoint")
+        return value
+
+    def _same(self, held: float, wanted: float) -> bool:
+        return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=max(1e-9, (self._options.step or 0.0) / 2))
+
+
+class BridgeControlled(BridgeSensor, BridgeOutput):
+    """Imposes a setpoint and reads a quantity."""

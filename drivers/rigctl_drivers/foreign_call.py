@@ -1,0 +1,125 @@
+"""Calls of code that knows nothing of deadlines: it runs in a thread of its own, its I/O is done in the bus's.
+
+While a call lasts the bus's thread serves what the code wants of the line, one request after the other. Once time is
+over nothing is served any more: the code may go on sleeping, but it can neither hold the line nor send on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, TypeVar, cast
+
+from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.protocols import PEEK_S, ByteLine, Deadline
+
+T = TypeVar("T")
+
+GRACE_S: Final = 0.2
+"""What foreign code gets to return after its deadline, wall seconds; it can send nothing then. Less than a bus's."""
+
+
+class CallOver(Exception):
+    """Foreign code wanted the line after its time was over."""
+
+
+class StillBusy(DeviceTimeout):
+    """Foreign code did not return in time; it was left to itself."""
+
+
+@dataclass(slots=True)
+class ForeignCall:
+    """One call of foreign code, and what passed over the line meanwhile."""
+
+    line: ByteLine
+    deadline: Deadline
+    sent: int = 0
+    """Bytes."""
+    heard: int = 0
+    """Bytes."""
+    lost: DeviceError | None = None
+    """What last went wrong on the line, whatever the code made of it."""
+    _over: bool = False
+    _requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = field(default_factory=SimpleQueue)
+
+    # in the bus's thread ------------------------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns, or raise what it raises.
+
+        Raises:
+            StillBusy: it did neither in time.
+        """
+        outcome: list[tuple[Any, BaseException | None]] = []
+        Thread(target=self._work, args=(work, outcome), name="foreign", daemon=True).start()
+        try:
+            while (request := self._next()) is not None:
+                self._serve(*request)
+        finally:
+            self._over = True
+            self._turn_away()
+        value, error = outcome[0]
+        if error is not None:
+            raise error
+        return cast("T", value)
+
+    def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
+        """Wait for what the code wants of the line next; None: it has returned."""
+        while True:
+            left_s = self.deadline.remaining_s
+            try:
+                return self._requests.get(timeout=min(left_s, PEEK_S) if left_s else GRACE_S)
+            except Empty:
+                if not left_s:
+                    raise StillBusy("it was still busy with itself", bus=self.line.url) from None
+
+    def _serve(self, work: Callable[[], Any], answer: Future[Any]) -> None:
+        try:
+            self.deadline.check("the line")
+            answer.set_result(work())
+        except DeviceError as problem:
+            self.lost = problem
+            answer.set_exception(problem)
+        except OSError as problem:
+            self.lost = DeviceTimeout(f"the line broke: {problem}", bus=self.line.url)
+            answer.set_exception(self.lost)
+
+    def _turn_away(self) -> None:
+        while not self._requests.empty():
+            request = self._requests.get()
+            if request is not None:
+                request[1].set_exception(CallOver())
+
+    # in the foreign code's thread ---------------------------------------------------------------------------------
+
+    def _work(self, work: Callable[[], Any], outcome: list[tuple[Any, BaseException | None]]) -> None:
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything; it is raised where it belongs
+            outcome.append((None, error))
+        self._requests.put(None)
+
+    def write(self, data: bytes) -> None:
+        """Send everything. Raises `CallOver`, or as the line."""
+        self.sent += len(data)
+        self._on_the_line(lambda: self.line.write(data, self.deadline))
+
+    def read(self, count: int, until: bytes, patience_s: float) -> bytes:
+        """Return `count` bytes, fewer where `until` ends them, within so many wall seconds. Raises as `write`."""
+        data: bytes = self._on_the_line(lambda: self.line.read_bytes(count, self.deadline.within(patience_s), until))
+        self.heard += len(data)
+        return data
+
+    def drop(self) -> None:
+        """Drop what has arrived."""
+        self._on_the_line(lambda: self.line.settle(Deadline(0.0)))
+
+    def _on_the_line(self, work: Callable[[], Any]) -> Any:
+        answer: Future[Any] = Future()
+        self._requests.put((work, answer))
+        if self._over:  # nobody may look any more
+            raise CallOver
+        return answer.result()

@@ -1,0 +1,230 @@
+"""Instruments by foreign classes: what they may do, and what they cannot."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from pydantic import ValidationError
+
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.rig.clocks import RealClock
+from rigctl.rig.conformance import check_driver
+from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Meter, Sensor
+from rigctl.rig.testing import ManualClock, ScriptedLine, SilentLine
+from rigctl_drivers.bridge import PyMeasureDriver
+from tests.drivers.foreign import Scpi
+from tests.drivers.peers import TcpPeer, cut_lines, patient
+from tests.golden import Golden
+
+OVEN = {"unit": "kW", "read": "temperature", "set": "power", "enable": "burning"}
+LF = b"\n"
+
+
+@pytest.fixture
+def oven():
+    return Scpi(TEMP="812.5", POW="0", OUTP="0")
+
+
+@pytest.fixture
+def wire(oven):
+    return ScriptedLine(oven, terminator=LF)
+
+
+def connect(line, made="Furnace", **options):
+    given = {"instrument": f"tests.drivers.foreign:{made}", **OVEN, **options}
+    return PyMeasureDriver.connect(PyMeasureDriver.options.model_validate(given), line)
+
+
+def assess(made, **options):
+    given = {"instrument": made if "." in made else f"tests.drivers.foreign:{made}", **OVEN, **options}
+    return PyMeasureDriver.assess(PyMeasureDriver.options.model_validate(given))
+
+
+def foreign_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "foreign"]
+
+
+def test_a_class_of_ones_own_keeps_every_promise(oven):
+    """A class on plain pyvisa makes a sensor and actuator that conforms, over a line in memory."""
+    options = {"instrument": "tests.drivers.foreign:Furnace", **OVEN, "model": "F-1"}
+    report = check_driver(PyMeasureDriver, options, lambda: ScriptedLine(oven, terminator=LF), ManualClock())
+    assert report.abilities == ("Sensor", "Actuator")
+
+
+@pytest.mark.slow
+def test_it_conforms_over_a_socket(oven, peer):
+    """The same over TCP, with deadlines and silences that are real."""
+
+    def answer(request):
+        return [text.encode() + LF for text in oven(request.decode())]
+
+    url = f"tcp://127.0.0.1:{peer(TcpPeer, cut_lines(LF), answer).port}?quiet=0.05"
+    options = {"instrument": "tests.drivers.foreign:Furnace", **OVEN}
+    assert check_driver(PyMeasureDriver, options, url, RealClock(), timeout_s=1.0).checks
+
+
+def test_what_a_device_can_do_follows_from_its_properties(wire):
+    """A property to read makes a sensor, one to set an actuator, a counter a meter."""
+    assert isinstance(connect(wire), Sensor)
+    assert isinstance(connect(wire), Actuator)
+    assert not isinstance(connect(wire, set=None, enable=None), Actuator)
+    assert not isinstance(connect(wire, read=None), Sensor)
+    meter = connect(wire, set=None, enable=None, read=None, counter="temperature", unit="kWh")
+    assert isinstance(meter, Meter)
+    assert meter.total(patient()).value == 812.5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"read": None, "set": None, "enable": None},
+        {"enable": None},
+        {"set": None, "safe_value": 3.0},
+        {"counter": "temperature"},
+        {"off": True},
+        {"identity": "temperature"},
+        {"set": "shutdown()"},
+        {"instrument": "os; import"},
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, golden: Golden):
+    """Without a way to safety a device may only be read; names are names."""
+    with pytest.raises(ValidationError) as refused:
+        PyMeasureDriver.options.model_validate({"instrument": "a.B", **OVEN, **options})
+    golden([error["msg"] for error in refused.value.errors()])
+
+
+def test_its_own_shutdown_is_never_called(wire, oven):
+    """Released and safe, the class's `shutdown` has sent nothing."""
+    device = connect(wire)
+    device.apply(5.0, patient())
+    device.release(patient())
+    device.safe(patient())
+    assert device.read_back(patient()) == ActuatorState(False, None)
+    assert "POW 20" not in oven.asked
+
+
+def test_a_safe_value_is_imposed_and_without_a_switch_imposes_nothing(wire, oven):
+    """With `enable` the safe value is in force; without it, it is what releases."""
+    connect(wire, safe_value=1.0).safe(patient())
+    assert (oven.held["POW"], oven.held["OUTP"]) == ("1", "1")
+    device = connect(wire, enable=None, safe_value=0.0)
+    device.apply(5.0, patient())
+    assert device.read_back(patient()) == ActuatorState(True, 5.0)
+    device.release(patient())
+    assert device.read_back(patient()) == ActuatorState(False, 0.0)
+
+
+def test_setpoints_are_rounded_to_the_instruments_steps(wire, oven):
+    """With `step` the instrument is sent what it can hold."""
+    device = connect(wire, step=0.5)
+    device.apply(5.2, patient())
+    assert oven.held["POW"] == "5"
+    assert PyMeasureDriver.rounded(device._options, 5.3) == 5.5
+
+
+def test_another_model_is_refused(wire):
+    """`model` is compared with what answers."""
+    with pytest.raises(IdentityMismatch):
+        connect(wire, model="F-2").identify(patient())
+    assert connect(wire, identity="temperature", model="812").identify(patient()).serial == "812.5"
+
+
+def test_a_class_that_cannot_ask_who_answers_is_anonymous(wire):
+    """Of an instrument without `id` only this is known: it answers."""
+    device = connect(wire, instrument="tests.drivers.foreign:Nameless")
+    assert device.identify(patient()).model == "tests.drivers.foreign:Nameless"
+    assert device.anonymous
+
+
+def test_99_a_class_that_sleeps_holds_nobody_up(wire, oven):
+    """A class that sleeps for 5 s is left to itself at the deadline: the line is free, and the way to safety, too."""
+    device = connect(wire, made="Sleeper")
+    device.apply(5.0, patient())
+    began_s = time.monotonic()
+    with pytest.raises(DeviceTimeout):
+        device.read(Deadline.after(0.1))
+    device.safe(patient())
+    assert time.monotonic() - began_s < 1.0
+    assert oven.held["OUTP"] == "0"
+    assert connect(wire).read(patient()).value == 812.5
+
+
+def test_100_a_class_that_answers_from_memory_is_not_believed(wire, oven):
+    """It says what was set and has sent half of it: no bytes came, so there is no read-back, and nothing is on."""
+    device = connect(wire, made="Liar")
+    with pytest.raises(GarbledReply):
+        device.apply(5.0, patient())
+    assert oven.held["OUTP"] == "0"
+
+
+def test_101_a_class_that_cannot_be_made_is_a_fault_and_sends_nothing(wire, oven, golden: Golden):
+    """What it raises is told, each time anew."""
+    device = connect(wire, made="Refuses")
+    for call in (device.identify, device.read, device.safe):
+        with pytest.raises(DeviceFault) as refused:
+            call(patient())
+    golden(refused.value)
+    assert not oven.asked
+
+
+def test_102_a_setpoint_that_a_validator_changes_is_not_switched_on(wire, oven):
+    """The class makes 10 of 15: the read-back shows it, and the switch stays off."""
+    device = connect(wire, made="Truncating")
+    with pytest.raises(DeviceFault):
+        device.apply(15.0, patient())
+    assert oven.held["OUTP"] == "0"
+    device.apply(8.0, patient())
+    assert device.read_back(patient()) == ActuatorState(True, 8.0)
+
+
+def test_103_after_its_deadline_a_class_can_send_nothing(wire, oven):
+    """One that wakes later and would set something finds no line; the next call has an instrument made anew."""
+    device, others = connect(wire, made="Sleeper", arguments={"asleep_s": 0.5}), foreign_threads()
+    with pytest.raises(DeviceTimeout):
+        device.read(Deadline.after(0.1))
+    for thread in set(foreign_threads()) - set(others):
+        thread.join(5.0)
+    assert "POW 20" not in oven.asked
+    assert device.read(patient()).value == 812.5
+
+
+def test_104_what_cannot_be_read_back_is_no_actuator(wire, oven):
+    """A property that is only set: nothing is switched on."""
+    device = connect(wire, made="Deaf")
+    with pytest.raises(DeviceFault):
+        device.apply(5.0, patient())
+    assert oven.held["OUTP"] == "0"
+
+
+def test_a_port_that_the_class_wants_otherwise_is_named(golden: Golden):
+    """Where nothing answers, it is said which settings the class expects; the line's URL decides them."""
+    line = SilentLine()
+    line.url = "serial:///dev/ttyUSB0?baud=9600"
+    with pytest.raises(DeviceTimeout) as refused:
+        connect(line, made="Port").identify(Deadline.after(0.2))
+    golden(refused.value)
+
+
+@pytest.mark.parametrize("made", ["Furnace", "Sleeper", "Talker", "Refuses", "Absent", "no.such:Module"])
+def test_what_is_not_guaranteed_is_told(made, golden: Golden):
+    """`check` imports the class and makes one where nobody answers."""
+    golden([said for kind in assess(made) for said in kind])
+
+
+def test_a_property_that_is_not_there_is_told(golden: Golden):
+    """A misspelt name, a method, and what can only be read are found before anything is opened."""
+    golden([assess("Furnace", set=name)[0] for name in ("powr", "shutdown", "temperature")])
+
+
+def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire):
+    """Devices of one class share a line; a switch takes 0 and 1."""
+    switch = connect(wire, set=None, read=None)
+    assert PyMeasureDriver.misfits(switch._options, [0.0, 0.5])
+    assert {claim.place for claim in PyMeasureDriver.occupies(switch._options)} == {"the line", "property burning"}
+    with pytest.raises(DeviceFault):
+        switch.apply(0.5, patient())
+    switch.apply(1.0, patient())
+    assert switch.read_back(patient()) == ActuatorState(True, 1.0)
