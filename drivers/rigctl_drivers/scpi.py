@@ -11,7 +11,7 @@ import re
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import got
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
-from rigctl_drivers.numerals import as_number
+from rigctl_drivers.text_channel import TextChannel
 
 ERROR_ENTRY = re.compile(r"""([+-]?\d{1,9})(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
 """Code and text: `0,"No error"` by the standard; `0`, `0,No Error`, `0 No Error` in the field."""
@@ -25,16 +25,13 @@ ERROR_SHARE = 0.25
 """Part of a question's time kept for asking what went wrong."""
 
 
-class ScpiChannel:
+class ScpiChannel(TextChannel):
     """One instrument on one line; `check_errors`: whether it knows `SYST:ERR?`."""
 
     def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool, model: str | None) -> None:
-        self.line = line
+        super().__init__(line, terminator)
         self.check_errors = check_errors
         self._model = model
-        self._end = terminator.encode("ascii")
-        self._in_step = False
-        """Whether the next line will be the answer to the next question."""
         self._emptied = False
         """Whether the error queue has been emptied since we connected."""
 
@@ -52,13 +49,6 @@ class ScpiChannel:
     def simulated(self, deadline: Deadline) -> bool:
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
 
-    def ask(self, question: str, deadline: Deadline) -> str:
-        """Return the next line after a question. After a failure the line is made quiet first."""
-        self._send(question, deadline)
-        answer = self._answer(question, deadline)
-        self._in_step = True
-        return answer
-
     def ask_or_explain(self, question: str, deadline: Deadline) -> str:
         """Return the answer to a question; if none comes, the instrument may say why."""
         if not self.check_errors:
@@ -71,17 +61,6 @@ class ScpiChannel:
             finally:
                 self._in_step = False  # the answer may still come
             raise
-
-    def number(self, question: str, answer: str) -> float:
-        value = as_number(answer)
-        if value is None:
-            self._in_step = False
-            raise GarbledReply(got(answer, "must be a number", where=question))
-        return value
-
-    def tell(self, command: str, deadline: Deadline) -> None:
-        self._send(command, deadline)
-        self._in_step = True
 
     def earlier_errors(self, deadline: Deadline) -> list[str]:
         """Return what others left in the error queue, so that it is not blamed on our first question or command."""
@@ -103,26 +82,6 @@ class ScpiChannel:
         if errors and (blamed or late):
             raise DeviceFault(f"{doing}: the instrument reports {'; '.join(errors)}")
 
-    def _send(self, text: str, deadline: Deadline) -> None:
-        # also in step: of a question asked twice, the second answer may have come since
-        self._settle(deadline)
-        self._in_step = False
-        self.line.write(text.encode("ascii") + self._end, deadline)
-
-    def _settle(self, deadline: Deadline) -> None:
-        if not self.line.settle(deadline, command=True):
-            raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
-
-    def _answer(self, question: str, deadline: Deadline) -> str:
-        try:
-            answer = self.line.read_line(self._end, deadline)
-        except DeviceTimeout as problem:
-            raise DeviceTimeout(f"no answer to {question}: {problem.what}", bus=problem.bus) from problem
-        text = answer.decode("ascii", "replace").strip().replace("\t", " ")
-        if not text.isprintable() or "\ufffd" in text:
-            raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity")
-        return text
-
     def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
         errors: list[str] = []
         while len(errors) < MAX_ERRORS and (entry := self._next_error(deadline, late=late)):
@@ -132,7 +91,7 @@ class ScpiChannel:
     def _next_error(self, deadline: Deadline, *, late: bool) -> str:
         """Take one entry of the error queue, empty when there is none; a line of another form is a late answer."""
         self._in_step = False
-        self.line.write(b"SYST:ERR?" + self._end, deadline)
+        self._write("SYST:ERR?", deadline)
         while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):
             deadline.check("SYST:ERR?")
         self._in_step = True

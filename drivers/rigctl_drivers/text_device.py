@@ -1,0 +1,279 @@
+"""A device that is asked and told in lines of text: a reading, a setpoint, or both.
+
+What the options hold decides what it can do: `query` makes a sensor, `set` and/or `enable` an actuator. How the
+instrument is talked to is its `Talk`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import Field, model_validator
+
+from rigctl.errors import DeviceFault, DeviceTimeout
+from rigctl.flaws import Flaw
+from rigctl.rig.protocols import (
+    Actuator,
+    ActuatorState,
+    ClaimedPlace,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Driver,
+    Identity,
+    Reading,
+    Sensor,
+)
+
+VALUE: Final = re.compile(r"\{value(?::([^{}]*))?\}")
+"""Where a command has its setpoint."""
+FORM: Final = re.compile(r"[-+ ]?0?\d{0,2}(?:\.\d{1,2})?[eEfFgG]?")
+"""How a setpoint may be written: a form of a thousand million digits would take all memory."""
+ANOTHER: Final = re.compile(r"\{\w*[:.!}]")
+"""What looks like a place for something else."""
+
+
+class EnableCommands(DeviceOptions):
+    """The commands that put the setpoint in force and out of it."""
+
+    on: str
+    """E.g. `OUTP ON`."""
+    off: str
+    """E.g. `OUTP OFF`."""
+    state: str
+    """What is asked whether it is on, e.g. `OUTP?`."""
+
+
+class TextOptions(DeviceOptions):
+    """A reading, a setpoint, or both, of an instrument that talks in lines of text."""
+
+    unit: str = ""
+    """Unit of the reading and of the setpoint."""
+    query: str | None = None
+    """What is asked for a reading; makes the device a sensor."""
+    set: str | None = None
+    """What sends a setpoint, e.g. `VOLT {value}` or `VOLT {value:.3f}`; makes the device an actuator."""
+    confirm: str | None = None
+    """What is asked for the setpoint it holds, e.g. `VOLT?`."""
+    enable: EnableCommands | None = None
+    """What puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
+    release_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint that imposes nothing, for an actuator without `enable`."""
+    safe_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint imposed as the safe state; without it, safe means released."""
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> TextOptions:
+        for holds, problem in self._rules():
+            if not holds:
+                raise ValueError(problem)
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        drives = self.set is not None or self.enable is not None
+        return (
+            (self.query is not None or drives, "nothing to do: give `query`, `set` or `enable`"),
+            (self.set is None or _takes_value(self.set), "`set` must hold the setpoint as {value}, e.g. VOLT {value}"),
+            ((self.set is None) == (self.confirm is None), "`set` and `confirm` go together: a setpoint is read back"),
+            (
+                self.set is None or self.enable is not None or self.release_value is not None,
+                "`set` needs `enable` or `release_value`, else it can never be released",
+            ),
+            (self.release_value is None or not self.enable, "`release_value` does not go with `enable`: drop one"),
+            (self.release_value is None or self.set is not None, "`release_value` needs `set`"),
+            (self.safe_value is None or drives, "`safe_value` needs `set` or `enable`"),
+            (not self.on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
+        )
+
+    @property
+    def on_off(self) -> bool:
+        """Tell whether it takes 0 or 1 only."""
+        return self.enable is not None and self.set is None
+
+    def written(self, value: float, form: str) -> str:
+        """Return a setpoint as the instrument is sent it."""
+        return format(value, form)
+
+    def number(self, text: str) -> float:
+        """Return what a number of the instrument's means. Raises `ValueError`: it is none."""
+        return float(text)
+
+    def rounded(self, setpoint: float) -> float:
+        """Return what the instrument holds once it was sent this."""
+        found = VALUE.search(self.set or "")
+        return self.number(self.written(setpoint, (found and found[1]) or ""))
+
+    def command(self, setpoint: float) -> str:
+        """Return what sends it."""
+        return VALUE.sub(lambda found: self.written(setpoint, found[1] or ""), self.set or "")
+
+
+def _takes_value(template: str) -> bool:
+    """Tell whether a command has a place for the setpoint, which writes it in no more than 99 digits, and no other."""
+    forms = VALUE.findall(template)
+    return bool(forms) and all(map(FORM.fullmatch, forms)) and ANOTHER.search(VALUE.sub("", template)) is None
+
+
+def claims(options: TextOptions, language: str) -> Sequence[ClaimedPlace]:
+    """Claim the line, shared with others of the same instrument, and each command to itself."""
+    found = [ClaimedPlace("the line", "shares", language)]
+    if options.query is not None:
+        found.append(ClaimedPlace(f"query {options.query}", "reads", options.query))
+    if options.set is not None:
+        found.append(ClaimedPlace(f"command {options.set}", "writes"))
+    if options.enable is not None:
+        found.append(ClaimedPlace(f"command {options.enable.on}", "writes"))
+    return found
+
+
+class Talk(ABC):
+    """How one instrument is asked and told."""
+
+    anonymous: bool = False
+    """It does not say who it is."""
+
+    @abstractmethod
+    def identify(self, deadline: Deadline) -> Identity: ...
+
+    @abstractmethod
+    def simulated(self, deadline: Deadline) -> bool: ...
+
+    @abstractmethod
+    def read(self, deadline: Deadline) -> Reading: ...
+
+    def begin(self, deadline: Deadline) -> None:  # noqa: B027 - most have nothing to do
+        """Do what must be done before a setpoint is sent, unless it is a safe one."""
+
+    @abstractmethod
+    def told(self, command: str, deadline: Deadline) -> bool:
+        """Send a command; tell whether the instrument has said that it has dealt with it. Raises `DeviceFault`."""
+
+    @abstractmethod
+    def held(self, deadline: Deadline, *, unsure: bool = False) -> float:
+        """Ask which setpoint it holds; `unsure`: because a command was not acknowledged."""
+
+    @abstractmethod
+    def is_on(self, deadline: Deadline) -> bool:
+        """Ask whether its setpoint is in force."""
+
+
+def device(talk: Talk, options: TextOptions) -> Device:
+    """Return a device that can do what its options hold."""
+    if options.query is None:
+        return TextOutput(talk, options)
+    if options.set is None and options.enable is None:
+        return TextSensor(talk, options)
+    return TextControlled(talk, options)
+
+
+class TextDriver(Driver):
+    """What drivers of such instruments have in common."""
+
+    schemes = ("serial", "tcp")
+
+    @staticmethod
+    def rounded(options: TextOptions, setpoint: float) -> float:
+        return options.rounded(setpoint)
+
+    @staticmethod
+    def misfits(options: TextOptions, setpoints: Sequence[float]) -> Sequence[str]:
+        """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
+        wrong = [v for v in setpoints if v not in (0.0, 1.0)] if options.on_off else []
+        return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in wrong]
+
+
+class TextDevice(Device):
+    """What every such instrument can be asked."""
+
+    def __init__(self, talk: Talk, options: TextOptions) -> None:
+        self.unit = options.unit
+        self.anonymous = talk.anonymous
+        self._talk = talk
+        self._options = options
+
+    def identify(self, deadline: Deadline) -> Identity:
+        return self._talk.identify(deadline)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        return self._talk.simulated(deadline)
+
+
+class TextSensor(TextDevice, Sensor):
+    """A sensor by query."""
+
+    def read(self, deadline: Deadline) -> Reading:
+        return self._talk.read(deadline)
+
+
+class TextOutput(TextDevice, Actuator):
+    """An actuator: a setpoint, switched on and off, or one of both. Each command is sent once."""
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        if not math.isfinite(value):
+            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
+        if self._options.on_off and value not in (0.0, 1.0):
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+        self._talk.begin(deadline)
+        self._impose(value, deadline)
+
+    def release(self, deadline: Deadline) -> None:
+        o = self._options
+        if o.enable is not None:
+            self._tell(o.enable.off, deadline)
+        elif o.release_value is not None:
+            self._set(o.release_value, deadline)
+
+    def safe(self, deadline: Deadline) -> None:
+        """Impose `safe_value` if there is one, else release; nothing is asked before."""
+        if self._options.safe_value is None:
+            self.release(deadline)
+        else:
+            self._impose(self._options.safe_value, deadline)
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        o = self._options
+        on = o.enable is None or self._talk.is_on(deadline)
+        if o.confirm is None:
+            return ActuatorState(on, float(on))
+        if not on:
+            return ActuatorState(False, None)
+        held = self._talk.held(deadline)
+        if o.release_value is not None and _same(held, o.rounded(o.release_value)):
+            return ActuatorState(False, o.release_value)
+        return ActuatorState(True, held)
+
+    def _impose(self, value: float, deadline: Deadline) -> None:
+        o = self._options
+        if o.set is not None:
+            self._set(value, deadline)
+        if o.enable is not None:
+            self._tell(o.enable.on if o.set is not None or value == 1.0 else o.enable.off, deadline)
+
+    def _set(self, value: float, deadline: Deadline) -> None:
+        """Send a setpoint, once. If it is unknown whether it arrived, what the instrument holds decides."""
+        o = self._options
+        try:
+            acknowledged = self._talk.told(o.command(value), deadline.within(deadline.remaining_s / 2))
+        except DeviceTimeout:
+            if not _same(self._talk.held(deadline, unsure=True), o.rounded(value)):
+                raise
+        else:
+            if not acknowledged:
+                self._talk.held(deadline)  # it answers once it has dealt with what came before
+
+    def _tell(self, command: str, deadline: Deadline) -> None:
+        """Send a command, and wait until the instrument has dealt with it."""
+        if not self._talk.told(command, deadline):
+            self.read_back(deadline)
+
+
+class TextControlled(TextSensor, TextOutput):
+    """Imposes a setpoint and reads the quantity."""
+
+
+def _same(held: float, wanted: float) -> bool:
+    return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=1e-9)
