@@ -28,6 +28,7 @@ from rigctl.rig.protocols import (
     Reading,
     Sensor,
 )
+from rigctl_drivers.numerals import as_number
 
 VALUE: Final = re.compile(r"\{value(?::([^{}]*))?\}")
 """Where a command has its setpoint."""
@@ -98,14 +99,15 @@ class TextOptions(DeviceOptions):
         """Return a setpoint as the instrument is sent it."""
         return format(value, form)
 
-    def number(self, text: str) -> float:
-        """Return what a number of the instrument's means. Raises `ValueError`: it is none."""
-        return float(text)
+    def meant(self, text: str) -> float | None:
+        """Return what a number means as the instrument writes it; None: it is none."""
+        return as_number(text)
 
     def rounded(self, setpoint: float) -> float:
         """Return what the instrument holds once it was sent this."""
         found = VALUE.search(self.set or "")
-        return self.number(self.written(setpoint, (found and found[1]) or ""))
+        held = self.meant(self.written(setpoint, (found and found[1]) or ""))
+        return setpoint if held is None else held
 
     def command(self, setpoint: float) -> str:
         """Return what sends it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,20 @@ from rigctl.core.policies.registry import USUAL_POLICY, policy_class, policy_nam
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
-BUILT_IN = ("ezo", "ezo-ph", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
+BUILT_IN = ("ascii", "ezo", "ezo-ph", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
 
 
 def built_in() -> Registry:
-    """Only the drivers of this project, whatever else is installed."""
-    installed = Registry.installed()
-    return Registry({name: installed.drivers[name] for name in BUILT_IN}, installed.lines)
+    """Only the drivers of this project that need no library of others, whatever else is installed."""
+    return Registry({name: shipped().drivers[name] for name in BUILT_IN}, shipped().lines)
+
+
+@cache
+def shipped() -> Registry:
+    """All drivers of this project, also those that it has got since it was installed."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    drivers = points["rigctl.drivers"].items()
+    return Registry({n: EntryPoint(n, at, "rigctl.drivers").load for n, at in drivers}, Registry.installed().lines)
 
 
 def test_the_schema_in_the_repository_is_current():

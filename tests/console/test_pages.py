@@ -14,10 +14,12 @@ from typer.main import get_command
 
 from rigctl.config.document import parse
 from rigctl.config.findings import Findings
+from rigctl.config.profiles import Profile, profile_of
 from rigctl.config.schema import DeviceSection
 from rigctl.config.shape import check_shape
 from rigctl.console.cli import app
-from tests.config.test_schema import built_in
+from rigctl_drivers.ascii_instrument import AsciiDriver
+from tests.config.test_schema import shipped
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/how-to").glob("*.md"))]
@@ -84,11 +86,24 @@ def found_in(text: str) -> tuple[Mapping[str, Any], Findings]:
 @pytest.mark.parametrize("text", SNIPPETS.values(), ids=SNIPPETS)
 def test_every_snippet_of_a_how_to_has_known_keys_and_values_of_the_right_form(text):
     """Those of the drivers that it names among them."""
+    if "\nquantities:" in text:
+        document = parse(text, "page")[0]
+        assert all(
+            AsciiDriver.options.model_validate(Profile(document, q).options) for q in document.data["quantities"]
+        )
+        return
     data, findings = found_in(text)
     assert not findings
     for device in data.get("devices", {}).values():
-        own = {key: value for key, value in device.items() if key not in DeviceSection.model_fields}
-        assert "driver" not in device or built_in().driver(device["driver"]).options.model_validate(own)
+        assert "driver" not in device or accepted(device)
+
+
+def accepted(device: Mapping[str, Any]) -> object:
+    """Return the options of a device as its driver takes them."""
+    driver = shipped().driver(device["driver"])
+    own = {key: value for key, value in device.items() if key not in DeviceSection.model_fields}
+    beside = profile_of(driver, device["profile"], Path()).options if "profile" in device else {}
+    return driver.options.model_validate({**beside, **own})
 
 
 def test_a_misspelt_word_of_a_page_is_found():
