@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rigctl.rig.conformance import check_driver as check_driver
     from rigctl.rig.protocols import Actuator as Actuator
     from rigctl.rig.protocols import ActuatorState as ActuatorState
+    from rigctl.rig.protocols import AddressedLine as AddressedLine
     from rigctl.rig.protocols import ByteLine as ByteLine
     from rigctl.rig.protocols import Deadline as Deadline
     from rigctl.rig.protocols import Device as Device
@@ -112,6 +113,7 @@ _HOMES = {
     "rigctl.rig.protocols": (
         "Actuator",
         "ActuatorState",
+        "AddressedLine",
         "ByteLine",
         "Deadline",
         "Device",

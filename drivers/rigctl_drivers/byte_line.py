@@ -6,21 +6,19 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import math
 import socket
 import termios
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rigctl.errors import DeviceTimeout, GarbledReply, PortHeld, PortUnavailable
+from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ByteLine, Deadline
-from rigctl_drivers.port_holder import holder_of, other_user_of
+from rigctl_drivers.port_holder import Node, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
 from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
 
@@ -172,6 +170,7 @@ class SolePort:
 
 
 def serial_opener(where: LineUrl) -> OpenPort:
+    node = Node(where.path, "port", "is it plugged in? `ls /dev/serial/by-id` shows what is", "dialout")
 
     def open_port(patience_s: float) -> Opened:
         import serial  # noqa: PLC0415 - only where a port is really opened
@@ -189,11 +188,11 @@ def serial_opener(where: LineUrl) -> OpenPort:
             )
             port = SolePort(opened)
         except (serial.SerialException, OSError, ValueError, termios.error) as problem:
-            raise _why_not(where, problem) from problem
+            raise node.why_not(problem, where.text) from problem
         holder = other_user_of(where.path)
         if holder:  # whoever opened it before us and asked for no lock
             port.close()
-            raise PortHeld(_held(where.path, holder), bus=where.text)
+            raise node.held(holder, where.text)
         return port
 
     return open_port
@@ -215,20 +214,3 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
         return connection
 
     return open_port
-
-
-def _why_not(where: LineUrl, problem: Any) -> PortUnavailable:
-    port, code = where.path, getattr(problem, "errno", None)
-    if not port.exists():
-        what = f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
-    elif code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
-        return PortHeld(_held(port, holder_of(port) or "another process"), bus=where.text)
-    elif code in (errno.EACCES, errno.EPERM):
-        what = f"no permission to open {port}; join the group that owns it (often `dialout`)"
-    else:
-        what = f"port {port} cannot be opened ({problem})"
-    return PortUnavailable(what, bus=where.text)
-
-
-def _held(port: Path, holder: str) -> str:
-    return f"port {port} is held by {holder}; stop it or use another port"

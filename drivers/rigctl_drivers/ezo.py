@@ -1,4 +1,4 @@
-"""The Atlas Scientific EZO protocol over a line of bytes: one command, its answer, `*OK`.
+"""The Atlas Scientific EZO protocol: one command, its answer, `*OK`; over a line of bytes, or over I2C (`EzoI2c`).
 
 An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted out by `Talk` and kept in `Events`.
 Everything that arrives is sorted, also what was not waited for: a restart (`*RS`) or the end of a dose (`*DONE`) may be
@@ -13,9 +13,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from pydantic import Field
+
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import Flaw, got
-from rigctl.rig.protocols import ByteLine, Calibration, Deadline, Device, Identity
+from rigctl.rig.protocols import (
+    PEEK_S,
+    AddressedLine,
+    ByteLine,
+    Calibration,
+    ClaimedPlace,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Identity,
+    Line,
+)
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
 
@@ -81,6 +94,130 @@ class Events:
         known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
         found = ", ".join(filter(None, known))
         return f" ({found})" if found else ""
+
+
+SETTING_S = 0.3
+READING_S = MappingProxyType({"ph": 0.9, "orp": 0.9, "co2": 0.9, "hum": 0.3})
+"""Rig seconds that a circuit on I2C takes over a setting, and over a reading if that is not 0.6, by model."""
+NOT_READY_S = 0.05
+"""Rig seconds until a circuit that is not ready is asked again."""
+MOST_ANSWERED = 64
+"""Bytes; the longest answer has about 40."""
+DONE, SYNTAX_ERROR, NOT_READY, NO_DATA = 1, 2, 254, 255
+"""First byte of an answer on I2C."""
+
+
+class EzoI2c(ByteLine):
+    """A circuit on I2C, spoken to as one in UART mode.
+
+    A command is written, its answer fetched once the circuit has had its time; the status byte becomes the `*OK` or
+    `*ER` that a UART would send. Nothing ever comes unasked: a restart shows in what is asked (`D,?`, `TV,?`) alone.
+    """
+
+    def __init__(self, bus: AddressedLine, address: int, model: str) -> None:
+        self.url = bus.url
+        self.clock = bus.clock
+        self._bus = bus
+        self._address = address
+        self._reading_s = READING_S.get(model.casefold(), 0.6)
+        self._answers: list[bytes] = []
+        self._asked = ""
+        """The command whose answer has not been fetched yet."""
+        self._due_s = 0.0
+        self._unsent: DeviceTimeout | None = None
+        """Why it may not have arrived."""
+
+    def open(self) -> None:
+        self._bus.open()
+
+    def close(self) -> None:
+        self._bus.close()
+
+    def resync(self) -> None:
+        self._bus.resync()
+
+    def press_on(self) -> None:
+        self._bus.press_on()
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Send a command, once; as on a UART, one that did not arrive has no answer."""
+        command = data.removesuffix(END)
+        self._asked, self._answers, self._unsent = command.decode("ascii"), [], None
+        reading = self._asked.partition(",")[0] in ("R", "RT")
+        self._due_s = self.clock.now_s() + (self._reading_s if reading else SETTING_S)
+        try:
+            self._bus.transfer(self._address, command, 0, deadline)
+        except DeviceTimeout as problem:
+            self._unsent = problem
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - each answer is a whole one
+        """Return the next line of the answer, as a UART would send it.
+
+        Raises:
+            DeviceTimeout: nothing was asked, it is not ready in time, has nothing to say, or does not acknowledge.
+            GarbledReply: what answers is no EZO circuit.
+        """
+        if not self._answers:
+            self._answers = self._fetched(deadline)
+        return self._answers.pop(0)
+
+    def take_dropped(self) -> bytes:
+        return b""
+
+    def _fetched(self, deadline: Deadline) -> list[bytes]:
+        while self._asked:
+            self._wait(deadline)
+            if self._unsent is not None:
+                self._asked = ""
+                raise self._unsent
+            status, *rest = self._bus.transfer(self._address, b"", MOST_ANSWERED, deadline) or b"\0"
+            if status != NOT_READY:
+                command, self._asked = self._asked, ""
+                # some Raspberry Pis set the highest bit of what follows the first byte (the maker's own sample says so)
+                text = bytes(byte & 0x7F for byte in rest).partition(b"\0")[0]
+                return self._as_lines(command, status, text)
+            self._due_s = self.clock.now_s() + NOT_READY_S
+        raise DeviceTimeout("nothing more to come", bus=self.url)
+
+    def _as_lines(self, command: str, status: int, text: bytes) -> list[bytes]:
+        old = text.startswith(b"?") and command != "i" and not command.endswith("?")
+        if status == NO_DATA or old:  # an answer to what was asked before confirms no command
+            raise DeviceTimeout("the circuit has nothing to say to it", bus=self.url)
+        if status not in (DONE, SYNTAX_ERROR):
+            what = f"address {self._address:#04x} answers with status {status}: is this an EZO circuit?"
+            raise GarbledReply(what, bus=self.url)
+        return [REFUSED.encode()] if status == SYNTAX_ERROR else [*filter(None, [text]), ACCEPTED.encode()]
+
+    def _wait(self, deadline: Deadline) -> None:
+        """Wait until the circuit may be ready; raises `DeviceTimeout` if that is too late."""
+        while True:
+            deadline.check("it is not ready")
+            left_s = self._due_s - self.clock.now_s()
+            if left_s <= 0:
+                return
+            self.clock.sleep(min(left_s, self.clock.speedup * min(PEEK_S, deadline.remaining_s)))
+
+
+class EzoOptions(DeviceOptions):
+    """What every EZO circuit may be given."""
+
+    address: int | None = Field(default=None, ge=0x01, le=0x7F)
+    """I2C address: as shipped 0x63 pH, 0x62 ORP, 0x64 EC, 0x61 DO, 0x66 RTD, 0x69 CO2, 0x6F HUM, 0x67 pump."""
+
+
+def claimed(options: EzoOptions) -> Sequence[ClaimedPlace] | None:
+    """Return its address on I2C; None: a line as a whole."""
+    return None if options.address is None else (ClaimedPlace(f"address {options.address:#04x}", "keeps"),)
+
+
+def circuit_line(options: EzoOptions, model: str, line: Line) -> ByteLine:
+    """Return the line to speak to a circuit over; raises `ValueError` for an address without I2C, and the reverse."""
+    if options.address is not None and isinstance(line, AddressedLine):
+        return EzoI2c(line, options.address, model)
+    if options.address is None and isinstance(line, ByteLine):
+        return line
+    must = "must be given on I2C" if options.address is None else "is for I2C only"
+    raise ValueError(Flaw(must, remedy="as shipped 0x63 pH, 0x64 EC, 0x66 RTD, 0x67 pump", where="address"))
 
 
 class Talk:
@@ -198,6 +335,8 @@ class EzoChannel:
 
     def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
+        self.unasked = not isinstance(line, EzoI2c)
+        """Whether the circuit also speaks unasked: of restarts, and in continuous mode."""
         self._talk = Talk(line, late_s)
         self.events, self.listen = self._talk.events, self._talk.listen
         self.model = model
@@ -324,7 +463,8 @@ class EzoChannel:
                 if silent:  # the first question may be answered too, only late
                     self.listen(self._talk.until_late(deadline))
                 return found
-        raise GarbledReply("got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
+        mode = " in UART mode" if self.unasked else ""
+        raise GarbledReply(f"got no ?I answer to 'i'; is this an EZO circuit{mode}?")
 
     def _identity_fields(self, deadline: Deadline) -> list[str] | None:
         """Return the fields of `?I,...`, or None if the exchange ended without."""
@@ -361,6 +501,8 @@ class EzoChannel:
             while (answer := self._talk.next(text, deadline)) not in (ACCEPTED, WOKEN):
                 deadline.check(text)
         except DeviceTimeout as problem:
+            if not self.unasked:
+                raise
             raise DeviceTimeout(f"{problem.what}; are response codes off? They are switched on with *OK,1") from problem
         if answer == WOKEN:
             raise DeviceTimeout(f"{text!r} woke the circuit; it is unknown what became of it")

@@ -1,4 +1,4 @@
-"""Atlas Scientific EZO-PMP dosing pump, UART mode.
+"""Atlas Scientific EZO-PMP dosing pump, by UART or I2C.
 
 A dose is sent once and never again: whether it runs is found out by asking (`D,?`, `TV,?`). The commands without an
 end (`D,*`, `DC,...`) and those that toggle (`P`, `Invert`) are never sent.
@@ -12,9 +12,18 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.flaws import Flaw, got
-from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Doser, DoseStatus, Driver, Meter, Pace, Reading
-from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel, EzoDevice
+from rigctl.rig.protocols import ByteLine, Deadline, Doser, DoseStatus, Driver, Line, Meter, Pace, Reading
+from rigctl_drivers.ezo import (
+    LEAST_LATE_S,
+    SETTING_LATE_S,
+    EzoChannel,
+    EzoDevice,
+    EzoOptions,
+    circuit_line,
+    claimed,
+)
 
+MODEL = "PMP"
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
 NOISE = 1e-6
@@ -25,7 +34,7 @@ LEAST_MOTOR_V = 10.8
 """The motor is made for 12 to 24 V; this is 12 V less a tenth."""
 
 
-class EzoPumpOptions(DeviceOptions):
+class EzoPumpOptions(EzoOptions):
     """One pump."""
 
     min_dose_ml: float = Field(default=0.5, ge=0.5, allow_inf_nan=False)
@@ -39,12 +48,13 @@ class EzoPumpDriver(Driver):
 
     name = "ezo-pmp"
     summary = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
-    schemes = ("serial", "tcp")
+    schemes = ("serial", "tcp", "i2c")
     options = EzoPumpOptions
+    occupies = staticmethod(claimed)
 
     @staticmethod
-    def connect(options: EzoPumpOptions, line: ByteLine) -> EzoPump:
-        return EzoPump(options, line)
+    def connect(options: EzoPumpOptions, line: Line) -> EzoPump:
+        return EzoPump(options, circuit_line(options, MODEL, line))
 
 
 class EzoPump(EzoDevice, Doser, Meter):
@@ -54,7 +64,7 @@ class EzoPump(EzoDevice, Doser, Meter):
     calibratable = True
 
     def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
-        super().__init__(EzoChannel(line, "PMP", late_s=SETTING_LATE_S))
+        super().__init__(EzoChannel(line, MODEL, late_s=SETTING_LATE_S))
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
         self._rate_known = False

@@ -1,4 +1,4 @@
-"""Atlas Scientific EZO circuits that measure (pH, EC, RTD, ...), UART mode, 9600 8N1."""
+"""Atlas Scientific EZO circuits that measure (pH, EC, RTD, ...), by UART (9600 8N1) or I2C."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Reading, Sensor, Severity
-from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice
+from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Line, Reading, Sensor, Severity
+from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice, EzoOptions, circuit_line, claimed
 from rigctl_drivers.searching import search_ezo
 
 FRESH_WALL_S = 5.0
@@ -65,7 +65,7 @@ SET_TO = MappingProxyType({"rtd": ("S,?", "c"), "ec": ("O,?", "EC"), "do": ("O,?
 """What circuits can be set to say instead, which a power cut does not undo: the question, and what it must answer."""
 
 
-class EzoSensorOptions(DeviceOptions):
+class EzoSensorOptions(EzoOptions):
     """One EZO circuit."""
 
     model: str = Field(pattern=r"^[A-Za-z0-9]+$")
@@ -98,14 +98,15 @@ class EzoSensorDriver(Driver):
 
     name = "ezo"
     summary = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
-    schemes = ("serial", "tcp")
+    schemes = ("serial", "tcp", "i2c")
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
     search_rank = 2
     search = staticmethod(search_ezo)
+    occupies = staticmethod(claimed)
 
     @staticmethod
-    def connect(options: EzoSensorOptions, line: ByteLine) -> EzoSensor:
-        return EzoSensor(options, line)
+    def connect(options: EzoSensorOptions, line: Line) -> EzoSensor:
+        return EzoSensor(options, circuit_line(options, options.model, line))
 
 
 class EzoPhOptions(EzoSensorOptions):
@@ -166,6 +167,8 @@ class EzoSensor(EzoDevice, Sensor):
             if celsius is None:
                 return Reading.invalid(self.unit, channel.line.clock.now_s(), doubt)
             question = f"RT,{celsius:.2f}"
+        elif not channel.unasked and self._options.temperature_c is not None:  # no restart is told, which forgets it
+            question = f"RT,{self._options.temperature_c:.2f}"
         try:
             noticed = self._prepare(deadline)
             answer = channel.reading(question, deadline)
@@ -195,7 +198,7 @@ class EzoSensor(EzoDevice, Sensor):
         channel = self._channel
         channel.listen()
         noticed = self._noticed()
-        if not self._prepared:
+        if not self._prepared and channel.unasked:
             channel.command("C,0", deadline)
             if self._options.temperature_c is not None:
                 channel.command(f"T,{self._options.temperature_c:.2f}", deadline)

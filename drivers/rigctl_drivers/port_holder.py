@@ -1,13 +1,46 @@
-"""Who holds a serial port, as far as Linux tells: `/proc/locks` first, then everybody's open files."""
+"""Who holds a port or bus, as far as Linux tells: `/proc/locks` first, then everybody's open files."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from rigctl.errors import PortHeld, PortUnavailable
 
 PTY = "/dev/pts/"
 OTHER_ENDS = ("/dev/ptmx", f"{PTY}ptmx")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A file of `/dev` that is opened for one process alone."""
+
+    path: Path
+    kind: str
+    """What people call it: port, bus."""
+    missing: str
+    """What to do if it is not there."""
+    group: str
+    """Who usually may open it."""
+
+    def why_not(self, problem: Exception, url: str) -> PortUnavailable:
+        """Return the error for one that cannot be opened."""
+        code = getattr(problem, "errno", None)
+        if not self.path.exists():
+            what = f"there is no {self.kind} {self.path}; {self.missing}"
+        elif code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
+            return self.held(holder_of(self.path) or "another process", url)
+        elif code in (errno.EACCES, errno.EPERM):
+            what = f"no permission to open {self.path}; join the group that owns it (often `{self.group}`)"
+        else:
+            what = f"{self.kind} {self.path} cannot be opened ({problem})"
+        return PortUnavailable(what, bus=url)
+
+    def held(self, holder: str, url: str) -> PortHeld:
+        return PortHeld(f"{self.kind} {self.path} is held by {holder}; stop it or use another {self.kind}", bus=url)
 
 
 def holder_of(port: Path, proc: Path = Path("/proc")) -> str:

@@ -195,6 +195,23 @@ class ByteLine(Line):
         """Return what `resync` has dropped since last asked: an instrument's notice of a restart may be in it."""
 
 
+class AddressedLine(Line):
+    """A bus on which each party has an address and answers only when asked: I2C, 1-Wire, the lines of a GPIO chip."""
+
+    def resync(self) -> None:
+        """Do nothing: no answer can come late."""
+
+    def press_on(self) -> None:
+        """Do nothing: no silence is owed."""
+
+    @abstractmethod
+    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+        """Send bytes to an address, if any, then read up to `count` bytes, unless 0. Sent once.
+
+        Raises `DeviceTimeout`: nobody acknowledges, or the bus hangs; what was sent may have arrived.
+        """
+
+
 RegisterKind = Literal["holding", "input"]
 BitKind = Literal["coil", "discrete"]
 Block = tuple[int, RegisterKind, int, int]

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import BitKind, ByteLine, Deadline, RegisterKind, RegisterLine
+from rigctl.rig.protocols import AddressedLine, BitKind, ByteLine, Deadline, RegisterKind, RegisterLine
 
 T = TypeVar("T")
 
@@ -75,8 +75,8 @@ class _Registers(_Quiet, RegisterLine):
         raise NotImplementedError
 
 
-class SilentLine(_Registers, ByteLine):
-    """A byte and register line nobody answers on: every answer is waited for up to its deadline, in vain."""
+class SilentLine(_Registers, ByteLine, AddressedLine):
+    """A line of every kind nobody answers on: every answer is waited for up to its deadline, in vain."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.url = "silent://nobody"
@@ -93,6 +93,9 @@ class SilentLine(_Registers, ByteLine):
     def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
         return self.read_line(until, deadline)[:count] + until
 
+    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+        self._wait(deadline)
+
     def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
         self._wait(deadline)
 
@@ -106,7 +109,7 @@ class SilentLine(_Registers, ByteLine):
 
 
 class GarbageLine(SilentLine):
-    """Everything that arrives is noise: lines of it on a byte line, a bad checksum on a register line."""
+    """Everything that arrives is noise: lines of it, bytes of it from an address, a bad checksum on a register line."""
 
     NOISE = (b"", b"\x00\xff\xfe~", b"?", b"*", b"nonsense", b",,,", b"12.3.4", b"1e", b"*OK?", b"\x80\x80\x80")
 
@@ -120,6 +123,9 @@ class GarbageLine(SilentLine):
         deadline.check("garbage://noise")
         self._next += 1
         return self.NOISE[self._next % len(self.NOISE)]
+
+    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+        return (self.read_line(b"", deadline) * count)[:count]
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
@@ -179,10 +185,11 @@ class MemoryLine(_Registers):
 
 
 Sent = tuple[Any, ...]
-"""`("write", data)`, `("write_registers", unit, address, values)` or `("write_coil", unit, address, value)`."""
+"""`("write", data)`, `("write", address, data)`, `("write_registers", unit, address, values)` or `("write_coil", unit,
+address, value)`."""
 
 
-class RecordingLine(ByteLine, RegisterLine):
+class RecordingLine(ByteLine, RegisterLine, AddressedLine):
     """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
 
     def __init__(self, inner: Any) -> None:
@@ -232,6 +239,13 @@ class RecordingLine(ByteLine, RegisterLine):
             self._late.append(self._inner.read_bytes(count, deadline, until))
         data: bytes = self._late.pop(0) if self._late else self._inner.read_bytes(count, deadline, until)
         return data
+
+    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+        if sent:
+            self.sent.append(("write", address, sent))
+        self.traffic += 1
+        answer: bytes = self._inner.transfer(address, sent, count, deadline)
+        return self._answered(answer)
 
     def resync(self) -> None:
         self._late.clear()

@@ -7,10 +7,12 @@ what it gave.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -19,9 +21,12 @@ import pytest
 
 from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed
 from rigctl.errors import RigctlError, Tripped
+from rigctl.rig.clocks import RealClock
+from rigctl_drivers import i2c_line
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import FEED, Bench, Plc
 from tests.drivers import pump_apart
+from tests.drivers.i2c_parts import Bus, Circuit
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
 
 pytestmark = pytest.mark.slow
@@ -34,6 +39,7 @@ LARGE = [
 ]
 LARGE.append(("wait: 0.2 s", "wait: 60 s"))
 """So that the first trial is paused before it doses."""
+I2C = ('bus: "serial://PUMP?quiet=0.1"', 'bus: "i2c:///dev/i2c-1", address: 0x67')
 METER = ("meters: [", "meters: [{name: feed, kind: volume, device: feeder, price: 50 EUR/L}, ")
 
 
@@ -106,6 +112,21 @@ def wired():
         yield lambda pump: str(make(PtyPeer, cut_lines(b"\r"), pump).path)
 
 
+@pytest.fixture
+def on_i2c(monkeypatch):
+    """Puts a pump on an I2C bus; returns the bus."""
+
+    def make(pump):
+        def answers(command):
+            return [line.decode() for line in pump(f"{command}\r".encode())[0].split(b"\r")]
+
+        bus = Bus(at_67=Circuit(answers, RealClock()))
+        monkeypatch.setattr(i2c_line, "KernelAdapter", bus)
+        return bus
+
+    return make
+
+
 @contextmanager
 def apart(fault):
     """A pump in a process of its own: where it is, and what ends it and returns what it gave."""
@@ -157,6 +178,53 @@ async def test_fault_81_a_pump_that_browns_out_in_each_dose_never_passes_its_cap
     person, refused = await by_hand(bench, DOSES)
     await bench.run(*LARGE, pump=wired(pump))
     await person
+    check_browned_out(bench, pump, refused)
+
+
+@pytest.mark.parametrize("breaks_after_ml", [18.0, 4.0])
+async def test_fault_112_nor_does_one_on_i2c_which_tells_of_no_restart(bench, on_i2c, breaks_after_ml):
+    """The same six doses: its counts alone show that it restarted."""
+    pump = Supplied(breaks_after_ml)
+    on_i2c(pump)
+    person, refused = await by_hand(bench, DOSES)
+    await bench.run(*LARGE, I2C)
+    await person
+    check_browned_out(bench, pump, refused)
+
+
+async def test_a_sound_pump_on_i2c_is_believed(bench, on_i2c):
+    """Three doses by hand over I2C: booked as they were given, and told to nobody."""
+    pump = Supplied()
+    on_i2c(pump)
+    person, refused = await by_hand(bench, 3)
+    await bench.run(*LARGE, I2C)
+    await person
+    assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx([VOLUME_ML] * 3)
+    assert (refused, kinds(bench, "feeder")) == ([], set())
+
+
+async def test_fault_110_a_dose_on_a_bus_that_hangs_is_booked_in_full(bench, on_i2c):
+    """As soon as the dose was sent, until after its deadline; then the pump is asked to stand still."""
+    pump = Supplied()
+    bus = on_i2c(pump)
+
+    def answers(command):
+        said = [line.decode() for line in pump(f"{command}\r".encode())[0].split(b"\r")]
+        if command.startswith("D,") and command != "D,?":
+            bus.error = errno.ETIMEDOUT
+            threading.Timer(9.0, setattr, (bus, "error", 0)).start()
+        return said
+
+    bus.parties[0x67].answers = answers
+    with suppress(RigctlError):
+        await bench.run(*FEED, I2C, max_trials=1)
+    (dose,) = rows(bench, "SELECT * FROM doses")
+    assert (dose["state"], len(pump.doses)) == ("UNKNOWN", 1)
+    assert dose["dispensed_ml"] >= pump.given_ml > 0
+    assert "dose unknown" in kinds(bench, "feeder")
+
+
+def check_browned_out(bench, pump, refused):
     doses = rows(bench, "SELECT * FROM doses")
     booked_ml = sum(dose["dispensed_ml"] for dose in doses)
     assert pump.given_ml <= booked_ml <= CAP_ML, pump.given_ml
