@@ -44,7 +44,7 @@ from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
 from rigctl.rig.clocks import Clock, epoch
-from rigctl.rig.protocols import DoseLog
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import News, SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals

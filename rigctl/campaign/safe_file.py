@@ -24,9 +24,9 @@ from rigctl.codec import plain, typed
 from rigctl.errors import JournalUnwritable, RigctlError, TrialsStopped, in_words, reason
 from rigctl.files import own, whole
 from rigctl.rig.clocks import RealClock
+from rigctl.rig.dose_log import DoseLog, Unanswered
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
-from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming

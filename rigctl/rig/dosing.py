@@ -26,9 +26,10 @@ from rigctl.errors import (
     in_words,
 )
 from rigctl.rig.clocks import Clock
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.protocols import DoseLog, Doser, DoseStatus, Reading
+from rigctl.rig.protocols import Doser, DoseStatus, Reading
 from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
 from rigctl.rig.values import News, OpenDose
 

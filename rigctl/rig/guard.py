@@ -17,9 +17,10 @@ from weakref import WeakSet
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
 from rigctl.rig.clocks import Clock
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.handle import Handle
 from rigctl.rig.limits import DAY_S, HOUR_S, ActuatorLimits, CapSpec, TankSpec, caps_of
-from rigctl.rig.protocols import Actuator, Deadline, DoseLog, Doser
+from rigctl.rig.protocols import Actuator, Deadline, Doser
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from rigctl.errors import DeviceError, RigctlError, in_words
 from rigctl.rig.bus import Bus
 from rigctl.rig.clocks import Clock
 from rigctl.rig.dead_man import feed, hearts
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, by_line
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, Device, DoseLog, Doser, Heart, Reading
+from rigctl.rig.protocols import Actuator, Device, Doser, Heart, Reading
 from rigctl.rig.spec import WatchSpec
 from rigctl.rig.testimony import RESOLUTION_ML, most_ml
 from rigctl.rig.values import News, RigGlance, SeenReading

@@ -10,6 +10,7 @@ from rigctl.rig.bus import BusTiming
 from rigctl.rig.by_hand import Hands
 from rigctl.rig.clocks import Clock
 from rigctl.rig.dead_man import check_all
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import by_line, together
@@ -18,7 +19,7 @@ from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, reduced, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
-from rigctl.rig.protocols import ActuatorState, DoseLog, Identity, Reading, Severity
+from rigctl.rig.protocols import ActuatorState, Identity, Reading, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec

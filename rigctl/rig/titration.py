@@ -12,10 +12,11 @@ from typing import NoReturn
 
 from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped, counted
 from rigctl.rig.clocks import Clock
+from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import DoseLog, Doser
+from rigctl.rig.protocols import Doser
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import News
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from rigctl.errors import JournalError
-from rigctl.rig.protocols import Unanswered
+from rigctl.rig.dose_log import Unanswered
 from tests.campaign.fakes import open_journal
 from tests.campaign.records import STEPS, Event, record_trial, rows
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.clocks import Clock
+from rigctl.rig.dose_log import Unanswered
 from rigctl.rig.guard import Booked
 from rigctl.rig.limits import ActuatorLimits, caps_of
 from rigctl.rig.protocols import (
@@ -27,7 +28,6 @@ from rigctl.rig.protocols import (
     Reading,
     Sensor,
     Severity,
-    Unanswered,
 )
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import (

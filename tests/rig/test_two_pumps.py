@@ -15,7 +15,8 @@ from rigctl.errors import (
     ReadBackMismatch,
     Tripped,
 )
-from rigctl.rig.protocols import Severity, Unanswered
+from rigctl.rig.dose_log import Unanswered
+from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.titration import Partner, Side
 from rigctl.rig.values import OpenDose

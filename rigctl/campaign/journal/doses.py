@@ -14,8 +14,8 @@ from rigctl.campaign.journal.past import CampaignTime
 from rigctl.campaign.journal.rows import AnswerRow, DoseRow
 from rigctl.campaign.journal.store import Book
 from rigctl.errors import JournalError
+from rigctl.rig.dose_log import Unanswered
 from rigctl.rig.limits import DAY_S
-from rigctl.rig.protocols import Unanswered
 from rigctl.rig.values import OpenDose
 
 _GIVEN: Final = "coalesce(dispensed_ml, volume_ml)"

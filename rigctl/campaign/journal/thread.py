@@ -12,8 +12,8 @@ from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.lock import Held
 from rigctl.errors import JournalUnwritable
+from rigctl.rig.dose_log import Unanswered
 from rigctl.rig.limits import DAY_S
-from rigctl.rig.protocols import Unanswered
 
 P = ParamSpec("P")
 T = TypeVar("T")
