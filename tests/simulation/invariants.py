@@ -361,7 +361,13 @@ class Witness(Eyes):
         """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
             promises = self.promises
-            found = promises.besides.met + promises.truths.met + promises.metered.met + promises.calm.met
+            found = (
+                promises.besides.met
+                + promises.truths.met
+                + promises.metered.met
+                + promises.calm.met
+                + promises.audit.met
+            )
             return promises.batches.met(connection) + found
 
     def replays(self) -> None:

@@ -120,7 +120,8 @@ class Metered:
                 self.met["energy of a trial"] += 1
                 if amount / 1e6 > self._dearest * (FAR * used_kwh + 0.2):
                     self._witness.fail(f"trial {trial}: {amount / 1e6} charged, and it has used {used_kwh:.4f} kWh")
-            if self._time is not None and meter == self._time.name and self._slept_s < began_s and not estimated:
+            disturbed_s = max(self._slept_s, self._witness.mischief.disk_until_s)  # a step is told once it is on disk
+            if self._time is not None and meter == self._time.name and disturbed_s < began_s and not estimated:
                 until_s = self._measured_s.get(trial, self._kernel.now_s)
                 took_s, said_s = until_s - began_s, 3600.0 * (quantity or 0.0)
                 near = TIME_NEAR_S + PART * took_s

@@ -14,6 +14,7 @@ from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from rigctl.rig.values import Alarm
+from tests.simulation.audit import Audit
 from tests.simulation.batches import Batches
 from tests.simulation.besides import Besides
 from tests.simulation.books import Violation
@@ -63,6 +64,7 @@ class Promises:
         self.truths = Truths(witness, self._trouble)
         self.metered = Metered(witness, self._trouble, witness.seed)
         self.calm = Calm(witness, self.metered)
+        self.audit = Audit(self._rig)
         self._mistakes = Mistakes(witness)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
@@ -176,6 +178,8 @@ class Promises:
         self.batches.ended(running, connection)
         self.besides.ended(connection)
         self.besides.check_reference(self.batches.phases(connection))
+        awake = not self._witness.mischief.done["suspended"]
+        self.audit.check(connection, sound=not self.metered.spoilt, awake=awake)
         _check_times(connection)
         _check_pauses(connection)
         _check_holds(connection, self._rig.watch.clear_for_s)

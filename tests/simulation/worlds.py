@@ -61,6 +61,8 @@ OPEN_MIN: Final = ((45, 72), (20, 40))
 """Minutes of every hour in which trials may run, the first beyond its end."""
 VALVE_MIN: Final = ((30, 75),)
 """Those in which one actuator may be driven."""
+NIGHT_MIN: Final = ((0, 7), (30, 50))
+"""Those in which power costs what it does by night."""
 TIMED: Final = {"greenhouse": "k_valve", "lathe": "coolant_valve"}
 """That actuator."""
 BOTTLE_ML: Final = {"ca_doser": 500.0, "ph_doser": 150.0}
@@ -101,7 +103,7 @@ def world(scenario: str, pace: str, extras: frozenset[str] = frozenset()) -> Wor
 def _with_calendar(text: str, scenario: str) -> str:
     """Trials, and one valve, may be driven in some minutes of every hour; by day and night power costs differently."""
     text = f"zone: Europe/Berlin\nallowed: {_hourly(OPEN_MIN)}\n{text}"
-    night = f"{{name: night, price: 0.19 EUR/kWh, during: {_hourly(((0, 7), (30, 50)))}}}"
+    night = f"{{name: night, price: 0.19 EUR/kWh, during: {_hourly(NIGHT_MIN)}}}"
     text = text.replace("price: 0.31 EUR/kWh", f"price: [{night}, {{name: day, price: 0.34 EUR/kWh}}]")
     valve = f"    {TIMED[scenario]}: {{allowed: {_hourly(VALVE_MIN)}}}\n"
     return text.replace("  limits:\n", f"  limits:\n{valve}") if "  limits:\n" in text else f"{text}  limits:\n{valve}"
