@@ -167,6 +167,7 @@ class Witness(Eyes):
         if bus == PLC:
             self.promises.exchanges.writes(data[MBAP:])
             self.promises.truths.writes(data[MBAP:])
+            self.promises.course.writes(data[MBAP:])
             self._switches(data)
         elif bus in self._pump_of and (dose := DOSE.match(data)) is not None:
             self._doses(self._pump_of[bus], float(dose[1]))

@@ -33,6 +33,8 @@ SHARE: Final = 0.03
 LEAST_ML: Final = 0.12
 """two decimals, as often as it was asked; a dose counts as complete within its slack."""
 SLACK: Final = 0.05
+CLEAN_S: Final = 5.0
+"""So long after the last trouble with a pump no more is booked than it has counted, either."""
 FAR: Final = 21.0
 """No trial is charged for so many times what it has used: power says what a counter cannot have counted."""
 NEVER_S: Final = -1e9
@@ -164,28 +166,33 @@ class Metered:
         pump: str,
         dispenses: Mapping[int, Dispense],
         connection: sqlite3.Connection,
-        left: Callable[[Dispense], bool],
+        left_running: Callable[[Dispense], bool],
     ) -> None:
-        """Hold what each dose has given against what is booked of it: that, or more.
+        """Hold what each dose has given against what is booked of it: that, or more; no more if nothing was wrong.
 
         Args:
             pump: its name.
             dispenses: by the dose's number in the journal: what came of it, by the pump's own witness.
             connection: to the journal.
-            left: tells whether a life that died has left one running, which nobody could stop.
+            left_running: tells whether a life that died has left one running, which nobody could stop.
 
         Raises:
-            Violation: less is booked.
+            Violation: less is booked, or more.
         """
         rows = connection.execute(
-            "SELECT id, volume_ml, dispensed_ml FROM doses WHERE actuator = ?", (pump,)
+            "SELECT id, volume_ml, dispensed_ml, state = 'DONE' FROM doses WHERE actuator = ?", (pump,)
         ).fetchall()
-        for number, volume_ml, dispensed_ml in rows:
+        clean_s = max(self._trouble.last_s(pump), self._witness.mischief.hand_at_s) + CLEAN_S
+        left = sum(at_s > clean_s for at_s, _ in self._witness.sent.get(pump, ()))
+        clean = set(sorted(dispenses)[-left:] if left else ())
+        for number, volume_ml, dispensed_ml, known in rows:
             if (dispense := dispenses.get(number)) is None:
                 continue
             told_ml = volume_ml if dispensed_ml is None else dispensed_ml
-            given_ml = counted(dispense, left=left(dispense))
+            given_ml = counted(dispense, left=left_running(dispense))
             self.met["dose held against the pump"] += 1
+            if known and number in clean and told_ml > dispense.dispensed_ml * (1.0 + SLACK) + LEAST_ML:
+                raise Violation(f"{pump}: dose {number}: {told_ml:g} mL booked, by its count {dispense.dispensed_ml:g}")
             if told_ml < given_ml * (1.0 - SHARE - SLACK) - LEAST_ML:
                 raise Violation(
                     f"{pump}: dose {number} of {volume_ml:g} mL has given {given_ml:.2f} mL, {told_ml:g} mL are booked"

@@ -20,11 +20,13 @@ from tests.simulation.besides import Besides
 from tests.simulation.books import Violation
 from tests.simulation.calm import Calm
 from tests.simulation.controller import Running
+from tests.simulation.course import Course
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.late import Late
 from tests.simulation.metered import Metered
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.shoulder import Shoulder
+from tests.simulation.told import Told
 from tests.simulation.trouble import Trouble
 from tests.simulation.truths import Truths
 
@@ -65,6 +67,8 @@ class Promises:
         self.metered = Metered(witness, self._trouble, witness.seed)
         self.calm = Calm(witness, self.metered)
         self.audit = Audit(self._rig)
+        self.told = Told(witness)
+        self.course = Course(witness, self._trouble)
         self._mistakes = Mistakes(witness)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
@@ -73,6 +77,8 @@ class Promises:
         def hear(running: Running, event: CampaignEvent) -> None:
             heard(running, event)
             self.calm.heard(running, event)
+            self.told.heard(running, event)
+            self.course.heard(event)
             if isinstance(event, CampaignStarted):
                 self.truths.way.begins()
             if isinstance(event, AlarmRaised):
@@ -109,6 +115,7 @@ class Promises:
         """No dose goes by a probe that has been silent for long, or by a reading from before the last dose."""
         self.moves(pump)
         self.truths.dosed.doses(pump, volume_ml)
+        self.course.doses(pump)
         spec = self._rig.dosing.get(pump)
         if spec is not None:
             self.exchanges.doses(pump, spec.sensor)
@@ -178,6 +185,8 @@ class Promises:
         self.batches.ended(running, connection)
         self.besides.ended(connection)
         self.besides.check_reference(self.batches.phases(connection))
+        self.course.ends()
+        self.told.ended(connection)
         awake = not self._witness.mischief.done["suspended"]
         self.audit.check(connection, sound=not self.metered.spoilt, awake=awake)
         _check_times(connection)
