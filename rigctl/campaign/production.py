@@ -47,7 +47,7 @@ MAKING_S: Final = 300.0
 
 def said(wish: Operating) -> str:
     """Return what a process was told to operate by, as the JSON that the audit keeps."""
-    told = {name: getattr(wish, name) for name in ("tolerance", "learn", "at_least", "full")}
+    told = {name: getattr(wish, name) for name in ("tolerance", "learn", "at_least", "full", "worth")}
     return json.dumps(told | {"fixed": dict(wish.fixed)})
 
 

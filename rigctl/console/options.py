@@ -58,6 +58,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Technical = Annotated[
     bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
 ]
+Details = Annotated[
+    bool, typer.Option("--details", help="Say besides what each way and variable is worth, and what would change it.")
+]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 Now = Annotated[
     str | None, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")

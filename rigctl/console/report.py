@@ -16,22 +16,23 @@ from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import prices
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, settings, table, told, wrapped
-from rigctl.core.advice.advise import advise
+from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, table, told, wrapped
+from rigctl.core.advice.advise import advise, held
+from rigctl.core.advice.answer import WayToRun, answer_of
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
-from rigctl.core.advice.rules.saying import answer, how_to_read, rows, worth
-from rigctl.core.advice.worth import LEVEL
+from rigctl.core.advice.rules.saying import how_to_read, rows, worth
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.multi_objective.trade_off import Front, hypervolume, non_dominated, reference_point
 from rigctl.errors import counted
-from rigctl.page import study
+from rigctl.page import study, words
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import ShownLabels
-from rigctl.text import in_full, plus_minus, set_label
+from rigctl.text import plus_minus, set_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,9 +56,9 @@ def from_journal(
     state = reader.policy_state() or {}
     micros, space = reader.glance.least_cost(), loaded.problem.space
     least = None if micros is None else to_units(micros)
-    held = {space.control_sets[i].label: why for i, why in barred(reader, loaded.rig, space).items()}
+    away = {space.control_sets[i].label: why for i, why in barred(reader, loaded.rig, space).items()}
     with remembering(reader.directory, history):
-        found = replace(study.recommended(loaded, history, state, least, now), held=held)
+        found = replace(study.recommended(loaded, history, state, least, now), held=away)
         found = replace(found, awaited=study.awaited(loaded, history, state, found))
         if not changes:
             return found
@@ -65,10 +66,12 @@ def from_journal(
         return replace(found, changes=study.changes(loaded, history, state, priced))
 
 
-def from_history(loaded: LoadedConfig, history: History, state: JsonState, now: Look | None = None) -> Recommendation:
-    """Recommend by any history, and say what would change it. Raises as `from_journal`."""
+def from_history(
+    loaded: LoadedConfig, history: History, state: JsonState, now: Look | None = None, *, changes: bool = False
+) -> Recommendation:
+    """Recommend by any history. Arguments and errors are those of `from_journal`."""
     found = study.recommended(loaded, history, state, now=now)
-    return replace(found, changes=study.changes(loaded, history, state))
+    return replace(found, changes=study.changes(loaded, history, state)) if changes else found
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
@@ -77,7 +80,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **_plain(recommendation.choice),
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
-        "reason": recommendation.reason,
+        "answer": answer_of(recommendation),
         "worth": recommendation.worth,
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
@@ -86,6 +89,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         **({} if recommendation.now is None else {"now": _plain(recommendation.now)}),
+        **({} if recommendation.promising is None else {"promising": _plain(recommendation.promising)}),
         "alternatives": recommendation.alternatives,
     }
 
@@ -95,6 +99,10 @@ def _plain(option: Option) -> Mapping[str, Any]:
     return {name: value for name, value in told(option).items() if name not in ("loss", "saving")}
 
 
+MOST_WAYS = 8
+"""Ways to run that the answer lists; all stand among the details."""
+
+
 def show(
     recommendation: Recommendation,
     labels: ShownLabels,
@@ -102,105 +110,86 @@ def show(
     note: str = "",
     *,
     technical: bool = False,
+    details: bool = False,
 ) -> None:
     """Show a recommendation to people; `note` is one more line about its setting, e.g. what a simulator says of it."""
-    choice, unit = recommendation.choice, labels.outcome.unit
-    if recommendation.now is not None:
-        lines(console, ("", *wrapped(_now(recommendation), console.width)), "bold")
-        if recommendation.now != choice:
-            lines(console, labelled(_fields(recommendation.now, labels), console.width))
-    fields = {**_fields(choice, labels), "because": recommendation.reason}
-    if technical:
-        fields["compared"] = recommendation.technical
-    head = wrapped(f"Recommendation: control {set_label(choice.control_set)}", console.width)
-    lines(console, ("", *head), "bold")
-    lines(console, labelled(fields, console.width))
-    if note:
-        lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
-    advice = advise(recommendation, outcome=labels.outcome.name, unit=unit, currency=labels.currency)
-    said = [line for one in advice for line in (one.head, *(f"{INDENT}{line}" for line in one.more))]
-    lines(console, ("", *(part for line in said for part in wrapped(line, console.width))))
-    if recommendation.awaited is not None:
-        lines(console, wrapped(recommendation.awaited.told(), console.width))
-    if recommendation.rule is not None:
-        lines(console, ("", *_rule_lines(recommendation.rule, labels, console.width)))
-    if recommendation.changes is not None:
-        found = shown(recommendation.changes, currency=labels.currency, unit=unit)
-        told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))
-        lines(console, ("What would change this:", *told_of))
-    if recommendation.alternatives:
-        lines(console, ("", "Instead of it", *table(_alternatives(recommendation, labels), console.width)))
+    width, rule, now = console.width, recommendation.rule, recommendation.now
+    say = words.answer(labels, recommendation)
+    if now is not None:
+        lines(console, ("", *wrapped(_now(recommendation, say), width)), "bold")
+    lines(console, ("", *wrapped(f"From now on {say.headline()}", width)), "bold")
+    if rule is not None and say.answer.run.kind == "rule":
+        lines(console, _rule_lines(rule, labels, width))
+        fixed = recommendation.choice
+        missing = f"control {set_label(fixed.control_set)} at {settings(fixed.setpoints, labels.units)}"
+        lines(console, wrapped(f"{INDENT}Where a reading is missing, {missing}.", width))
+    told = [*say.lines(), *held(recommendation.held), note]
+    told += [] if recommendation.awaited is None else [recommendation.awaited.told()]
+    lines(console, (part for line in told if line for part in wrapped(line, width)))
+    listed = say.answer.ways if details else say.answer.named(MOST_WAYS)
+    lines(console, ("", *table(_ways(say, listed, labels), width)))
+    left_out = len(say.answer.ways) - len(listed)
+    more = f"{counted(left_out, 'more way')}, and what each" if left_out else "What each"
+    lines(console, wrapped(f"{INDENT}{words.INTERVAL}", width))
+    if not details:
+        lines(console, wrapped(f"{INDENT}{more} is worth: rigctl recommend --details", width))
+    if details or technical:
+        lines(console, ("", *_details(recommendation, labels, width, technical=technical)))
     if recommendation.front is not None:
-        lines(console, ("", *_front_lines(recommendation.front, labels, console.width)))
+        lines(console, ("", *_front_lines(recommendation.front, labels, width)))
 
 
-def _now(recommendation: Recommendation) -> str:
+def _now(found: Recommendation, say: AnswerWords) -> str:
     """Say what to control at what was read just now."""
-    now = recommendation.now
-    if now is None or now == recommendation.choice:
-        return "At these readings: what is recommended without any, for they tell nothing of the trial"
-    return f"At these readings: control {set_label(now.control_set)}"
+    now = found.now or found.choice
+    what = f"At these readings: control {set_label(now.control_set)} at {settings(now.setpoints, say.units)}"
+    if now == found.choice:
+        return f"{what}, as without readings."
+    cost = "" if now.cost_per_trial is None else f", {say.money(now.cost_per_trial)} per trial"
+    return f"{what}. Expected: {f'{number(now.low)} to {number(now.high)} {say.unit}'.rstrip()}{cost}."
 
 
-def _fields(option: Option, labels: ShownLabels) -> dict[str, str]:
-    interval = f"({LEVEL:.0%} interval {number(option.low)} to {number(option.high)})"
-    known, nobody = ("metered in", "no trial of it was metered") if labels.wired else ("told of", "it was never told")
-    cost = f"unknown, for {nobody}"
-    if option.cost_per_trial is not None:
-        by = "as the configuration says" if labels.costs_told else f"{known} {counted(option.trials, 'trial')}"
-        within = "" if option.cost_low == option.cost_high else f" ({LEVEL:.0%} interval {_cost_interval(option)})"
-        cost = f"{in_full(option.cost_per_trial, 4)} {labels.currency} per trial{within}, {by}"
-    return {
-        "at": settings(option.setpoints, labels.units),
-        "expect": f"{labels.outcome.name} {number(option.expected)} {labels.outcome.unit} {interval}",
-        "cost": cost,
-    }
+def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Sequence[ShownColumn]:
+    """Return ways to run as columns; what has the highest `spare` is left out first where room is short."""
+    outcome, currency = f"{labels.outcome.name}\n{labels.outcome.unit}".strip(), labels.currency
+    return (
+        ShownColumn("way to run", [words.way_label(say, w) for w in ways], left=True),
+        ShownColumn(outcome, [say.expected(w) for w in ways]),
+        ShownColumn("95 %\ninterval", [say.span(w) for w in ways], spare=1),
+        ShownColumn(f"cost\n{currency}", [say.cost(w) for w in ways]),
+        *([ShownColumn(f"net\n{currency}", [say.net(w) for w in ways])] if say.answer.price is not None else []),
+        ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=3),
+        ShownColumn("trials", [say.trials(w) for w in ways], spare=2),
+    )
 
 
-def _cost_interval(option: Option) -> str:
-    low, high = option.cost_low, option.cost_high
-    return "-" if low is None else "exact" if low == high else f"{number(low, 3)} to {number(high, 3)}"
+def _details(found: Recommendation, labels: ShownLabels, width: int, *, technical: bool) -> Iterator[str]:
+    """Yield what each way and variable is worth, how the rule is read, and what would change the answer."""
+    if technical:
+        yield from wrapped(f"Compared: {found.technical}.", width)
+    unit, currency = labels.outcome.unit, labels.currency
+    for one in advise(found, outcome=labels.outcome.name, unit=unit, currency=currency):
+        for line in (one.head, *(f"{INDENT}{line}" for line in one.more)):
+            yield from wrapped(line, width)
+    if found.rule is not None:
+        if words.answer(labels, found).answer.run.kind != "rule":
+            yield from _rule_lines(found.rule, labels, width)
+        yield "Looking first:"
+        for line in (*worth(found.rule, unit=unit, currency=currency), *how_to_read(found.rule)):
+            yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
+    if found.changes is not None:
+        yield f"What would change {'the fixed setting' if found.rule is not None else 'this'}:"
+        for line in shown(found.changes, currency=currency, unit=unit):
+            yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 
 def _rule_lines(rule: Rule, labels: ShownLabels, width: int) -> Iterator[str]:
-    """Yield the rule as a table, and what it is worth."""
-    unit = labels.outcome.unit
-    told = rows(rule, labels.units)
-    columns = (
-        ShownColumn("look first; the first that holds", [" and ".join(row.when) for row in told], left=True),
-        ShownColumn("control", [row.control for row in told], left=True),
-        ShownColumn("at", [", ".join(row.at) for row in told], left=True),
-        ShownColumn(f"{labels.outcome.name}\n{unit}".strip(), [row.expected for row in told]),
-        ShownColumn("interval", [row.interval for row in told], spare=3),
-        ShownColumn(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
-        ShownColumn("of\ntrials", [row.share for row in told], spare=2),
-    )
-    if rule.follows:
-        yield from table(columns, width)
-    said = answer(rule, outcome=labels.outcome.name, unit=unit, currency=labels.currency)
-    for line in (*said, *worth(rule, unit=unit, currency=labels.currency), *how_to_read(rule)):
-        yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
-
-
-def _alternatives(recommendation: Recommendation, labels: ShownLabels) -> Sequence[ShownColumn]:
-    """Return the other options as columns; what has the highest `spare` is left out first where room is short."""
-    options, unit = recommendation.alternatives, labels.outcome.unit
-    return (
-        ShownColumn("control", [set_label(o.control_set) for o in options], left=True),
-        ShownColumn(f"{labels.outcome.name}\n{unit}".strip(), [number(o.expected) for o in options]),
-        ShownColumn("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
-        ShownColumn(f"{labels.outcome.name}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
-        ShownColumn(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
-        ShownColumn("cost\ninterval", [_cost_interval(o) for o in options], spare=4),
-        ShownColumn("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
-        ShownColumn("trials", [str(o.trials) for o in options], spare=2),
-    )
-
-
-def _against(difference: float | None, positive: str, negative: str) -> str:
-    if difference is None:
-        return number(None)
-    return f"{number(abs(difference), 3)} {positive if difference >= 0 else negative}"
+    """Yield the lines of a rule, of which the first that fits counts; nothing where it follows no reading."""
+    unit, currency = labels.outcome.unit, labels.currency
+    for row in rows(rule, labels.units) if rule.follows else ():
+        gives = f"{row.share} of trials, {f'{row.interval} {unit}'.rstrip()}, {row.cost} {currency}"
+        told = f"{INDENT}{' and '.join(row.when)}: control {row.control} at {', '.join(row.at)} ({gives})"
+        yield from wrapped(told, width, INDENT * 2)
 
 
 def _front_json(front: Front) -> Mapping[str, Any]:
@@ -224,7 +213,10 @@ def _front_lines(front: Front, labels: ShownLabels, width: int) -> Iterator[str]
             ShownColumn(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
         )
     columns.append(ShownColumn("at", [settings(p.setpoints, labels.units) for p in points], left=True))
-    title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
+    first, *_ = labels.outcome_units
+    title = (
+        f"Above only {first} counts. Trade-off: the settings tried that no other is expected to beat in every outcome"
+    )
     yield from wrapped(title, width)
     yield from table(columns, width)
     reference = settings(dict(zip(units, front.reference, strict=True)), units)

@@ -244,7 +244,8 @@ def prepared(
         remedy = f"{first}, or say what to run with --set NAME=X,..."
         raise UsageError(Flaw(f"holds {there}", remedy=remedy, where=str(directory)))
     at_least = trials if wish.anew else 0
-    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, learn, fixed, at_least, wish.full), directory
+    asked = learn, fixed, at_least, wish.full, loaded.worth
+    return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, *asked), directory
 
 
 def needs_look(verb: str, config: Path) -> str:

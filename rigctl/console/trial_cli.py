@@ -17,6 +17,7 @@ from rigctl.console.options import (
     AsJson,
     Budget,
     Config,
+    Details,
     HistoryFile,
     MaybeConfig,
     Now,
@@ -129,30 +130,32 @@ def recommend(
     history: HistoryFile = None,
     *,
     now: Now = None,
+    details: Details = False,
     technical: Technical = False,
     json: AsJson = False,
 ) -> None:
-    """Say what to run from now on, and what else there is."""
+    """Say what to run from now on, why, and how sure that is."""
     from rigctl.config.load import load
     from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.suggest import read_now, read_past
     from rigctl.page.shown import ShownLabels
 
+    changes = details or technical or json
     if config is not None and history is not None:
         loaded = load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
-        found = report.from_history(loaded, past.history, past.state, read_now(loaded, now))
+        found = report.from_history(loaded, past.history, past.state, read_now(loaded, now), changes=changes)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
         with open_campaign(config, state) as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader, changes=True, now=read_now(loaded, now))
+            found = report.from_journal(loaded, campaign.reader, changes=changes, now=read_now(loaded, now))
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, ShownLabels.of(loaded), console(), technical=technical)
+        report.show(found, ShownLabels.of(loaded), console(), technical=technical, details=details)
         if history is None:
             typer.echo(after_recommend(config, state, found.rule))
 

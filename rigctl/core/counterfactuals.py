@@ -48,6 +48,8 @@ class Situation:
     seed: int
     tolerance: float | None = None
     """Of a recommendation; None: that of the policy, if it has one."""
+    worth: float | None = None
+    """Of one unit of outcome where what to run is asked for, currency units; None: nobody said."""
 
     @property
     def trial(self) -> int:
@@ -226,6 +228,7 @@ def recommended(situation: Situation) -> str | None:
             s.tolerance or 0.0,
             s.state,
             rule=False,
+            price=s.worth,
         )
     except PolicyError:
         return NO_ANSWER
@@ -257,7 +260,7 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
             replace(o, y=values[o.trial], awaited=False) if o.trial in values else o for o in s.history.observations
         ]
         rng = trial_rng(s.seed, s.trial)
-        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, s.state).choice
+        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, s.state, price=s.worth).choice
         if then.control_set != found.choice.control_set:
             sets.append(set_label(then.control_set))
         else:
@@ -270,7 +273,7 @@ def weighed(situation: Situation) -> Ask:
     s = situation
     problem, _ = present(s.problem, s.history)
     posterior = fit_known(problem, s.history, s.state).posterior
-    weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
+    weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial), s.worth)
 
     def ask(turned: Situation) -> str | None:
         chosen = weighing.chosen(turned.problem, turned.history, turned.tolerance or 0.0)

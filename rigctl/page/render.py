@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigctl.campaign.journal.alarms import AlarmState, pressing
-from rigctl.core.advice.advise import Advice, advise
+from rigctl.core.advice.advise import Advice, advise, held
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Axis, Tracks, series
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
-from rigctl.text import joined, lasting, set_label
+from rigctl.text import joined, lasting, set_label, settings
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -78,7 +78,7 @@ def environment() -> Environment:
         finalize=_printable,
     )
     found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
-    found.globals.update(counted=counted, joined=joined, lasting=lasting)
+    found.globals.update(counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)
     return found
 
 
@@ -119,7 +119,8 @@ def _trial(facts: Facts, _: Study | None, __: Tracks) -> View:
 def _why(facts: Facts, study: Study | None, _: Tracks) -> View:
     if facts.why is None or not facts.why.sets:
         return None
-    today = None if study is None or study.recommendation is None else study.recommendation.choice.expected
+    say = words.answer_in(facts.labels, study)
+    today = None if say is None else say.answer.run.expected
     rows, axis = figures.why_rows(facts.why, facts.labels, today)
     sets = list(zip(facts.why.sets, rows, strict=True))
     return {"rows": sets, "axis": axis, "today": today, "reads": figures.reads(facts.why)}
@@ -130,7 +131,7 @@ def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
     return {
         "gauge": figures.fuel(facts.money, facts.labels.currency),
         "parts": [(fills[i % len(fills)], part) for i, part in enumerate(facts.money.parts)],
-        "choice": None if study is None or study.recommendation is None else study.recommendation.choice,
+        "say": words.answer_in(facts.labels, study),
     }
 
 
@@ -185,21 +186,7 @@ def _front(facts: Facts, study: Study | None, _: Tracks) -> View:
 
 
 def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
-    if study is None or study.recommendation is None:
-        return {"found": None, "sentence": ""}
-    found = study.recommendation
-    options = (found.choice, *found.alternatives)
-    widths = [option.high - option.low for option in options]
-    decimals = words.decimals_for(min(widths))
-    return {
-        "found": found,
-        "sentence": words.advice(facts.labels, study),
-        "options": options,
-        "decimals": decimals,
-        "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
-        "today": next((r for r in found.worth.references if r.what == "today"), None),
-        "worth": worth_of(facts, study),
-    }
+    return {"say": words.answer_in(facts.labels, study), "worth": worth_of(facts, study)}
 
 
 def worth_of(facts: Facts, study: Study | None) -> Sequence[Advice]:

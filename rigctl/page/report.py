@@ -18,8 +18,7 @@ from rigctl.campaign.journal.glance import Fault, SetSum, Version
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.learned import remembering
 from rigctl.config.load import LoadedConfig
-from rigctl.core.advice.recommend import Option, Recommendation
-from rigctl.core.advice.worth import Reference
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.counterfactuals import Price, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
@@ -155,6 +154,7 @@ def document(found: Report) -> str:
             style=style.decode(),
             words=words,
             worth=worth_of(found.facts, found.study),
+            say=words.answer_in(found.facts.labels, found.study),
             states=STATES,
             to_units=to_units,
             most=MOST,
@@ -172,10 +172,6 @@ ROW = 24
 NAMES = 32
 """Percent of a drawing that their names take."""
 AXES: Final[tuple[Axis, ...]] = ("money", "trial")
-WAYS: Final[Mapping[str, str]] = MappingProxyType(
-    {"nothing": "all left alone", "everything": "all controlled", "today": "today's practice"}
-)
-"""What a reference is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,35 +194,34 @@ def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
     if facts.course.rows:
         tracks = Tracks.of(facts.course.rows, maximise=facts.labels.outcome.maximise)
         found += [*_course(facts, tracks), *_readings(facts, study)]
-    if study is not None and study.recommendation is not None:
-        found += [_ways(facts, study.recommendation), *_model(facts, study)]
+    say = words.answer_in(facts.labels, study)
+    if say is not None and study is not None:
+        found += [_ways(say), *_model(facts, study)]
     front = _front(facts, study)
     return (*found, front) if front is not None else tuple(found)
 
 
-def _ways(facts: Facts, found: Recommendation) -> Drawn:
-    """Return every way of running on one outcome axis, the recommended one first."""
-    ways: list[tuple[str, Option | Reference, str]] = [
-        *((set_label(o.control_set, " + "), o, "open") for o in (found.choice, *found.alternatives)),
-        *((WAYS[r.what], r, "out") for r in found.worth.references),
-    ]
-    ways[0] = (ways[0][0], found.choice, "chosen")
-    axis = Scale.around([*(v for _, o, _ in ways for v in (o.low, o.high)), found.threshold], 0.0, 100.0)
-    marks = [(found.choice.expected, "today"), (found.threshold, "line")]
+def _ways(say: AnswerWords) -> Drawn:
+    """Return every way of running on one outcome axis, the one to run first."""
+    run, ways = say.answer.run, say.answer.ways
+    axis = Scale.around([v for way in ways for v in (way.low, way.high)], 0.0, 100.0)
+    names = [words.way_label(say, way, " + ") for way in ways]
+    kinds = ["chosen" if way is run else "open" if way.kind in ("setting", "rule") else "out" for way in ways]
     parts = [
-        _row(name, i, range_row(axis, (o.low, o.expected, o.high), marks, kind, f"{name}: {words.number(o.expected)}"))
-        for i, (name, o, kind) in enumerate(ways)
+        _row(
+            n, i, range_row(axis, (w.low, w.expected, w.high), [(run.expected, "today")], k, f"{n}: {say.expected(w)}")
+        )
+        for i, (n, w, k) in enumerate(zip(names, ways, kinds, strict=True))
     ]
     parts.append(_row("", len(ways), axis_row(axis, 6)))
-    title = f"Expected {facts.labels.outcome.name} of each way of running"
-    told = f"recommended: {set_label(found.choice.control_set)}, {words.number(found.choice.expected)}"
+    title = f"Expected {say.outcome} of each way of running"
     return Drawn(
         "ways",
         "ways",
         title,
-        drawing(len(ways) * ROW + 16, title, told, Markup().join(parts)),
+        drawing(len(ways) * ROW + 16, title, f"to run: {names[0]}, {say.expected(run)}", Markup().join(parts)),
         ("way", "expected", "low", "high", "cost_per_trial", "trials"),
-        tuple((name, o.expected, o.low, o.high, o.cost_per_trial, o.trials) for name, o, _ in ways),
+        tuple((n, w.expected, w.low, w.high, w.cost, w.trials) for n, w in zip(names, ways, strict=True)),
     )
 
 

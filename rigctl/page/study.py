@@ -157,14 +157,16 @@ def changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Se
     Raises:
         PolicyError: nothing can be recommended.
     """
-    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
-    return changes_of_recommendation(situation, prices=priced)
+    return changes_of_recommendation(_situation(loaded, history, state), prices=priced)
 
 
 def awaited(loaded: LoadedConfig, history: History, state: JsonState, found: Recommendation) -> Outstanding | None:
     """Say what outcomes could make of a recommendation that are still to come; None if none is."""
-    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
-    return outstanding(situation, found)
+    return outstanding(_situation(loaded, history, state), found)
+
+
+def _situation(loaded: LoadedConfig, history: History, state: JsonState) -> Situation:
+    return Situation(loaded.policy, state, loaded.problem, history, loaded.seed, loaded.tolerance, loaded.worth)
 
 
 def _flips(loaded: LoadedConfig, known: StudyPast) -> tuple[str, ...]:

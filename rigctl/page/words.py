@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rigctl.campaign.journal.alarms import AlarmState
-from rigctl.core.advice.recommend import Option
-from rigctl.core.advice.rules.saying import RuleRow, answer, how_to_read, rows, worth
+from rigctl.core.advice.answer import WayToRun, answer_of
+from rigctl.core.advice.answer_words import AnswerWords
+from rigctl.core.advice.recommend import Recommendation
+from rigctl.core.advice.rules.saying import RuleRow, how_to_read, rows, worth
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, SetFact, ShownLabels, Study, Why
-from rigctl.text import in_full, joined, plus_minus
+from rigctl.text import in_full, joined, plus_minus, set_label
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -80,12 +82,6 @@ def fixed(value: float | None, decimals: int) -> str:
     return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
 
 
-def cost(option: Option, currency: str = "") -> str:
-    """Write what a trial costs on average, and the interval of that."""
-    paid, low, high = money(option.cost_per_trial, currency), option.cost_low, option.cost_high
-    return paid if low is None or high is None or low == high else f"{paid} ({money(low)} to {money(high)})"
-
-
 def alarm_words(alarm: AlarmState, now: datetime) -> str:
     """Say how an alarm stands, and who has seen or shelved it."""
     words = {
@@ -122,12 +118,35 @@ def as_of(facts: Facts, study: Study | None) -> str:
     return "" if study is None or behind <= 0 else f"by the first {counted(study.trials, 'trial')}"
 
 
+INTERVAL = "Intervals hold the mean outcome of many trials, not that of a single one."
+WAYS: Mapping[str, str] = MappingProxyType(
+    {"rule": "the rule", "nothing": "leave everything alone", "today": "today's practice"}
+)
+
+
+def answer(labels: ShownLabels, found: Recommendation) -> AnswerWords:
+    """Return the answer to what to run from now on, in the words of this rig."""
+    outcome = labels.outcome
+    return AnswerWords(answer_of(found), outcome.name, outcome.unit, labels.currency, labels.units)
+
+
+def answer_in(labels: ShownLabels, study: Study | None) -> AnswerWords | None:
+    """Return the same of a study; None before there is one."""
+    return None if study is None or study.recommendation is None else answer(labels, study.recommendation)
+
+
+def way_label(say: AnswerWords, way: WayToRun, plus: str = "+") -> str:
+    """Name a way in a table or drawing."""
+    if way.kind == "rule" and say.answer.run is not way:
+        return "the rule (details)"
+    return WAYS.get(way.kind) or set_label(way.control_set, plus)
+
+
 class RuleWords(NamedTuple):
     """A rule as a table and as sentences."""
 
     rows: tuple[RuleRow, ...]
     """None where no reading calls for anything else than the recommended fixed setting."""
-    answer: tuple[str, ...]
     worth: tuple[str, ...]
     how: tuple[str, ...]
     """To read it, and how far readings are trusted."""
@@ -139,18 +158,15 @@ def rule(labels: ShownLabels, study: Study | None) -> RuleWords | None:
     if found is None:
         return None
     unit, currency = labels.outcome.unit, labels.currency
-    return RuleWords(
-        rows(found, labels.units) if found.follows else (),
-        tuple(answer(found, outcome=labels.outcome.name, unit=unit, currency=currency)),
-        tuple(worth(found, unit=unit, currency=currency)),
-        tuple(how_to_read(found)),
-    )
+    told = tuple(worth(found, unit=unit, currency=currency)), tuple(how_to_read(found))
+    return RuleWords(rows(found, labels.units) if found.follows else (), *told)
 
 
 def headline(facts: Facts, study: Study | None) -> str:
     """Return the sentence below the top line: what is done, what is expected of it, against what else."""
     word, trial = facts.phase.word, facts.trial
-    said = advice(facts.labels, study)
+    say = answer_in(facts.labels, study)
+    said = "" if say is None else say.in_short()
     if word == "ended":
         return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
@@ -190,21 +206,12 @@ def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
 def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], study: Study | None) -> str:
     unit = facts.labels.outcome.unit
     said = f"Expected: {between(*band[::2], unit)}"
-    today = None if study is None or study.recommendation is None else study.recommendation.choice
-    if today is None or study is None or facts.behind(study) > 1:  # what was known then is not compared with now
+    say = answer_in(facts.labels, study)
+    if say is None or study is None or facts.behind(study) > 1:  # what was known then is not compared with now
         return f"{said}."
+    today = say.answer.run
     if frozenset(today.control_set) == frozenset(chosen.control_set):
         return f"{said}; it is also what would be run today."
     difference = band[1] - today.expected
     side = "above" if difference >= 0 else "below"
     return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
-
-
-def advice(labels: ShownLabels, study: Study | None) -> str:
-    """Return in one sentence what to run from now on; empty where nothing is known."""
-    if study is None or study.recommendation is None:
-        return ""
-    choice = study.recommendation.choice
-    price = "" if choice.cost_per_trial is None else f", at {cost(choice, labels.currency)} a trial"
-    expected = between(choice.low, choice.high, labels.outcome.unit)
-    return f"From now on control {joined(choice.control_set)}{price}: expected {expected}."

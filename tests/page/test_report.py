@@ -51,7 +51,7 @@ def test_the_document_needs_nothing_else(html):
     [
         "What to run from now on",
         "With everything left alone",
-        "all left alone",
+        "leave everything alone",
         "What would change this",
         "Expected growth of each way of running",
         "What controlling each variable does:",

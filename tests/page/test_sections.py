@@ -9,6 +9,7 @@ import pytest
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event
+from rigctl.core.advice.answer import answer_of
 from rigctl.page.facts import gather
 from rigctl.page.render import sections
 from rigctl.page.shown import Phase, Supply
@@ -56,7 +57,7 @@ def test_the_choice_on_one_axis(shown):
         assert ("chosen:" in row) == (kind == "chosen")
         assert ('class="line"' in row) == (facts.why.threshold is not None)
         assert 'class="today"' in row
-    assert f"{known.recommendation.choice.expected:.4g}" in text_of(html)
+    assert f"{answer_of(known.recommendation).run.expected:.4g}" in text_of(html)
 
 
 def test_places_on_the_axis_are_right(shown):

@@ -197,7 +197,8 @@ def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]
 def advice_after(played: Played, row: int) -> Option:
     """Return the same with what would be told of it."""
     rng, state = trial_rng(played.seed, row + 2), played.decisions[row].state
-    return recommend(played.problem, _known_after(played, row), rng, 0.0, state).choice
+    found = recommend(played.problem, _known_after(played, row), rng, 0.0, state)
+    return found.promising or found.choice  # what the model stands for, tried or not
 
 
 def in_cube(space: Space, told: Option) -> tuple[int, tuple[float, ...]]:

@@ -28,7 +28,6 @@ def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency:
     say = _Words(recommendation, outcome, unit, currency)
     paying = tuple(say.pay_back(p) for p in worth.pay_back)
     return (
-        *(Advice(line) for line in _held(recommendation.held)),
         *(Advice(say.doubt(found)) for found in recommendation.doubts),
         *(say.reference(reference) for reference in worth.references),
         *([Advice("What the dearer way buys:", paying)] if paying else []),
@@ -36,10 +35,10 @@ def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency:
     )
 
 
-def _held(held: Mapping[str, str]) -> list[str]:
+def held(away: Mapping[str, str]) -> list[str]:
     """Name the control sets that cannot be played now, those with the same reason in one sentence."""
     sets: dict[str, list[str]] = {}
-    for label, why in held.items():
+    for label, why in away.items():
         sets.setdefault(why, []).append(label)
     return [f"Held, so that no trial controls {' or '.join(labels)}: {why}." for why, labels in sets.items()]
 

@@ -30,7 +30,6 @@ from rigctl.core.gp.model import Fitted, fit_known, with_plausible
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.errors import PolicyError, counted
-from rigctl.text import set_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ BEYOND = 0.25
 """Where no trial was, a setting must promise so many of its standard deviations more than where one was."""
 SURPRISE = 1.9
 """Standard deviations by which outcomes that are awaited may come off what is expected: still within their interval."""
-ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +54,13 @@ class Option(FixedSetting):
     """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
     saving: float | None = 0.0
     """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
-    why_not: str = ""
-    """Why it is not the recommended one, in words."""
     cost_low: float | None = None
     """Lower end of the interval for its mean cost; None: never tried."""
     cost_high: float | None = None
     tried: bool = True
     """Whether a trial was at this setting, whatever it controlled; else it is the model's word only."""
+    cost_assumed: float | None = None
+    """Of a set that was never tried: the sum of what its variables cost elsewhere; None: nothing says, or it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,6 @@ class Recommendation:
     tolerance: float
     threshold: float
     """What an expected outcome must reach to be good enough."""
-    reason: str
     worth: Worth
     """Against leaving everything alone, controlling everything and today's practice; and what each variable does."""
     technical: str = ""
@@ -118,6 +115,13 @@ class Recommendation:
     """Trials that other trials speak against, and one that alone carries the choice."""
     now: Option | None = None
     """What is best at what was read just now; the choice where that tells nothing. None: it was not asked for."""
+    promising: Option | None = None
+    """What would be recommended if control sets counted that were never tried; None: the same."""
+    allowed: float = 0.0
+    """How much worse than the best is good enough, outcome units."""
+    price: float | None = None
+    """Of one unit of outcome, currency units; None: it was not said."""
+    maximise: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +133,25 @@ class Weighing:
     """Those that may be recommended."""
     floor: float
 
-    def good_enough(self, tolerance: float) -> tuple[list[Supported], float]:
-        """Return the options that are good enough, and the mean that takes."""
-        return good_enough(self.running, self.floor, tolerance)
+    price: float | None = None
+    """Of one unit of outcome, currency units; None: nobody said."""
+
+    @property
+    def played(self) -> Sequence[Supported]:
+        """Those of them that gave an outcome; where none did, all."""
+        return tuple(s for s in self.running if s.played) or self.running
 
     def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
-        """Return which control set is recommended at these costs."""
-        return cheapest(self.good_enough(tolerance)[0], _priced(problem, history, self.options)).control_set
+        """Return which control set is recommended at these costs: what earns most, else the cheapest good enough."""
+        return self.pick(self.played, _priced(problem, history, self.options), tolerance).control_set
+
+    def pick(self, among: Sequence[Supported], priced: Sequence[float | None], tolerance: float) -> Supported:
+        """Return the one of some to run."""
+        known = [(s, cost) for s in among for cost in [priced[s.control_set]] if cost is not None]
+        if self.price is None or not known:
+            return cheapest(good_enough(among, self.floor, tolerance)[0], priced)
+        price = self.price
+        return max(known, key=lambda one: price * one[0].support - one[1])[0]
 
 
 def supported(
@@ -195,12 +211,20 @@ def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> S
     return min(options, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
 
 
-def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
+def weigh(
+    problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator, price: float | None = None
+) -> Weighing:
     """Find what is believed of every set; the problem's marginals are concrete."""
-    return _weighed(problem, history, posterior, best_bounds(posterior, problem.space, problem.model, rng))
+    return _weighed(problem, history, posterior, best_bounds(posterior, problem.space, problem.model, rng), price)
 
 
-def _weighed(problem: Problem, history: History, posterior: Posterior, bounds: Sequence[SetBounds]) -> Weighing:
+def _weighed(
+    problem: Problem,
+    history: History,
+    posterior: Posterior,
+    bounds: Sequence[SetBounds],
+    price: float | None = None,
+) -> Weighing:
     """Weigh every set; those run that gave an outcome, or were never tried and have a price by their variables."""
     options = supported(posterior, problem.space, history, bounds, anywhere=True)
     running = [s for s, price in zip(options, _priced(problem, history, options), strict=True) if s.played or price]
@@ -209,7 +233,7 @@ def _weighed(problem: Problem, history: History, posterior: Posterior, bounds: S
     # trials that all failed speak against a set, whatever the model says of it
     failed = {o.control_set for o in history.observations}
     running = [s for s in running if s.played or s.control_set not in failed]
-    return Weighing(options, tuple(running) or options, value_floor(problem, history, posterior.left_out))
+    return Weighing(options, tuple(running) or options, value_floor(problem, history, posterior.left_out), price)
 
 
 def recommend(
@@ -225,11 +249,10 @@ def recommend(
     rule: bool = True,
     now: Sequence[float | None] | None = None,
 ) -> Recommendation:
-    """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
+    """Recommend, of the sets that were tried, what earns most; without a price the cheapest within the tolerance.
 
-    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. A
-    set that was never tried may be, too (`_weighed`). With several outcomes it is the first that counts here; the
-    Pareto front stands beside.
+    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore.
+    Of several outcomes the first counts; the Pareto front stands beside.
 
     Args:
         problem: what is to be recommended for.
@@ -249,45 +272,58 @@ def recommend(
     if not history.complete:
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted = fit_known(problem, history, state)
-    fitted, weighing, decide = _advised(problem, history, fitted, tolerance, rng)
-    charged, (good, threshold) = _charged(problem, history, weighing.options), weighing.good_enough(tolerance)
-    chosen = cheapest(good, _priced(problem, history, weighing.options))
-    at = [s.setting for s in weighing.options]
-    posteriors = with_plausible(problem, history, fitted.posterior)
+    known = fit_known(problem, history, state)
+    fitted, weighing, decide = _advised(problem, history, known, (tolerance, price), rng)
+    charged, priced = _charged(problem, history, weighing.options), _priced(problem, history, weighing.options)
+    chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
+    _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
+    at, posteriors = [s.setting for s in weighing.options], with_plausible(problem, history, fitted.posterior)
     appraisal = Appraisal(problem, history, posteriors, at, charged, chosen.control_set, today, floor_cost)
-    choice, *others = _options(appraisal, weighing, tolerance)
+    choice, *others = _options(appraisal, weighing, priced)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
         choice=choice,
         alternatives=tuple(others),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
-        reason=_reason(len(good), len(weighing.running), tolerance, choice, several=bool(problem.further)),
         worth=appraisal.worth(),
-        technical=f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
-        f"{sign(problem) * weighing.floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
+        technical=_technical(tolerance, sign(problem) * weighing.floor, sign(problem) * threshold),
         front=front_of(problem, history, fitted, (state or {}).get("further", ())),
         rule=None if planner is None else _rule(planner, choice, weighing, appraisal, price),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
+        promising=next((o for o in others if problem.space.index_of(o.control_set) == bold.control_set), None),
+        allowed=max(weighing.played, key=lambda s: s.support).mean - threshold,
+        price=price,
+        maximise=problem.maximise,
     )
 
 
 def _advised(
-    problem: Problem, history: History, fitted: Fitted, tolerance: float, rng: np.random.Generator
+    problem: Problem, history: History, fitted: Fitted, wish: tuple[float, float | None], rng: np.random.Generator
 ) -> tuple[Fitted, Weighing, Decide]:
-    """Return the model that advice is given by, what it says of every set, and how another would decide."""
+    """Return the model that advice is given by, what it says of every set, and how another would decide.
+
+    `wish` is the tolerance, and what one unit of outcome is worth.
+    """
+    tolerance, price = wish
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
 
     def decide(posterior: Posterior) -> Supported:
-        then = _weighed(problem, history, posterior, bounds)
+        then = _weighed(problem, history, posterior, bounds, price)
         return then.options[then.chosen(problem, history, tolerance)]
 
     believed = advisable(problem, history, fitted.posterior, decide)
     if believed is not fitted.posterior:
         fitted, bounds = replace(fitted, posterior=believed), best_bounds(believed, problem.space, problem.model, rng)
-    return fitted, _weighed(problem, history, believed, bounds), decide
+    return fitted, _weighed(problem, history, believed, bounds, price), decide
+
+
+def _technical(tolerance: float, floor: float, threshold: float) -> str:
+    return (
+        f"settings of trials by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor {floor:.4g}: "
+        f"mean must reach {threshold:.4g}; intervals {LEVEL:.0%}"
+    )
 
 
 def _remedy(history: History) -> str:
@@ -295,17 +331,18 @@ def _remedy(history: History) -> str:
     return f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
 
 
-def _options(appraisal: Appraisal, weighing: Weighing, tolerance: float) -> Iterator[Option]:
-    """Yield the chosen set, then all others, best expected outcome first, and why it is not them."""
+def _options(appraisal: Appraisal, weighing: Weighing, priced: Sequence[float | None]) -> Iterator[Option]:
+    """Yield the chosen set, then all others, best expected outcome first."""
     problem, history, sds = appraisal.problem, appraisal.history, appraisal.sds()
-    prices, (good, threshold) = Prices.of(problem, history), weighing.good_enough(tolerance)
+    prices = Prices.of(problem, history)
     told = {s: _option(problem, history, s, sds[s.control_set], prices) for s in weighing.options}
     choice = told[weighing.options[appraisal.chosen]]
     yield choice
     for option in sorted(weighing.options, key=lambda s: -s.mean):
         beside = _compared(problem, told[option], choice)
         if beside.control_set != choice.control_set:
-            yield replace(beside, why_not=_why_not(option, weighing.running, good, threshold, tolerance))
+            assumed = priced[option.control_set] if beside.cost_per_trial is None else None
+            yield replace(beside, cost_assumed=assumed)
 
 
 def planner_of(
@@ -341,16 +378,6 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
     return _option(problem, history, found, found.sd, Prices.of(problem, history))
 
 
-def _why_not(
-    option: Supported, running: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
-) -> str:
-    if option not in running:
-        return "no trial of it has given an outcome"
-    if option in good:
-        return "costs more" if tolerance else "costs no less"
-    return "too little is known of it" if option.mean >= threshold else "expected to fall short"
-
-
 def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
     """(m,): what a trial of each set costs on average, at its setting where that matters; None: nobody knows."""
     prices = Prices.of(problem, history)
@@ -384,15 +411,3 @@ def _compared(problem: Problem, option: Option, choice: Option) -> Option:
     both = option.cost_per_trial is not None and choice.cost_per_trial is not None
     saving = (choice.cost_per_trial or 0.0) - (option.cost_per_trial or 0.0) if both else None
     return replace(option, loss=sign(problem) * (choice.expected - option.expected), saving=saving)
-
-
-def _reason(good: int, count: int, tolerance: float, choice: Option, *, several: bool) -> str:
-    label, among = set_label(choice.control_set), f"of {counted(count, 'control set')}"
-    if tolerance == 0:
-        equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
-        said = f"{among}, {label} is the best that the data support{equals}"
-    else:
-        near = f"within {100 * tolerance:.3g} % of the best"
-        said = f"{among}, only {label} is {near}" if good == 1 else f"{good} {among} are {near}; {label} costs least"
-    alone = "" if choice.tried else ". No trial was at this setting yet"
-    return f"{said}{ONE_OF_SEVERAL if several else ''}{alone}"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.codec import plain, typed
+from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.advice.rule import Between, RuleLine, line_for
 from rigctl.core.advice.rules.planner import Planner
@@ -205,18 +206,20 @@ class ProductionChoice:
 
 
 def made(
-    problem: Problem, history: History, state: JsonState, rng: np.random.Generator, tolerance: float
+    problem: Problem, history: History, state: JsonState, rng: np.random.Generator, wish: tuple[float, float | None]
 ) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
-    """Return the fixed settings, best first, and the lines of the rule that would be recommended.
+    """Return the fixed settings, best first, and the lines of the rule where that is the answer.
+
+    `wish` is the tolerance, and what one unit of outcome is worth, currency units.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
-    found = recommend(replace(at_any_reading(problem), further=()), history, rng, tolerance, state)
+    found = recommend(replace(at_any_reading(problem), further=()), history, rng, wish[0], state, price=wish[1])
     seen = {problem.space.control_sets[o.control_set].names for o in history.complete if o.control_set >= 0}
     options = [found.choice, *(o for o in found.alternatives if o.control_set in seen)]
     ways = tuple(Way(o.control_set, o.setpoints, o.cost_per_trial) for o in options)
-    return ways, found.rule.lines if found.rule is not None and found.rule.follows else ()
+    return ways, found.rule.lines if found.rule is not None and answer_of(found).run.kind == "rule" else ()
 
 
 def at_any_reading(problem: Problem) -> Problem:

@@ -60,6 +60,8 @@ class Operating:
     """Trials that what is run must be made of; with fewer it is made anew."""
     full: bool = False
     """Whether what is best at just these readings is run, and not the line of the short rule that holds."""
+    worth: float | None = None
+    """Of one unit of outcome, currency units; None: nobody said."""
     name: str = NAME
 
     def initial_state(self, problem: Problem) -> JsonState:
@@ -151,13 +153,13 @@ class Operating:
     ) -> tuple[tuple[Way, ...], tuple[RuleLine, ...]]:
         if self.fixed:
             return (self._told(),), ()
-        return made(problem, history, model, trial_rng(self.seed, len(history) + 1), self.tolerance)
+        return made(problem, history, model, trial_rng(self.seed, len(history) + 1), (self.tolerance, self.worth))
 
     def _told(self) -> Way:
         return Way(tuple(name for name, _ in self.fixed), dict(self.fixed))
 
     def _wish(self) -> str:
-        return f"{self.tolerance!r} {dict(self.fixed)!r}"
+        return f"{self.tolerance!r} {dict(self.fixed)!r}{'' if self.worth is None else f' {self.worth!r}'}"
 
 
 def _report(problem: Problem, history: History, posterior: Posterior | None, played: ProductionChoice) -> SetReport:

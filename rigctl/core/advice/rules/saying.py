@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rigctl.core.advice.rule import Between, Earning, LookWorth, Rule, RuleLine, Setting
-from rigctl.core.advice.worth import SMALLEST, FixedSetting, Gain
+from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
 from rigctl.text import decimals_for, ends, in_full, set_label, written
 
@@ -55,44 +55,31 @@ def settings(line: RuleLine, units: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(_setting(s, units.get(s.variable, "")) for s in line.settings)
 
 
-def answer(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str]:
-    """Say what is expected of the rule, and how much better than a fixed setting that is; a sentence or two.
-
-    `unit` is the outcome's, as shown, empty for none. What else there is to say of it says `worth`.
-    """
-    say, looking = _Words(rule, unit, currency), rule.looking
-    if not rule.follows:
-        yield "No reading calls for anything else than the recommended fixed setting."
-        return
-    paid = "" if rule.cost_per_trial is None else f", at {in_full(rule.cost_per_trial, 3)} {currency} a trial"
-    yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
-    yield say.against(looking) if looking.earns is None else say.earned(looking.earns)
-
-
 def worth(rule: Rule, *, unit: str, currency: str) -> Iterator[str]:
-    """Say what else the rule and looking first are worth; sentences. `unit` is as for `answer`."""
+    """Say what the rule and looking first are worth; sentences. `unit` is the outcome's as shown, empty for none."""
     say, looking = _Words(rule, unit, currency), rule.looking
     if rule.follows:
-        yield say.best(looking.best)
-        if looking.earns is not None:
-            yield say.against(looking)
+        yield say.against(looking)
         yield from say.money(looking)
         yield say.value(looking.value)
+    else:
+        yield "No reading calls for anything else than the fixed setting."
     yield from say.loss()
 
 
 def how_to_read(rule: Rule) -> Iterator[str]:
     """Say how the rule is to be read, and how far readings tell of the trial; sentences."""
     if rule.follows:
-        if any(setting.slopes for line in rule.lines for setting in line.settings):
-            yield "A name in a setting stands for what was read; what goes beyond the range is set to its end."
-        yield "Where a reading is missing, run the recommended fixed setting."
-        yield "What these lines set is backed by trials nearby, but need not have been set before."
+        followed = [s.reading for line in rule.lines for own in line.settings for s in own.slopes]
+        if followed:
+            yield f'In a formula, "{followed[0]}" is the value just read. Results outside the range are clipped to it.'
+        yield "Trials nearby support these settings, but no trial need have been at just these."
     kept = [
         f"{t.variable} {t.rho:.0%}" if t.rho or t.pairs >= ENOUGH else f"{t.variable} not known yet" for t in rule.trust
     ]
     for i in range(0, len(kept), TOGETHER):
-        yield f"Still there in the trial, of a deviation read before: {', '.join(kept[i : i + TOGETHER])}."
+        part = ", ".join(kept[i : i + TOGETHER])
+        yield f"A deviation read before the trial still holds during it by this share: {part}."
 
 
 class _Words:
@@ -106,14 +93,6 @@ class _Words:
     def span(self, low: float, high: float) -> str:
         return f"{ends(low, high, self.decimals)} {self._unit}".rstrip()
 
-    def best(self, best: FixedSetting) -> str:
-        """Say what looking is compared with."""
-        cost = best.cost_per_trial
-        price = "" if cost is None else f", at {in_full(cost, 3)} {self._currency} a trial"
-        return (
-            f"The best fixed setting controls {set_label(best.control_set)}: {self.span(best.low, best.high)}{price}."
-        )
-
     def gain(self, gain: Gain) -> str:
         """Say how much better something is; with `than` after it."""
         if gain.low > 0:
@@ -124,53 +103,38 @@ class _Words:
 
     def against(self, looking: LookWorth) -> str:
         """Compare the rule with the best fixed setting."""
-        return f"These lines are {self.gain(looking.gain)} than the best fixed setting."
-
-    def earned(self, earning: Earning) -> str:
-        """Compare the rule with the fixed setting that earns most, net of what trials cost."""
-        gain, money = earning.gain, self._in_money(earning)
-        at = f"At {in_full(earning.price, 3)} {self._currency} for {self._one}, that"
-        if gain.low > 0:
-            return f"{at} earns {money.span(gain.low, gain.high)} more than any fixed setting."
-        if gain.high < 0:
-            return f"{at} earns {money.span(-gain.high, -gain.low)} less than the best fixed setting."
-        return f"{at} is not shown to earn more ({money.span(gain.low, gain.high)}) than the best fixed setting."
+        best = set_label(looking.best.control_set)
+        return f"Costs aside, the rule is {self.gain(looking.gain)} than the best fixed setting ({best})."
 
     def value(self, value: Gain) -> str:
         """Say what looking itself is worth."""
         if float(written(value.high, self.decimals)) == 0:
             return "Costs aside, looking first gains nothing over the best fixed setting."
-        return f"Costs aside, looking first is {self.gain(value)} than the best fixed setting."
+        return f"Costs aside, the best rule is {self.gain(value)} than the best fixed setting."
 
     def money(self, looking: LookWorth) -> Iterator[str]:
-        """Say what the lines save, or from which worth of the outcome on they pay; looking itself not counted."""
-        if looking.saving is not None and looking.saving > 0:
-            saving = f"{in_full(looking.saving, 3)} {self._currency}"
-            yield f"They save {saving} a trial, what looking itself costs not counted."
-        elif looking.saving is not None and looking.saving < 0:
-            yield f"They cost {in_full(-looking.saving, 3)} {self._currency} a trial more."
-        if looking.earns is not None:
-            yield from self._earns(looking.earns)
+        """Say what the rule saves, or from which worth of the outcome on it pays; looking itself not counted."""
+        if looking.saving:
+            saves = "saves" if looking.saving > 0 else "costs"
+            extra = "" if looking.saving > 0 else " more"
+            amount = f"{in_full(abs(looking.saving), 3)} {self._currency}"
+            yield f"Against that setting it {saves} {amount}{extra} per trial, before the cost of looking."
+        earns = looking.earns
+        if earns is not None:
+            money = self._in_money(earns)
+            for which, gain in (("this rule", earns.gain), ("the best rule", earns.value)):
+                yield f"Net of cost, {which} is {money.gain(gain)} than the fixed setting that earns most."
         elif looking.per_outcome is not None:
-            yield f"They pay if {self._one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
+            yield f"It pays if {self._one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{in_full(looking.instead_costs, 3)} {self._currency}"
-            yield f"To expect as much without looking, control {set_label(looking.instead)}: {price} a trial more."
-
-    def _earns(self, earning: Earning) -> Iterator[str]:
-        """Say what looking itself is worth in money."""
-        money = self._in_money(earning)
-        yield f"The fixed setting that earns most controls {set_label(earning.best)}."
-        if float(written(earning.value.high, money.decimals)) == 0:
-            yield "Costs taken off, looking first gains nothing over it."
-        else:
-            yield f"Costs taken off, looking first is {money.gain(earning.value)} than it."
+            yield f"To expect as much without looking, control {set_label(looking.instead)}: {price} more per trial."
 
     def _in_money(self, earning: Earning) -> _Words:
         """Return what writes gains in money."""
         spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
-        return _Words(self._rule, f"{self._currency} a trial", self._currency, spread)
+        return _Words(self._rule, f"{self._currency} per trial", self._currency, spread)
 
     @property
     def _one(self) -> str:

@@ -1,0 +1,142 @@
+"""The answer in words: one headline, why, how sure, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rigctl.core.advice.answer import Answer, Difference, WayToRun
+from rigctl.errors import counted
+from rigctl.text import ends, set_label, settings, written
+
+FEW = 3
+"""With so many trials or fewer, their number says why a way is not known well."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWords:
+    """Writes an answer; `unit` is the outcome's, as shown, empty for none."""
+
+    answer: Answer
+    outcome: str
+    unit: str
+    currency: str
+    units: Mapping[str, str]
+    """Of the variables, as shown."""
+
+    def headline(self) -> str:
+        """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
+        run = self.answer.run
+        if run.kind == "rule":
+            return "read the variables before each trial, and obey the first line that fits:"
+        at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
+        return f"control {set_label(run.control_set) or 'nothing'}{at}."
+
+    def in_short(self) -> str:
+        """Say what to run, what that gives and what it costs, in one sentence."""
+        run = self.answer.run
+        price = "" if run.cost is None else f", {self.money(run.cost)} per trial"
+        what = "run the rule" if run.kind == "rule" else f"control {set_label(run.control_set, ' + ') or 'nothing'}"
+        return f"From now on {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
+
+    def why(self) -> str:
+        """Give the reason, in one sentence."""
+        why = self.answer.why
+        if why is None:
+            return "Nothing else was tried so far."
+        return f"It {self._compared(why, self.name(why.other), tolerated=', which is tolerated,')}."
+
+    def sure(self) -> str:
+        """Say how sure that is, and what would settle it; empty where the way to try next settles it."""
+        certain, run = self.answer.certainty, self.answer.run
+        match certain.kind:
+            case "clear":
+                end = "earns as much" if run.net is not None else "is as good"
+                which = "way that costs as little" if certain.others_dearer else "other way"
+                return f"This is clear: no {which} {end}, even at the better end of its interval."
+            case "one trial":
+                which = f"trial {certain.trial}" if certain.trial else "a trial from before the campaign"
+                return f"Not sure: this rests on {which} alone. Repeat that trial."
+            case "never at this setting":
+                return "Not sure: no trial was at this setting yet. Run one there."
+            case "try next":
+                return ""
+        rival = certain.rival or run
+        reach = self._amount(rival.high if self.answer.maximise else rival.low)
+        verb = "may earn as much" if run.net is not None else "may be as good"
+        return f"Not sure: {self.name(rival)} {verb}, as its interval reaches {reach}. Trials of it would settle that."
+
+    def next(self) -> str:
+        """Say what to try next; empty where no other way promises more."""
+        found = self.answer.try_next
+        if found is None:
+            return ""
+        trials = found.other.trials
+        known = "was never tried" if not trials else f"only {counted(trials, 'trial')} tell" if trials <= FEW else ""
+        known = known or "is less certain"
+        return f"Try {self.name(found.other)} next. By the model it {self._compared(found)}, but it {known}."
+
+    def _compared(self, d: Difference, name: str = "", tolerated: str = "") -> str:
+        """Say how much more a way gives and costs, or, where that is known, earns; than the named one."""
+        than, as_one = (f" than {name}", f" as {name}") if name else ("", "")
+        if d.net is not None:
+            more = f"{self.money(abs(d.net))} {'more' if d.net > 0 else 'less'} per trial{than}"
+            return f"earns {more if d.net else f'as much{as_one}'}, net of cost"
+        more = "more" if (d.gain > 0) == self.answer.maximise else "less"
+        gain = (
+            f"{self._amount(abs(d.gain))} {more} {self.outcome}{than}" if d.gain else f"as much {self.outcome}{as_one}"
+        )
+        given = f"gives {gain}{tolerated if d.gain < 0 else ''}"
+        if d.saving is None:
+            return f"{given}{', whose cost is not known' if name else ' at a cost that is not known'}"
+        joint = "and" if (d.gain >= 0) == (d.saving >= 0) else "but"
+        if d.saving == 0:
+            return f"{given} at the same cost"
+        most = "at most " if d.other.cost_is == "at least" else ""
+        about = "about " if d.other.cost_is == "assumed" else ""
+        paid = f"{self.money(abs(d.saving))} {'less' if d.saving > 0 else 'more'}"
+        return f"{given} {joint} costs {most}{about}{paid} per trial"
+
+    def lines(self) -> Iterator[str]:
+        """Yield why, how sure, and what to try next."""
+        yield from filter(None, (self.why(), self.sure(), self.next()))
+
+    def name(self, way: WayToRun) -> str:
+        """Name a way within a sentence."""
+        named = {"rule": "the rule", "nothing": "leaving everything alone", "today": "today's practice"}
+        fixed = " at fixed values" if self.answer.run.kind == "rule" else ""
+        return named.get(way.kind) or f"{set_label(way.control_set) or 'controlling nothing'}{fixed}"
+
+    def span(self, way: WayToRun) -> str:
+        """Write the interval of the mean outcome."""
+        return ends(way.low, way.high, self.answer.decimals)
+
+    def expected(self, way: WayToRun) -> str:
+        return written(way.expected, self.answer.decimals)
+
+    def cost(self, way: WayToRun) -> str:
+        """Write what a trial costs on average: as far as that is known."""
+        if way.cost is None:
+            return "-"
+        mark = {"assumed": "about ", "at least": "at least "}.get(way.cost_is, "")
+        return f"{mark}{written(way.cost, self.answer.cents)}"
+
+    def cost_span(self, way: WayToRun) -> str:
+        """Write the interval of the mean cost."""
+        if way.cost_low is None or way.cost_high is None:
+            return "-"
+        return "exact" if way.cost_low == way.cost_high else ends(way.cost_low, way.cost_high, self.answer.cents)
+
+    def net(self, way: WayToRun) -> str:
+        if way.net is None:
+            return "-"
+        return f"{'at most ' if way.cost_is == 'at least' else ''}{written(way.net, self.answer.cents)}"
+
+    def trials(self, way: WayToRun) -> str:
+        return "-" if way.trials is None else f"{way.trials}"
+
+    def money(self, amount: float) -> str:
+        return f"{written(amount, self.answer.cents)} {self.currency}"
+
+    def _amount(self, value: float) -> str:
+        return f"{written(value, self.answer.decimals)} {self.unit}".rstrip()
