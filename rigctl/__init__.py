@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rigctl.campaigns import run as run
     from rigctl.config.load import LoadedConfig as LoadedConfig
     from rigctl.config.load import load as load
+    from rigctl.core.advice.answer import answer_of as answer_of
     from rigctl.core.advice.explain import explain as explain
     from rigctl.core.advice.recommend import Recommendation as Recommendation
     from rigctl.core.advice.recommend import recommend as recommend
@@ -86,6 +87,7 @@ _HOMES = {
     "rigctl.core.experiment.natural": ("Learned",),
     "rigctl.core.asking": ("Played", "play"),
     "rigctl.core.experiment.policy": ("Finished", "Proposal"),
+    "rigctl.core.advice.answer": ("answer_of",),
     "rigctl.core.advice.recommend": ("Recommendation", "recommend"),
     "rigctl.errors": (
         "ConfigError",

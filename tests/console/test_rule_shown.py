@@ -51,8 +51,6 @@ RULE = Rule(
         Gain(0.25, 0.1, 0.4),
         -0.04,
         0.2,
-        ("ca", "ph"),
-        0.41,
     ),
     (Trust("ph", 0.97, 0.02, 36), Trust("ca", 0.0, 0.1, 3)),
 )
@@ -64,7 +62,6 @@ SAYS = (
     "than the best fixed setting (ca+k).",
     "It pays if one",
     "Costs aside, the best rule is better by 0.12 to 0.42",
-    "To expect as much without looking, control ca+ph: 0.41 EUR more per trial.",
     "would be better by 0.05",
     "20% of what looking gains",
     "by this share: ph 97%, ca not known yet.",

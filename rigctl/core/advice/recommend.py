@@ -289,7 +289,7 @@ def recommend(
         worth=appraisal.worth(),
         technical=_technical(tolerance, sign(problem) * weighing.floor, sign(problem) * threshold),
         front=front_of(problem, history, fitted, (state or {}).get("further", ())),
-        rule=None if planner is None else _rule(planner, choice, weighing, appraisal, price),
+        rule=None if planner is None else _rule(planner, choice, weighing, appraisal),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
         promising=next((o for o in others if problem.space.index_of(o.control_set) == bold.control_set), None),
@@ -357,16 +357,10 @@ def _planner(problem: Problem, history: History, posterior: Posterior, weighing:
     return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
 
 
-def _rule(planner: Planner, choice: Option, weighing: Weighing, appraisal: Appraisal, price: float | None) -> Rule:
-    """Work out a rule beside the fixed choice, of the sets that may be recommended."""
-    space = planner.problem.space
-    index = space.index_of(choice.control_set)
-    beside = tuple(
-        (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, appraisal.charged[s.control_set])
-        for s in weighing.running
-        if s.control_set != index
-    )
-    fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside, price)
+def _rule(planner: Planner, choice: Option, weighing: Weighing, appraisal: Appraisal) -> Rule:
+    """Work out a rule beside the fixed choice."""
+    index = planner.problem.space.index_of(choice.control_set)
+    fixed = Fixed(index, weighing.options[index].setting, choice.expected)
     return state(planner, planner.short(index, fixed.setting), fixed, appraisal.posteriors)
 
 

@@ -113,25 +113,6 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Earning:
-    """What looking first earns, a trial, net of what trials cost; gains in currency units.
-
-    Costs are taken as known. What looking itself costs is not counted.
-    """
-
-    price: float
-    """Of one unit of outcome, currency units."""
-    best: tuple[str, ...]
-    """Control set of the fixed setting that earns most."""
-    setpoints: Mapping[str, float]
-    """Its setting, engineering units."""
-    gain: Gain
-    """Of the short rule over it."""
-    value: Gain
-    """Of the rule that earns most over it; not expected below 0."""
-
-
-@dataclass(frozen=True, slots=True)
 class LookWorth:
     """What looking first is worth, a trial: the rule against the best fixed setting.
 
@@ -153,12 +134,6 @@ class LookWorth:
     per_outcome: float | None
     """Currency units that one unit of outcome must be worth for a dearer rule to pay; None: it is no dearer, or no
     better."""
-    instead: tuple[str, ...] = ()
-    """The cheapest control set whose fixed setting is expected to be as good as the rule; empty: none is."""
-    instead_costs: float | None = None
-    """How much dearer its trials are than the rule's, currency units."""
-    earns: Earning | None = None
-    """In money; None: nobody knows what the outcome is worth, or what trials cost."""
 
 
 @dataclass(frozen=True, slots=True)

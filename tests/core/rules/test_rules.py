@@ -341,31 +341,6 @@ def everything_said(rule):
     return [*worth(rule, unit="cm2", currency="EUR"), *how_to_read(rule)]
 
 
-@pytest.mark.slow
-def test_looking_is_worth_what_it_earns(golden: Golden):
-    """At a price of the outcome, net of costs, against the fixed setting that earns most; on days drawn anew."""
-    problem = problem_of()
-    history = history_of(problem)
-    rule = recommend(problem, history, trial_rng(0, 1), 0.0, price=0.5).rule
-    earns, plain = rule.looking.earns, found().rule
-    read, occurs = days_of(problem, 1.0, 700)
-    posterior = fit_history(problem, history).posterior
-    points, lines = obeyed(rule, read, occurs)
-    alone = occurs.copy()
-    for name, setpoint in earns.setpoints.items():
-        alone[:, "abc".index(name)] = (setpoint - 2.0) / 10.0
-    paid = np.array([COSTS[SETS.index(line.control_set)] for line in rule.lines])[lines].mean()
-    less = paid - COSTS[SETS.index(earns.best)]
-    assert (rule.expected, rule.loss) == pytest.approx((plain.expected, plain.loss), abs=0.01)
-    net = 0.5 * (posterior.mean(points) - posterior.mean(alone)).mean() - less
-    assert earns.gain.expected == pytest.approx(net, abs=0.03)
-    assert earns.value.expected >= max(earns.gain.expected, 0.0)
-    assert earns.gain.low < earns.gain.expected < earns.gain.high
-    said = everything_said(rule)
-    golden(said)  # `a` costs more
-    assert not any(unreadable(line) for line in said)
-
-
 def test_a_rule_sets_what_trials_support():
     """On every day at least as well as any values that a trial had, and hardly where less is known than there."""
     problem = problem_of(sets=(("a",), ("b",), ("a", "b", "c")))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rigctl.core.advice.rule import Between, Earning, LookWorth, Rule, RuleLine, Setting
+from rigctl.core.advice.rule import Between, LookWorth, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
 from rigctl.text import decimals_for, ends, in_full, set_label, written
@@ -85,10 +85,10 @@ def how_to_read(rule: Rule) -> Iterator[str]:
 class _Words:
     """Write a rule's numbers with the same decimals."""
 
-    def __init__(self, rule: Rule, unit: str, currency: str, spreads: Sequence[float] = ()) -> None:
+    def __init__(self, rule: Rule, unit: str, currency: str) -> None:
         self._rule, self._unit, self._currency = rule, unit, currency
         gain = rule.looking.gain
-        self.decimals = decimals_for(spreads or [0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
+        self.decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
 
     def span(self, low: float, high: float) -> str:
         return f"{ends(low, high, self.decimals)} {self._unit}".rstrip()
@@ -119,22 +119,8 @@ class _Words:
             extra = "" if looking.saving > 0 else " more"
             amount = f"{in_full(abs(looking.saving), 3)} {self._currency}"
             yield f"Against that setting it {saves} {amount}{extra} per trial, before the cost of looking."
-        earns = looking.earns
-        if earns is not None:
-            money = self._in_money(earns)
-            for which, gain in (("this rule", earns.gain), ("the best rule", earns.value)):
-                yield f"Net of cost, {which} is {money.gain(gain)} than the fixed setting that earns most."
-        elif looking.per_outcome is not None:
+        if looking.per_outcome is not None:
             yield f"It pays if {self._one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
-        other = looking.instead and looking.instead != looking.best.control_set
-        if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
-            price = f"{in_full(looking.instead_costs, 3)} {self._currency}"
-            yield f"To expect as much without looking, control {set_label(looking.instead)}: {price} more per trial."
-
-    def _in_money(self, earning: Earning) -> _Words:
-        """Return what writes gains in money."""
-        spread = [0.25 * (g.high - g.low) for g in (earning.gain, earning.value)]
-        return _Words(self._rule, f"{self._currency} per trial", self._currency, spread)
 
     @property
     def _one(self) -> str:

@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from rigctl.core.advice.rule import Between, Earning, LookWorth, Rule, RuleLine, Setting, Slope, Trust
+from rigctl.core.advice.rule import Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
 from rigctl.core.advice.rules.full import Days, Full, Readings
 from rigctl.core.advice.rules.planner import FoundRule, Planner
 from rigctl.core.advice.rules.short import Leaf
@@ -113,10 +113,6 @@ class Fixed:
     """(k,), unit cube."""
     expected: float
     """Outcome units."""
-    others: Sequence[tuple[tuple[str, ...], float, float | None]]
-    """Other control sets at their best fixed settings: names, expected outcome, cost of a trial."""
-    price: float | None = None
-    """Of one unit of outcome, currency units; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,13 +148,12 @@ def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence
         for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
     )
     unpriced = _better_by_day(planner, days, full, top)
-    earning = None if fixed.price is None else _earning(planner, days, full, fixed.price)
-    compared = (short, best, top, unpriced, *(earning or ()))
+    compared = (short, best, top, unpriced)
     happens = [played.happens(days.masks, readings.occurs)[:JOINT] for played in compared]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     averaged = [*happens, *(g if len(g) else happens[0] for g in groups)]
     covariance = errors(*zip(*(_joint(posterior, averaged) for posterior in posteriors), strict=True))
-    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, earning, covariance).rule()
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
 
 
 def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
@@ -178,40 +173,14 @@ def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArra
     return int(ways.sets[best]), ways.points[best][None]
 
 
-def _better_by_day(
-    planner: Planner, days: Days, full: Full, top: RulePlayed, *, paid: FloatArray | float = 0.0, weight: float = 0.0
-) -> RulePlayed:
-    """Return what is best on every day, never worse there than the best fixed setting.
-
-    What the control sets cost, `paid` (q, m), counts by its `weight`, value units per currency unit.
-    """
-    every, scale = np.arange(len(days)), planner.posterior.hyperparameters.y_scale
-    sets = (scale * full.best.mean - weight * paid).argmax(axis=1)
-    free = _played(planner, days, sets, full.best.points[every, sets])
-    costs = [weight * played.cost if weight else 0.0 for played in (top, free)]
-    fixed = top.mean - costs[0] >= free.mean - costs[1]
+def _better_by_day(planner: Planner, days: Days, full: Full, top: RulePlayed) -> RulePlayed:
+    """Return what is best on every day, whatever it costs, never worse there than the best fixed setting."""
+    sets = full.best.mean.argmax(axis=1)
+    free = _played(planner, days, sets, full.best.points[np.arange(len(days)), sets])
+    fixed = top.mean >= free.mean
     pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
     own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
     return RulePlayed(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
-
-
-def _earning(planner: Planner, days: Days, full: Full, price: float) -> tuple[RulePlayed, RulePlayed] | None:
-    """Return the fixed setting and the rule that earn most at a price of the outcome; None where no cost is known."""
-    space, ways, scale = planner.problem.space, planner.ways, planner.posterior.hyperparameters.y_scale
-    earns, known = np.full(len(ways.sets), -np.inf), np.zeros(len(space.control_sets), dtype=bool)
-    for s in np.unique(ways.sets).tolist():
-        rows = np.flatnonzero(ways.sets == s)
-        cost = planner.seeking.prices.at(s, ways.points[np.ix_(rows, space.control_sets[s].indices)])
-        if cost is not None:
-            known[s] = True
-            earns[rows] = price * scale * days.means(s, ways.points[rows]).mean(axis=0) - cost
-    if not known.any():
-        return None
-    best = int(earns.argmax())
-    count = len(days)
-    top = _played(planner, days, np.full(count, ways.sets[best]), np.tile(ways.points[best], (count, 1)))
-    paid = np.where(known, full.cost, np.inf)
-    return top, _better_by_day(planner, days, full, top, paid=paid, weight=1 / price)
 
 
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
@@ -288,11 +257,9 @@ class _Stating:
     """The best fixed setting."""
     unpriced: RulePlayed
     """What is best on every day, whatever it costs."""
-    earning: tuple[RulePlayed, RulePlayed] | None
-    """The fixed setting and the rule that earn most; None where prices or costs are not known."""
     covariance: FloatArray
-    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, of the two
-    that earn most, if there are, and of the short rule's over the days of each line; own units squared."""
+    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, and of the
+    short rule's over the days of each line; own units squared."""
 
     def rule(self) -> Rule:
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
@@ -312,15 +279,14 @@ class _Stating:
             full_cost=_mean_cost(self.best),
             loss=loss,
             loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
-            looking=self._looking(gain, full_gain, expected) if follows else self._idle(full_gain),
+            looking=self._looking(gain, full_gain) if follows else self._idle(full_gain),
             trust=_trust(self.planner),
         )
 
-    def _gain(self, group: int, played: RulePlayed, over: RulePlayed | None = None, base: int = 2) -> Gain:
+    def _gain(self, group: int, played: RulePlayed) -> Gain:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
-        c = self.covariance
-        mean = float(np.mean(played.mean - (over or self.top).mean))
-        variance = c[group, group] + c[base, base] - 2 * c[group, base]
+        c, mean = self.covariance, float(np.mean(played.mean - self.top.mean))
+        variance = c[group, group] + c[2, 2] - 2 * c[group, 2]
         return Gain(*interval(mean, float(np.sqrt(max(variance, 0.0)))))
 
     def _expected(self, played: RulePlayed) -> float:
@@ -347,15 +313,12 @@ class _Stating:
             cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
         )
 
-    def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> LookWorth:
+    def _looking(self, gain: Gain, full_gain: Gain) -> LookWorth:
         """Put what looking is worth beside what the same would cost without it."""
         paid, top = _mean_cost(self.short), _mean_cost(self.top)
         saving = None if paid is None or top is None else top - paid
         if saving is not None and abs(saving) < SMALLEST:
             saving = 0.0
-        better = sign(self.planner.problem)
-        as_good = [o for o in self.fixed.others if o[2] is not None and better * (o[1] - expected) >= 0]
-        names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
         return LookWorth(
             best=self._best_fixed(),
             value=self._gain(3, self.unpriced),
@@ -363,35 +326,15 @@ class _Stating:
             full_gain=full_gain,
             saving=saving,
             per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
-            instead=names,
-            instead_costs=None if cost is None or paid is None else cost - paid,
-            earns=self._earns(),
         )
 
     def _idle(self, full_gain: Gain) -> LookWorth:
         """Say that nothing is gained by looking, as nothing is done differently for it."""
         value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
-        earns = self._earns()
-        return LookWorth(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None, earns=earns)
-
-    def _earns(self) -> Earning | None:
-        """Put what looking is worth in money; costs count as known."""
-        if self.earning is None or self.fixed.price is None or np.isnan(self.short.cost).any():
-            return None
-        price, (top, rule) = self.fixed.price, self.earning
-
-        def over(played: RulePlayed, group: int) -> Gain:
-            gain = self._gain(group, played, top, 4)
-            less = float(np.mean(played.cost - top.cost))
-            return Gain(*(price * part - less for part in (gain.expected, gain.low, gain.high)))
-
-        return Earning(price, *self._at(top), over(self.short, 0), over(rule, 5))
+        return LookWorth(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None)
 
     def _best_fixed(self) -> FixedSetting:
+        space, chosen = self.planner.problem.space, int(self.top.sets[0])
+        at = space.setpoints(chosen, space.setting(chosen, self.top.points[0]))
         expected = self._interval(self._expected(self.top), 2)
-        return FixedSetting(*self._at(self.top), *expected, _mean_cost(self.top))
-
-    def _at(self, fixed: RulePlayed) -> tuple[tuple[str, ...], Mapping[str, float]]:
-        """Return names and setpoints of what is alike on all days."""
-        space, chosen = self.planner.problem.space, int(fixed.sets[0])
-        return space.control_sets[chosen].names, space.setpoints(chosen, space.setting(chosen, fixed.points[0]))
+        return FixedSetting(space.control_sets[chosen].names, at, *expected, _mean_cost(self.top))
