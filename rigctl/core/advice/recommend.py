@@ -272,8 +272,7 @@ def recommend(
     if not history.complete:
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
-    known = fit_known(problem, history, state)
-    fitted, weighing, decide = _advised(problem, history, known, (tolerance, price), rng)
+    fitted, weighing, decide = _advised(problem, history, fit_known(problem, history, state), (tolerance, price), rng)
     charged, priced = _charged(problem, history, weighing.options), _priced(problem, history, weighing.options)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
