@@ -1,4 +1,4 @@
-"""Adds the pages of the site that are made of the code: commands, keys, and what is said of broken configurations."""
+"""Adds the pages of the site that are made of code: commands, keys, instruments, and what broken configurations get."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     sys.path.insert(0, str(ROOT))  # the broken configurations are tests, which are not installed
     from tests.config.broken import cases
     from tests.config.test_schema import built_in
+    from tests.drivers import instrument_census
 
     pages = {
         "reference/cli.md": commands.page(typer.main.get_command(app)),
         "reference/configuration.md": configuration.page(configuration.json_schema(built_in())),
+        "reference/instruments.md": instrument_census.page(),
         "messages.md": cases.page(),
     }
     for name, text in pages.items():

@@ -74,7 +74,7 @@ class BridgeOptions(DeviceOptions):
     safe_value: float | None = Field(default=None, allow_inf_nan=False)
     """Setpoint of the safe state; without `enable` also the one that imposes nothing. Without it, safe means off."""
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Steps in which the instrument takes setpoints; each is rounded to them before it is sent."""
+    """Steps in which the instrument takes setpoints; each is rounded to them, and a whole step makes whole numbers."""
     counter: str | None = Field(default=None, pattern=PROPERTY)
     """A property that only rises; makes the device a meter, and nothing else."""
     identity: str | None = Field(default=None, pattern=PROPERTY)
@@ -410,7 +410,8 @@ class BridgeOutput(BridgeDevice, Actuator):
     def _set(self, value: float, deadline: Deadline) -> None:
         """Set once, and ask what the instrument holds: validators may have made another value of it."""
         sent = self._options.rounded(value)
-        self._instrument.put(self._options.set or "", sent, deadline)
+        whole = self._options.step is not None and self._options.step.is_integer()
+        self._instrument.put(self._options.set or "", int(sent) if whole else sent, deadline)
         held = self._held(deadline)
         if not self._same(held, sent):
             raise DeviceFault(f"{self._options.set} was set to {sent:g} and reads {held:g}; it was not switched on")

@@ -7,6 +7,7 @@ colon (`my_lab.furnace:Furnace`). Libraries are imported only here, when a devic
 from __future__ import annotations
 
 import inspect
+import logging
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -46,6 +47,9 @@ class InstrumentLibrary(ABC):
                 remedy = f"pip install 'rigctl[{cls.extra}]'"
                 raise ValueError(f"{cls.name} is not installed ({problem}); {remedy}") from problem
             raise ValueError(f"there is no module {module} ({problem})") from problem
+        log = logging.getLogger(cls.package.partition(".")[0])
+        if not log.handlers:  # else what it logs goes to stderr; what matters of it is in our errors
+            log.addHandler(logging.NullHandler())
         if not isinstance(found, type):
             raise ValueError(f"there is no class {name} in {module}")  # noqa: TRY004 - of the configuration
         return found
