@@ -18,6 +18,7 @@ from rigctl.config.document import Document, parse, read
 from rigctl.config.findings import unknown
 from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, ConfigError, KeyPath, Mistake
+from rigctl.files import whole
 from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import Driver
 from rigctl.rig.registry import Registry
@@ -100,6 +101,21 @@ def opened(path: Path) -> Document:
     if mistakes:
         raise ConfigError(mistakes)
     return document
+
+
+def keep_own(document: Document, folder: Path, directory: Path) -> None:
+    """Copy people's own profiles that a configuration in this folder names to where its campaign is read again.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    for device in document.data.get("devices", {}).values():
+        name = str(device.get("profile", "")).partition("/")[0]
+        here, there = (where / FOLDER / device["driver"] / f"{name}.yaml" for where in (folder, directory))
+        if name and here.is_file() and here.absolute() != there.absolute():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            with whole(there) as new:
+                new.write_bytes(here.read_bytes())
 
 
 # what there is ----------------------------------------------------------------------------------------------------

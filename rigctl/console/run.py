@@ -14,13 +14,14 @@ import structlog
 
 from rigctl.campaign import daemon
 from rigctl.campaign.desk import notify
-from rigctl.campaign.events import CampaignEvent, CampaignResult, batched
+from rigctl.campaign.events import CampaignEvent, CampaignResult, CampaignStarted, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.campaign.production import Production, for_production, production
 from rigctl.campaign.spec import CampaignSpec, check_readable
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.config.profiles import keep_own
 from rigctl.console import report
 from rigctl.console.assemble import has_journal, require_devices, rig_factory, state_directory
 from rigctl.console.by_hand import quantities
@@ -121,6 +122,8 @@ def conducted(
     with unseen_by_others(), telling_people(setup, clock) as people, watching(loaded, console) as show:
 
         def listener(event: CampaignEvent) -> None:
+            if isinstance(event, CampaignStarted):
+                _keep_profiles(loaded, directory)
             if people is not None:
                 people.put(event)
             show(event)
@@ -131,6 +134,14 @@ def conducted(
         notify(f"EXTEND_TIMEOUT_USEC={round(2e6 * LAST_WORDS_S)}")  # for the last messages to people
     notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     return result
+
+
+def _keep_profiles(loaded: LoadedConfig, directory: Path) -> None:
+    try:
+        keep_own(loaded.document, loaded.path.parent, directory)
+    except OSError as error:
+        what = f"{directory}: the profiles beside {loaded.path} cannot be copied there ({error}); keep them"
+        structlog.get_logger("rigctl.console").warning(what)
 
 
 def to_json(outcome: Ended) -> Mapping[str, Any]:
