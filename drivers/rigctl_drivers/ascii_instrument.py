@@ -128,6 +128,11 @@ class AsciiOptions(TextOptions):
         steps = value / self.scale
         return f"{round(steps) & 0xFFFF:04X}" if self.number == "int16" else format(steps, form)
 
+    def misfit(self, setpoint: float) -> str:
+        if self.number == "int16" and not -0x8000 <= setpoint / self.scale <= 0x7FFF:
+            return "four hexadecimal digits do not reach as far"
+        return super().misfit(setpoint)
+
     def meant(self, text: str) -> float | None:
         steps: float | None
         if self.number == "int16":

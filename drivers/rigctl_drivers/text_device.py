@@ -95,6 +95,10 @@ class TextOptions(DeviceOptions):
         """Tell whether it takes 0 or 1 only."""
         return self.enable is not None and self.set is None
 
+    def misfit(self, setpoint: float) -> str:
+        """Say why it cannot be held, empty if it can; of most setpoints the instrument knows best."""
+        return "an on/off device takes 0 or 1" if self.on_off and setpoint not in (0.0, 1.0) else ""
+
     def written(self, value: float, form: str) -> str:
         """Return a setpoint as the instrument is sent it."""
         return format(value, form)
@@ -183,9 +187,8 @@ class TextDriver(Driver):
 
     @staticmethod
     def misfits(options: TextOptions, setpoints: Sequence[float]) -> Sequence[str]:
-        """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
-        wrong = [v for v in setpoints if v not in (0.0, 1.0)] if options.on_off else []
-        return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in wrong]
+        why = {setpoint: options.misfit(setpoint) for setpoint in setpoints}
+        return [f"setpoint {setpoint:g} cannot be held: {reason}" for setpoint, reason in why.items() if reason]
 
 
 class TextDevice(Device):

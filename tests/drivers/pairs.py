@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +55,19 @@ def player(name: str) -> Player:
     return Player(script(name))
 
 
+@cache
 def script(name: str) -> Mapping[str, Any]:
     return yaml.safe_load((FOLDER / f"{name}.pairs").read_text(encoding="utf-8"))
 
 
+@cache
 def profiles(name: str) -> Mapping[str, Profile]:
     """Return the quantities of a profile."""
     document = opened(Path(FOLDER / f"{name}.yaml"))
     return {quantity: Profile(document, quantity) for quantity in document.data["quantities"]}
 
 
+@cache
 def quantities() -> list[tuple[str, str]]:
     """Return each quantity of each shipped profile."""
     return [(name, quantity) for name in NAMES for quantity in profiles(name)]

@@ -71,7 +71,7 @@ def test_it_says_who_it_is(wired, name):
     ("name", "answer", "severity", "value"),
     [(n, a, m[0], *(m[1:] or [math.nan])) for n in NAMES for a, m in script(n).get("marks", {}).items()],
 )
-def test_the_marks_of_a_balance_are_understood(wired, name, answer, severity, value):
+def test_108_the_marks_of_a_balance_are_understood(wired, name, answer, severity, value):
     """A weight that has not settled is MINOR, an overload INVALID."""
     played = player(name)
     played.kept["answer"] = answer

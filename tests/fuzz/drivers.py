@@ -21,6 +21,7 @@ from rigctl.rig import protocols
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus, Identity, Reading
 from rigctl.rig.testing import ManualClock
 from rigctl_drivers import modbus_line
+from rigctl_drivers.ascii_instrument import AsciiDriver
 from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
@@ -33,6 +34,7 @@ from rigctl_drivers.searching import search_ezo, search_modbus, search_scpi
 from rigctl_drivers.urls import LineUrl
 from rigctl_drivers.wire import LineLost, Silence
 from tests.drivers.circuits import Pump
+from tests.drivers.pairs import player, profiles, quantities
 from tests.drivers.peers import ModbusUnit, crc16
 from tests.fuzz.mutation import changed
 
@@ -231,6 +233,17 @@ def _scpi(rng: random.Random, time: VirtualTime) -> Any:
     return wire, (*asked, lambda d: device.apply(1.5, d), lambda d: search_scpi(line, (), d))
 
 
+def _ascii(rng: random.Random, time: VirtualTime) -> Any:
+    name, quantity = rng.choice(quantities())
+    played, given = player(name), profiles(name)[quantity].options
+    wire, line = _text(lambda _: (), "\r", rng, time)
+    wire._answer = lambda request: b"".join(played(request))
+    device: Any = AsciiDriver.connect(AsciiDriver.options.model_validate(given), line)
+    calls = [getattr(device, call) for call in ("read", "read_back", "release", "safe") if hasattr(device, call)]
+    applies = [lambda d: device.apply(2.5, d)] if hasattr(device, "apply") else []
+    return wire, (device.identify, *calls, *applies)
+
+
 def _modbus(rng: random.Random, time: VirtualTime, *, rtu: bool) -> Any:
     wire, line = _registers(rng, time, rtu=rtu)
     place = {"at": 2, "type": rng.choice(("float32", "int16", "uint64"))}
@@ -255,6 +268,7 @@ TARGETS: MappingProxyType[str, Make] = MappingProxyType(
         "modbus-rtu": lambda rng, time: _modbus(rng, time, rtu=True),
         "ezo": _ezo,
         "ezo-pmp": _pump,
+        "ascii": _ascii,
     }
 )
 
