@@ -18,7 +18,6 @@ from pydantic import Field
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import (
-    PEEK_S,
     AddressedLine,
     ByteLine,
     Calibration,
@@ -29,6 +28,7 @@ from rigctl.rig.protocols import (
     Identity,
     Line,
 )
+from rigctl_drivers.addressed_line import wait_until
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
 
@@ -166,7 +166,7 @@ class EzoI2c(ByteLine):
 
     def _fetched(self, deadline: Deadline) -> list[bytes]:
         while self._asked:
-            self._wait(deadline)
+            wait_until(self._due_s, self.clock, deadline)
             if self._unsent is not None:
                 self._asked = ""
                 raise self._unsent
@@ -187,15 +187,6 @@ class EzoI2c(ByteLine):
             what = f"address {self._address:#04x} answers with status {status}: is this an EZO circuit?"
             raise GarbledReply(what, bus=self.url)
         return [REFUSED.encode()] if status == SYNTAX_ERROR else [*filter(None, [text]), ACCEPTED.encode()]
-
-    def _wait(self, deadline: Deadline) -> None:
-        """Wait until the circuit may be ready; raises `DeviceTimeout` if that is too late."""
-        while True:
-            deadline.check("it is not ready")
-            left_s = self._due_s - self.clock.now_s()
-            if left_s <= 0:
-                return
-            self.clock.sleep(min(left_s, self.clock.speedup * min(PEEK_S, deadline.remaining_s)))
 
 
 class EzoOptions(DeviceOptions):

@@ -1,15 +1,16 @@
 """An I2C bus in memory and what stands on it, written for these tests from the data sheets.
 
-`Bus` takes the place of the kernel's adapter; everything else, `I2cLine` included, is what runs on a Raspberry Pi.
+`Bus` takes the place of the kernel's adapter; everything else is what runs on a Raspberry Pi.
 """
 
 from __future__ import annotations
 
 import errno
 
+import pytest
+
 from rigctl.rig.testing import ManualClock
-from rigctl_drivers.i2c_line import I2cLine
-from rigctl_drivers.urls import LineUrl
+from rigctl_drivers import i2c_line
 
 READING_S = {"pH": 0.9, "EC": 0.6, "RTD": 0.6}
 
@@ -22,7 +23,7 @@ class Bus:
         self.error = 0
         self.opened = 0
 
-    def __call__(self, _path):
+    def __call__(self, _node):
         self.opened += 1
         return self
 
@@ -32,16 +33,18 @@ class Bus:
     def transfer(self, address, sent, count):
         if self.error:
             raise OSError(self.error, "as the test wants")
-        if address not in self.parties:
+        party = self.parties.get(int(address))
+        if party is None:
             raise OSError(errno.EREMOTEIO, "Remote I/O error")
-        party = self.parties[address]
         if sent:
             party.take(sent)
         return party.give(count) if count else b""
 
     def line(self, clock=None):
         """The line of this bus, as a configuration opens it."""
-        return I2cLine(LineUrl.parse("i2c:///dev/i2c-1", {}), clock or ManualClock(), self)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(i2c_line, "KernelAdapter", self)
+            return i2c_line.open_i2c("i2c:///dev/i2c-1", clock or ManualClock())
 
 
 class Circuit:
@@ -90,3 +93,32 @@ def sensor(model, value):
         return [known[command], "*OK"] if command in known else ["*ER"]
 
     return answers
+
+
+class Adc:
+    """An ADS1115: volts by input; a conversion takes as long as its rate says."""
+
+    INPUTS = ("0-1", "0-3", "1-3", "2-3", "0", "1", "2", "3")
+    RANGES_V = (6.144, 4.096, 2.048, 1.024, 0.512, 0.256, 0.256, 0.256)
+    RATES = (8, 16, 32, 64, 128, 250, 475, 860)
+
+    def __init__(self, clock, **volts):
+        self.clock = clock
+        self.volts = {name.removeprefix("in").replace("_", "-"): value for name, value in volts.items()}
+        self.config, self.count, self.pointer, self.ready_s = 0x8583, 0, 0, 0.0
+        self.meddled = 0
+        """Bits that somebody else changes in what it was sent."""
+
+    def take(self, sent):
+        self.pointer = sent[0]
+        if len(sent) == 3:
+            self.config = int.from_bytes(sent[1:]) ^ self.meddled
+            volts = self.volts[self.INPUTS[self.config >> 12 & 7]]
+            count = round(volts / self.RANGES_V[self.config >> 9 & 7] * 32768)
+            self.count = max(-32768, min(32767, count))
+            self.ready_s = self.clock.now_s() + 1 / self.RATES[self.config >> 5 & 7]
+
+    def give(self, count):
+        ready = self.clock.now_s() >= self.ready_s
+        config = (self.config & 0x7FFF) | (0x8000 if ready else 0)
+        return (config if self.pointer == 1 else self.count & 0xFFFF).to_bytes(2)[:count]
