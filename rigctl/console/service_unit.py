@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw
-from rigctl.rig.places import host_and_port, stable_name, taken_apart
+from rigctl.rig.places import host_and_port, is_on_network, stable_name, taken_apart
 from rigctl.rig.values import SafeTimes
 
 WATCHDOG_S: Final = 30.0
@@ -83,17 +83,13 @@ class Service:
     @property
     def ports(self) -> tuple[str, ...]:
         """Return the serial ports, as the configuration names them."""
-        return tuple(taken_apart(url)[1] for url in self.urls if not _is_network(url))
+        return tuple(taken_apart(url)[1] for url in self.urls if not is_on_network(url))
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts, each once."""
-        over_network = (taken_apart(url)[1] for url in self.urls if _is_network(url))
+        over_network = (taken_apart(url)[1] for url in self.urls if is_on_network(url))
         return tuple(dict.fromkeys(host_and_port(place, "")[0] for place in over_network))
-
-
-def _is_network(url: str) -> bool:
-    return "tcp" in url.partition("://")[0]
 
 
 # how systemd reads it ---------------------------------------------------------------------------------------------
