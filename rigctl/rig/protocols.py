@@ -325,6 +325,8 @@ class Device(ABC):
     """What feeds its watchdog; None: nothing is to be fed."""
     tells_calibration: bool = False
     """Whether `calibration` asks anything."""
+    max_age_s: float = 0.0
+    """How old a value that comes by itself may be, wall seconds; then none is INVALID, no timeout. 0: it is asked."""
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
