@@ -562,6 +562,11 @@ class Driver(ABC):
         return None
 
     @staticmethod
+    def stays_on(options: Any) -> str:
+        """Say why it would stay on should we fall silent: it is refused unless `safety.stays_on` names it."""
+        return ""
+
+    @staticmethod
     def search(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:
         """Return who answers; of Modbus units, those with these addresses. Nothing is sent that changes anything."""
         return ()
