@@ -16,7 +16,7 @@ def plugged(profile: str, name: str, safety: str = "") -> str:
     """The small rig, whose calcium valve is a plug."""
     lines = WHOLE.splitlines()
     place = next(i for i, line in enumerate(lines) if line.startswith("  ca_valve:"))
-    lines[place] = f'  ca_valve: {{driver: mqtt, bus: "mqtt://broker", profile: {profile}, name: {name}, switch: true}}'
+    lines[place] = f'  ca_valve: {{driver: mqtt, bus: "mqtt://broker", profile: {profile}/switch, name: {name}}}'
     return "\n".join(lines).replace("[0, 7.7]", "[0, 1], step: 1").replace("safety:", f"safety:{safety}") + "\n"
 
 
@@ -52,14 +52,10 @@ def test_nothing_is_accepted_that_needs_no_accepting(golden: Golden):
 @pytest.mark.parametrize(
     "wrong",
     [
-        "profile: tasmoto, switch: true",
-        "profile: tasmota",
-        "profile: esphome, switch: true",
-        "profile: tasmota, read: watts",
-        "profile: tasmota, read: value",
-        "profile: tasmota, switch: true, read: power",
-        "profile: tasmota, switch: true, auto_off_s: 5",
-        "profile: mine.yaml, switch: true",
+        "profile: tasmota/watts",
+        "profile: tasmota/value",
+        "profile: tasmota/switch, auto_off_s: 5",
+        "profile: tasmota/switch, read: {topic: lamp}",
     ],
 )
 def test_what_a_profile_cannot_do_is_refused(wrong, golden: Golden):
