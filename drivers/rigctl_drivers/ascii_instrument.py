@@ -124,6 +124,10 @@ class AsciiOptions(TextOptions):
         address = given.get("address") if isinstance(given, dict) else None
         return _filled(given, address) if isinstance(address, str) else given
 
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        named = self.serial_number is None or self.identity is not None
+        return (*super()._rules(), (named, "`serial_number` needs `identity`"))
+
     def written(self, value: float, form: str) -> str:
         steps = value / self.scale
         return f"{round(steps) & 0xFFFF:04X}" if self.number == "int16" else format(steps, form)

@@ -524,7 +524,7 @@ class Driver(ABC):
     search_rank: ClassVar[int | None] = None
     """Whose turn to `search` is first: the question that others could least take for a command is; None: it cannot."""
     profiles: ClassVar[Path | None] = None
-    """Folder of the profiles that come with it, options for one make of instrument a file; None: it takes none."""
+    """Folder of the profiles that come with it, options for one make of instrument a file; None: there are none."""
 
     @staticmethod
     @abstractmethod

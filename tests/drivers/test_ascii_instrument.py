@@ -222,6 +222,7 @@ def test_late_answers_do_not_answer_the_next_question():
         ({"query": "Q", "pause_s": 60}, "pause_s"),
         ({"query": "Q", "terminator": "x"}, "terminator"),
         ({"query": "Q", "address": "{value}"}, "address"),
+        ({"query": "Q", "serial_number": {"ask": "N", "answer": "(.+)"}}, ""),
         ({"query": "Q", "set": "V", "confirm": "C", "release_value": 0}, ""),
     ],
 )
