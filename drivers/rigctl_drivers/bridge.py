@@ -49,6 +49,10 @@ OVERFLOW: Final = 9.9e37
 PROPERTY: Final = r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$"
 CHECK_S: Final = 0.05
 """What a class gets to be made in by `check`, where nobody answers, wall seconds."""
+LATE: Final = 64 * 1024
+"""Bytes; no answer is that long."""
+MOST_ABANDONED: Final = 8
+"""Calls that run on by themselves until the class is asked nothing more: each keeps a thread."""
 Switch = bool | int | str
 
 
@@ -216,6 +220,8 @@ class ForeignInstrument:
         self.line = line
         self._visa: LineLibrary | None = None
         self._made: Any = None
+        self._abandoned: list[ForeignCall] = []
+        """Calls that were left to themselves, as far as they still run."""
         with suppress(ValueError, ImportError):  # told when it is made; imported now, for that takes its time
             library.find(options.instrument)
             import_module("rigctl_drivers.visa_library")
@@ -279,6 +285,9 @@ class ForeignInstrument:
         visa, where = self._visa, f"{self.options.instrument}: {doing}"
         if visa is None:
             raise DeviceFault(f"{where}: it was not made")
+        self._abandoned = [call for call in self._abandoned if call.thread and call.thread.is_alive()]
+        if len(self._abandoned) >= MOST_ABANDONED and proof == "heard":
+            raise DeviceTimeout(f"{where}: {MOST_ABANDONED} calls never returned; nothing more is asked")
         if not self.line.settle(deadline, command=True):
             raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
         call = visa.call = ForeignCall(self.line, deadline)
@@ -286,6 +295,9 @@ class ForeignInstrument:
             value = call.run(work)
         except StillBusy as problem:
             self._visa = self._made = None
+            self._abandoned.append(call)
+            with suppress(DeviceError):  # what it asked may still be answered: the line owes a silence
+                self.line.read_bytes(LATE, Deadline.after(0.001))
             remedy = "give it a longer `timeout`, or use another class"
             raise DeviceTimeout(f"{where}: {problem.what}; {remedy}", bus=self.line.url) from problem
         except Exception as problem:  # foreign code may raise anything
