@@ -25,8 +25,9 @@ class SetpointActuator(Actuator):
     def apply(self, value: float, deadline: Deadline) -> None:
         if not math.isfinite(value):
             raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
-        if not self.sets and value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+        why = self._misfit(value)
+        if why:
+            raise DeviceFault(f"got setpoint {value}, {why}; nothing was sent")
         self._begin(deadline)
         self._impose(value, deadline)
 
@@ -59,6 +60,10 @@ class SetpointActuator(Actuator):
             self._set(value, deadline)
         if self.switches:
             self._switch(self.sets or value == 1.0, deadline)
+
+    def _misfit(self, value: float) -> str:
+        """Say why a setpoint cannot be held; empty if it can, as far as is known."""
+        return "" if self.sets or value in (0.0, 1.0) else "an on/off device takes 0 or 1"
 
     def _begin(self, deadline: Deadline) -> None:
         """Do what must be done before a setpoint is sent, unless it is a safe one."""

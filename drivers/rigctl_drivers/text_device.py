@@ -219,6 +219,9 @@ class TextOutput(TextDevice, SetpointActuator):
         self.sets, self.switches = options.set is not None, options.enable is not None
         self.release_value, self.safe_value = options.release_value, options.safe_value
 
+    def _misfit(self, value: float) -> str:
+        return self._options.misfit(value)
+
     def _begin(self, deadline: Deadline) -> None:
         self._talk.begin(deadline)
 
