@@ -56,4 +56,6 @@ def _meaning(problem: OSError, address: str) -> DeviceTimeout:
     if problem.errno in NOT_ACKNOWLEDGED:
         return DeviceTimeout(f"nobody acknowledges at {where}; is it wired, has it power, and does it speak I2C?")
     why = problem.strerror or str(problem)
-    return DeviceTimeout(f"{where}: the bus hangs or is disturbed ({why}); are SDA and SCL pulled up, and not swapped?")
+    return DeviceTimeout(
+        f"no answer at {where}, or the bus hangs ({why}); is it wired, and are SDA and SCL pulled up and not swapped?"
+    )

@@ -303,3 +303,37 @@ def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench, monkey
     assert list(bench.rigctl(*call, code=1).json["failed"]) == ["valve"]
     monkeypatch.setattr(safe, "campaign_here", lambda _: 4711)  # it has begun, and not driven anything yet
     assert bench.rigctl(*call).json["by"] == "nobody"
+
+
+PI = """
+rig: pi
+currency: EUR
+budget: 20 EUR
+buses: {i2c: "i2c:///dev/i2c-1", w1: "w1:///sys/bus/w1/devices", gpio: "gpio:///dev/gpiochip0"}
+devices:
+  ph_probe: {driver: ezo-ph, bus: i2c, address: 0x63}
+  acid: {driver: ezo-pmp, bus: i2c, address: 0x67}
+  bath: {driver: ds18b20, bus: w1, id: 28-0316a2795a3d}
+  aerator: {driver: gpio-relay, bus: gpio, line: 17}
+variables:
+  ph: {unit: pH, range: [5.5, 6.5], plausible: [3, 10], sensor: ph_probe, actuator: acid, natural: uniform}
+control_sets: all
+outcome: {name: warmth, unit: degC, sensor: bath}
+dosing:
+  acid: {sensor: ph_probe, effect: -0.04 pH/mL, tolerance: 0.05 pH, mix: 60 s, max_doses: 6}
+trial: {prepare: [{actuator: aerator, value: 1, wait: 1 s}], settle: 1 s, measure: {for: 3 s, every: 1 s, min_count: 1}}
+meters: [{name: water, kind: fixed, price: 0.05 EUR}]
+safety:
+  safe_state: {acid: "off", aerator: "off"}
+  limits: {acid: {per_dose: 20 mL, per_day: 500 mL}}
+"""
+
+
+def test_a_unit_on_a_raspberry_pi_may_use_its_buses(bench):
+    """The devices of I2C and GPIO and the groups that own them; 1-Wire is files of the kernel, which needs neither."""
+    file = bench.folder / "pi.yaml"
+    file.write_text(PI, encoding="utf-8")
+    found = settings(bench.rigctl("service", str(file), "--as", "rigctl").out)
+    assert {"/dev/i2c-1 rw", "/dev/gpiochip0 rw"} <= set(found["DeviceAllow"])
+    assert not [node for node in found["DeviceAllow"] if "/sys" in node]
+    assert found["SupplementaryGroups"] == ["i2c gpio"]

@@ -122,3 +122,28 @@ class Adc:
         ready = self.clock.now_s() >= self.ready_s
         config = (self.config & 0x7FFF) | (0x8000 if ready else 0)
         return (config if self.pointer == 1 else self.count & 0xFFFF).to_bytes(2)[:count]
+
+
+class Chip:
+    """A GPIO chip in memory; a line that nobody drives is held by its pull."""
+
+    def __init__(self):
+        self.levels, self.outputs, self.error = {}, set(), 0
+        """Levels of pins, by number; 1 is high."""
+
+    def __call__(self, _node):
+        return self
+
+    def close(self):
+        """Lines stay as they are, as on a Raspberry Pi."""
+
+    def transfer(self, address, sent, count):
+        if self.error:
+            raise OSError(self.error, "as the test wants")
+        number, *words = address.split()
+        inverted = "active-low" in words
+        if sent:
+            self.outputs.add(number)
+            self.levels[number] = (sent == b"on") != inverted
+        level = self.levels.get(number, "pull-up" in words)
+        return (b"on" if level != inverted else b"off") if count else b""

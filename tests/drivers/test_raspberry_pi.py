@@ -14,7 +14,7 @@ from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import ManualClock
 from rigctl_drivers import gpio, gpio_line
-from tests.drivers.i2c_parts import Adc, Bus
+from tests.drivers.i2c_parts import Adc, Bus, Chip
 from tests.drivers.peers import soon
 from tests.golden import Golden
 
@@ -172,31 +172,6 @@ def test_a_machine_without_1_wire_says_what_switches_it_on(tmp_path):
 
 
 # GPIO -----------------------------------------------------------------------------------------------------------------
-
-
-class Chip:
-    """A GPIO chip in memory; a line that nobody drives is held by its pull."""
-
-    def __init__(self):
-        self.levels, self.outputs, self.error = {}, set(), 0
-        """Levels of pins, by number; 1 is high."""
-
-    def __call__(self, _node):
-        return self
-
-    def close(self):
-        """Lines stay as they are, as on a Raspberry Pi."""
-
-    def transfer(self, address, sent, count):
-        if self.error:
-            raise OSError(self.error, "as the test wants")
-        number, *words = address.split()
-        inverted = "active-low" in words
-        if sent:
-            self.outputs.add(number)
-            self.levels[number] = (sent == b"on") != inverted
-        level = self.levels.get(number, "pull-up" in words)
-        return (b"on" if level != inverted else b"off") if count else b""
 
 
 @pytest.fixture
