@@ -76,14 +76,20 @@ class Pi:
         transfer = self.chip.transfer
 
         def switched(address, sent, count):
-            if sent == b"on":  # the preparation: new water
+            if sent == b"on":  # the preparation: new water, a little warmer
                 self.fresh_at_ml = self.pump.given_ml
+                self.warm(self.warm_milli + 125)
             return transfer(address, sent, count)
 
         self.chip.transfer = switched
         monkeypatch.setattr(gpio_line, "KernelChip", self.chip)
         (folder / ID).mkdir(parents=True)
-        (folder / ID / "w1_slave").write_text(f"{WARM} : crc=57 YES\n{WARM} t=23125\n", encoding="ascii")
+        self.thermometer = folder / ID / "w1_slave"
+        self.warm(23000)
+
+    def warm(self, milli):
+        self.warm_milli = milli
+        self.thermometer.write_text(f"{WARM} : crc=57 YES\n{WARM} t={milli}\n", encoding="ascii")
 
     def acid(self, command):
         return [line.decode() for line in self.pump(f"{command}\r".encode())[0].split(b"\r")]
@@ -119,7 +125,7 @@ async def test_a_campaign_of_three_trials(pi, tmp_path):
     doses = rows(tmp_path, "SELECT state, dispensed_ml FROM doses")
     assert {state for state, _ in doses} == {"DONE"}
     assert sum(ml for _, ml in doses) == pytest.approx(pi.pump.given_ml, abs=0.02 * len(doses))
-    assert [phase for (phase,) in rows(tmp_path, "SELECT phase FROM trials")] == ["RECORDED"] * 3
+    assert [state for (state,) in rows(tmp_path, "SELECT state FROM trials")] == ["RECORDED"] * 3
     assert "17" in pi.chip.outputs
     assert pi.chip.levels["17"]  # active low
 
