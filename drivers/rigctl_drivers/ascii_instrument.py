@@ -33,6 +33,7 @@ from rigctl_drivers.text_device import EnableCommands, Talk, TextDriver, TextOpt
 
 LONGEST: Final = 200
 """Characters of an answer; patterns are matched against short ones only."""
+ANYTHING: Final = "(.+)"
 END: Final = r"^[\x00-\x20]{1,4}$"
 
 
@@ -83,7 +84,7 @@ class AsciiOptions(TextOptions):
 
     enable: AsciiEnable | None = None
     """What puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
-    answer: Answer = "(.+)"
+    answer: Answer = ANYTHING
     """What the answer to `query` looks like; the group is the number."""
     confirm_answer: Answer | None = None
     """The same of `confirm`; default: as `answer`."""
@@ -259,7 +260,8 @@ class AsciiDriver(TextDriver):
 
     @staticmethod
     def occupies(options: AsciiOptions) -> Sequence[ClaimedPlace]:
-        return claims(options, f"lines that end with {options.terminator!r}")
+        part = "" if options.answer == ANYTHING else f" ({options.answer})"
+        return claims(options, f"lines that end with {options.terminator!r}", part)
 
     @staticmethod
     def connect(options: AsciiOptions, line: ByteLine) -> Device:

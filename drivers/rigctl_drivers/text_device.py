@@ -124,11 +124,11 @@ def _takes_value(template: str) -> bool:
     return bool(forms) and all(map(FORM.fullmatch, forms)) and ANOTHER.search(VALUE.sub("", template)) is None
 
 
-def claims(options: TextOptions, language: str) -> Sequence[ClaimedPlace]:
-    """Claim the line, shared with others of the same instrument, and each command to itself."""
+def claims(options: TextOptions, language: str, part: str = "") -> Sequence[ClaimedPlace]:
+    """Claim the line, shared with others of the same instrument, each command, and `part` of the query's answer."""
     found = [ClaimedPlace("the line", "shares", language)]
     if options.query is not None:
-        found.append(ClaimedPlace(f"query {options.query}", "reads", options.query))
+        found.append(ClaimedPlace(f"query {options.query}{part}", "reads", options.query))
     if options.set is not None:
         found.append(ClaimedPlace(f"command {options.set}", "writes"))
     if options.enable is not None:

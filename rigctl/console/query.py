@@ -20,6 +20,7 @@ from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
 from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
+from rigctl.console.output import INDENT
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core.advice import aftermath
@@ -243,9 +244,10 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
 
 def profile_lines(found: Sequence[ProfileInfo]) -> Iterator[str]:
     for profile in found:
-        for name in profile.quantities:
-            yield f"{profile.driver:8} {f'{profile.name}/{name}':28} {profile.instrument}"
-        yield from profile.problems
+        yield f"{profile.driver:8} {', '.join(f'{profile.name}/{quantity}' for quantity in profile.quantities)}"
+        about = (("", profile.instrument), ("usual port: ", profile.url), ("read in: ", profile.source))
+        yield from (f"{INDENT}{before}{told}" for before, told in about if told)
+        yield from (f"{INDENT}{problem}" for problem in profile.problems)
     if not found:
         yield "no profiles"
 

@@ -142,6 +142,15 @@ def test_instruments_on_one_line_are_told_apart_by_their_address():
         second.device.read(soon())
 
 
+def test_parts_of_one_answer_are_different_quantities():
+    """Flow and temperature of a controller come with one question; the same part twice is one quantity."""
+    reads = [
+        {c.place for c in AsciiDriver.occupies(AsciiDriver.options.model_validate(q.options)) if c.use == "reads"}
+        for q in profiles("alicat").values()
+    ]
+    assert len(set.union(*reads)) == len(reads) == 3
+
+
 def test_checksums_are_sent_and_checked():
     """The bytes are those of a maker's manual."""
     line = ScriptedLine(lambda sent: ["[S01V0EMINI CCAD"], b"\r")
