@@ -125,6 +125,15 @@ class AsciiOptions(TextOptions):
         address = given.get("address") if isinstance(given, dict) else None
         return _filled(given, address) if isinstance(address, str) else given
 
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        named = self.serial_number is None or self.identity is not None
+        held = [value for value in (self.release_value, self.safe_value) if value is not None]
+        return (
+            *super()._rules(),
+            (named, "`serial_number` needs `identity`"),
+            (not any(map(self.misfit, held)), "`release_value` and `safe_value` must fit into four hexadecimal digits"),
+        )
+
     def written(self, value: float, form: str) -> str:
         steps = value / self.scale
         return f"{round(steps) & 0xFFFF:04X}" if self.number == "int16" else format(steps, form)
@@ -169,8 +178,10 @@ class AsciiTalk(TextChannel, Talk):
         if found is None or (o.model is not None and found[1].casefold() != o.model.casefold()):
             expected = f"must be {o.model}" if found and o.model else f"must look like {o.identity.answer}"
             raise IdentityMismatch(got(answer, expected, "check `bus` and `profile`", where=o.identity.ask))
-        number = o.serial_number
-        return Identity(found[1], serial="" if number is None else self._said(number, deadline))
+        if o.serial_number is None:
+            return Identity(found[1])
+        ask, pattern = o.serial_number.ask, o.serial_number.answer
+        return Identity(found[1], serial=self._part(ask, pattern, self._heard(ask, deadline)))
 
     def simulated(self, deadline: Deadline) -> bool:
         return not self.anonymous and SIMULATED in self.identify(deadline).model.upper()
@@ -185,9 +196,7 @@ class AsciiTalk(TextChannel, Talk):
         o, query = self._options, self._options.query or ""
         answer = self._heard(query, deadline)
         now_s = self.line.clock.now_s()
-        if _matches(o.invalid, answer):
-            return Reading.invalid(o.unit, now_s, f"the instrument answers {answer}")
-        value = self._number(query, o.answer, answer)
+        value = math.nan if _matches(o.invalid, answer) else self._number(query, o.answer, answer)
         if not math.isfinite(value):
             return Reading.invalid(o.unit, now_s, f"the instrument answers {answer}")
         if _matches(o.unstable, answer):
@@ -231,18 +240,16 @@ class AsciiTalk(TextChannel, Talk):
             raise DeviceFault(f"{text}: the instrument answers {answer[:LONGEST]}")
         return answer
 
-    def _said(self, question: Question, deadline: Deadline) -> str:
-        answer = self._heard(question.ask, deadline)
-        found = re.fullmatch(question.answer, answer)
+    def _part(self, question: str, pattern: str, answer: str) -> str:
+        found = re.fullmatch(pattern, answer)
         if found is None:
-            raise GarbledReply(got(answer, f"must look like {question.answer}", where=question.ask))
+            raise GarbledReply(got(answer, f"must look like {pattern}", where=question))
         return found[1]
 
     def _number(self, question: str, pattern: str, answer: str) -> float:
-        found = re.fullmatch(pattern, answer)
-        value = self._options.meant(found[1]) if found else None
+        value = self._options.meant(self._part(question, pattern, answer))
         if value is None:
-            raise GarbledReply(got(answer, f"must look like {pattern}, with a number", where=question))
+            raise GarbledReply(got(answer, "must have a number", where=question))
         return value
 
 

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import got
 from rigctl.rig.protocols import (
-    Actuator,
-    ActuatorState,
     ByteLine,
     ClaimedPlace,
     Deadline,
@@ -37,6 +35,7 @@ from rigctl.rig.protocols import (
 from rigctl.rig.testing import SilentLine
 from rigctl_drivers.foreign_call import ForeignCall, StillBusy
 from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes
+from rigctl_drivers.setpoint import SetpointActuator, same
 from rigctl_drivers.urls import SERIAL_FRAME
 
 if TYPE_CHECKING:
@@ -47,8 +46,12 @@ T = TypeVar("T")
 OVERFLOW: Final = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 PROPERTY: Final = r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$"
-CHECK_S: Final = 0.05
+CHECK_S: Final = 2.0
 """What a class gets to be made in by `check`, where nobody answers, wall seconds."""
+LATE: Final = 64 * 1024
+"""Bytes; no answer is that long."""
+MOST_ABANDONED: Final = 8
+"""Calls that run on by themselves until the class is asked nothing more: each keeps a thread."""
 Switch = bool | int | str
 
 
@@ -170,17 +173,31 @@ class BridgeDriver(Driver):
         flaws += [library.unusable(found, prop, to_set=True) for prop, is_set in plain.items() if is_set]
         if any(flaws):
             return list(dict.fromkeys(filter(None, flaws))), []
-        line = SilentLine()
-        with suppress(Exception):  # a class may raise anything where nobody answers
-            ForeignInstrument(library, options, line).made(Deadline.after(CHECK_S))
         caveats = [f"{name} decides what is sent: {_promise(options)}, not that its commands are the right ones"]
-        if line.asked and (options.set or options.enable):
+        if tried(library, options)[1] and (options.set or options.enable):
             caveats.append(
                 f"{name} asks questions while it is made: silent from the start, it cannot be told to go safe"
             )
         if "sleep(" in inspect.getsource(inspect.getmodule(found) or found):
             caveats.append(f"the module of {name} sleeps by itself; where that outlasts `timeout`, the call fails")
         return [], caveats
+
+
+class DeafLine(SilentLine):
+    """A line on which nobody answers, and nobody is waited for."""
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - as the line has it
+        self.asked.append(deadline)
+        raise DeviceTimeout("nobody is there", bus=self.url)
+
+
+def tried(library: type[InstrumentLibrary], options: BridgeOptions) -> tuple[bool, bool]:
+    """Make an instrument where nobody answers; tell whether that worked, and whether it sent or asked anything."""
+    line = DeafLine()
+    made = ForeignInstrument(library, options, line)
+    with suppress(Exception):  # a class may raise anything where nobody answers
+        made.made(Deadline.after(CHECK_S))
+    return made.is_made, bool(line.asked)
 
 
 def _promise(options: BridgeOptions) -> str:
@@ -216,6 +233,8 @@ class ForeignInstrument:
         self.line = line
         self._visa: LineLibrary | None = None
         self._made: Any = None
+        self._abandoned: list[ForeignCall] = []
+        """Calls that were left to themselves, as far as they still run."""
         with suppress(ValueError, ImportError):  # told when it is made; imported now, for that takes its time
             library.find(options.instrument)
             import_module("rigctl_drivers.visa_library")
@@ -258,6 +277,10 @@ class ForeignInstrument:
             self._made = self._call(lambda: make(found, resource, visa, arguments), deadline, "make it", proof="")
         return self._made
 
+    @property
+    def is_made(self) -> bool:
+        return self._made is not None
+
     def _part(self) -> Any:
         path = [] if self.options.channel is None else self.options.channel.split(".")
         return reduce(getattr, path, self._made)
@@ -279,6 +302,9 @@ class ForeignInstrument:
         visa, where = self._visa, f"{self.options.instrument}: {doing}"
         if visa is None:
             raise DeviceFault(f"{where}: it was not made")
+        self._abandoned = [call for call in self._abandoned if call.thread and call.thread.is_alive()]
+        if len(self._abandoned) >= MOST_ABANDONED and proof == "heard":
+            raise DeviceTimeout(f"{where}: {MOST_ABANDONED} calls never returned; nothing more is asked")
         if not self.line.settle(deadline, command=True):
             raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
         call = visa.call = ForeignCall(self.line, deadline)
@@ -286,6 +312,9 @@ class ForeignInstrument:
             value = call.run(work)
         except StillBusy as problem:
             self._visa = self._made = None
+            self._abandoned.append(call)
+            with suppress(DeviceError):  # what it asked may still be answered: the line owes a silence
+                self.line.read_bytes(LATE, Deadline.after(0.001))
             remedy = "give it a longer `timeout`, or use another class"
             raise DeviceTimeout(f"{where}: {problem.what}; {remedy}", bus=self.line.url) from problem
         except Exception as problem:  # foreign code may raise anything
@@ -341,80 +370,46 @@ class BridgeDevice(Device):
             raise IdentityMismatch(f"model {fields[1]!r} answers, expected {model!r}; check `bus`")
         return Identity(fields[1], *reversed((*fields[2:4], "", "")[:2]))
 
-
-class BridgeSensor(BridgeDevice, Sensor):
-    """A sensor by a property."""
-
-    def read(self, deadline: Deadline) -> Reading:
-        return self._reading(self._options.read or "", deadline)
-
-    def _reading(self, name: str, deadline: Deadline) -> Reading:
-        value = self._instrument.number(name, deadline)
+    def _reading(self, name: str | None, deadline: Deadline) -> Reading:
+        value = self._instrument.number(name or "", deadline)
         now_s = self._instrument.line.clock.now_s()
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
             return Reading.invalid(self.unit, now_s, f"{name} reads {value} (off scale)")
         return Reading(value, self.unit, now_s)
 
 
-class BridgeMeter(BridgeSensor, Meter):
-    """A counter that only rises."""
+class BridgeSensor(BridgeDevice, Sensor):
+    """A sensor by a property."""
 
     def read(self, deadline: Deadline) -> Reading:
-        return self.total(deadline)
+        return self._reading(self._options.read, deadline)
+
+
+class BridgeMeter(BridgeDevice, Meter):
+    """A counter that only rises."""
 
     def total(self, deadline: Deadline) -> Reading:
-        return self._reading(self._options.counter or "", deadline)
+        return self._reading(self._options.counter, deadline)
 
 
-class BridgeOutput(BridgeDevice, Actuator):
+class BridgeOutput(BridgeDevice, SetpointActuator):
     """An actuator: what was set is read back before anything is switched on, and after everything that is set."""
 
-    def apply(self, value: float, deadline: Deadline) -> None:
-        if not math.isfinite(value):
-            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
-        if self._options.set is None and value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
-        self._impose(value, deadline)
-
-    def release(self, deadline: Deadline) -> None:
-        """Switch it off; without `enable`, impose the safe value, which imposes nothing."""
-        if self._options.enable is not None:
-            self._switch(False, deadline)
-        elif self._options.safe_value is not None:
-            self._set(self._options.safe_value, deadline)
-
-    def safe(self, deadline: Deadline) -> None:
-        if self._options.safe_value is None:
-            self.release(deadline)
-        else:
-            self._impose(self._options.safe_value, deadline)
-
-    def read_back(self, deadline: Deadline) -> ActuatorState:
+    def __init__(self, instrument: ForeignInstrument) -> None:
+        super().__init__(instrument)
         o = self._options
-        on = o.enable is None or self._is_on(deadline)
-        if o.set is None:
-            return ActuatorState(on, float(on))
-        if not on:
-            return ActuatorState(False, None)
-        held = self._held(deadline)
-        if o.enable is None and o.safe_value is not None and self._same(held, o.safe_value):
-            return ActuatorState(False, o.safe_value)
-        return ActuatorState(True, held)
-
-    def _impose(self, value: float, deadline: Deadline) -> None:
-        if self._options.set is not None:
-            self._set(value, deadline)
-        if self._options.enable is not None:
-            self._switch(self._options.set is not None or value == 1.0, deadline)
+        self.sets, self.switches = o.set is not None, o.enable is not None
+        self.safe_value, self.release_value = o.safe_value, None if self.switches else o.safe_value
 
     def _set(self, value: float, deadline: Deadline) -> None:
         """Set once, and ask what the instrument holds: validators may have made another value of it."""
-        sent = self._options.rounded(value)
-        whole = self._options.step is not None and self._options.step.is_integer()
-        self._instrument.put(self._options.set or "", int(sent) if whole else sent, deadline)
+        o = self._options
+        sent = o.rounded(value)
+        whole = o.step is not None and o.step.is_integer()
+        self._instrument.put(o.set or "", int(sent) if whole else sent, deadline)
         held = self._held(deadline)
-        if not self._same(held, sent):
-            raise DeviceFault(f"{self._options.set} was set to {sent:g} and reads {held:g}; it was not switched on")
+        if not same(held, sent, max(1e-9, (o.step or 0.0) / 2)):
+            raise DeviceFault(f"{o.set} was set to {sent:g} and reads {held:g}; it was not switched on")
 
     def _switch(self, on: bool, deadline: Deadline) -> None:
         o = self._options
@@ -422,23 +417,21 @@ class BridgeOutput(BridgeDevice, Actuator):
         if self._is_on(deadline) is not on:
             raise DeviceFault(f"{o.enable} was set to {o.on if on else o.off} and reads {o.off if on else o.on}")
 
-    def _is_on(self, deadline: Deadline) -> bool:
-        o = self._options
-        value = self._instrument.get(o.enable or "", deadline)
-        if value == o.on:
-            return True
-        if value == o.off:
-            return False
-        raise GarbledReply(got(value, f"must be {o.on} or {o.off}", where=o.enable or ""))
-
     def _held(self, deadline: Deadline) -> float:
         value = self._instrument.number(self._options.set or "", deadline)
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
             raise GarbledReply(f"{self._options.set} reads {value}, which is no setpoint")
         return value
 
-    def _same(self, held: float, wanted: float) -> bool:
-        return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=max(1e-9, (self._options.step or 0.0) / 2))
+    def _is_on(self, deadline: Deadline) -> bool:
+        o = self._options
+        value = self._instrument.get(o.enable or "", deadline)
+        if value not in (o.on, o.off):
+            raise GarbledReply(got(value, f"must be {o.on} or {o.off}", where=o.enable or ""))
+        return bool(value == o.on)
+
+    def _rounded(self, value: float) -> float:
+        return self._options.rounded(value)
 
 
 class BridgeControlled(BridgeSensor, BridgeOutput):

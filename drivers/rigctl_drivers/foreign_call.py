@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -42,6 +43,10 @@ class ForeignCall:
     """Bytes."""
     lost: DeviceError | None = None
     """What last went wrong on the line, whatever the code made of it."""
+    thread: Thread | None = None
+    """Where it runs, also after it was left to itself."""
+    _patience: Deadline | None = None
+    """Until when it may still return, once its deadline has passed."""
     _over: bool = False
     _requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = field(default_factory=SimpleQueue)
 
@@ -54,7 +59,8 @@ class ForeignCall:
             StillBusy: it did neither in time.
         """
         outcome: list[tuple[Any, BaseException | None]] = []
-        Thread(target=self._work, args=(work, outcome), name="foreign", daemon=True).start()
+        self.thread = Thread(target=self._work, args=(work, outcome), name="foreign", daemon=True)
+        self.thread.start()
         try:
             while (request := self._next()) is not None:
                 self._serve(*request)
@@ -63,18 +69,19 @@ class ForeignCall:
             self._turn_away()
         value, error = outcome[0]
         if error is not None:
-            raise error
+            raise error if isinstance(error, Exception) else RuntimeError(f"it wanted to end all: {error!r}")
         return cast("T", value)
 
     def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
         """Wait for what the code wants of the line next; None: it has returned."""
         while True:
-            left_s = self.deadline.remaining_s
-            try:
-                return self._requests.get(timeout=min(left_s, PEEK_S) if left_s else GRACE_S)
-            except Empty:
-                if not left_s:
-                    raise StillBusy("it was still busy with itself", bus=self.line.url) from None
+            if self._patience is None and not self.deadline.remaining_s:
+                self._patience = Deadline.after(GRACE_S)  # from here on it is only refused, however often it asks
+            waits = self._patience or self.deadline.within(PEEK_S)
+            if self._patience is not None and not waits.remaining_s:
+                raise StillBusy("it was still busy with itself", bus=self.line.url)
+            with suppress(Empty):
+                return self._requests.get(timeout=waits.remaining_s)
 
     def _serve(self, work: Callable[[], Any], answer: Future[Any]) -> None:
         try:

@@ -6,7 +6,6 @@ instrument is talked to is its `Talk`.
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,11 +13,8 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.flaws import Flaw
+from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import (
-    Actuator,
-    ActuatorState,
     ClaimedPlace,
     Deadline,
     Device,
@@ -29,6 +25,7 @@ from rigctl.rig.protocols import (
     Sensor,
 )
 from rigctl_drivers.numerals import as_number
+from rigctl_drivers.setpoint import SetpointActuator, same
 
 VALUE: Final = re.compile(r"\{value(?::([^{}]*))?\}")
 """Where a command has its setpoint."""
@@ -214,71 +211,46 @@ class TextSensor(TextDevice, Sensor):
         return self._talk.read(deadline)
 
 
-class TextOutput(TextDevice, Actuator):
-    """An actuator: a setpoint, switched on and off, or one of both. Each command is sent once."""
+class TextOutput(TextDevice, SetpointActuator):
+    """An actuator: a setpoint, switched on and off, or one of both."""
 
-    def apply(self, value: float, deadline: Deadline) -> None:
-        if not math.isfinite(value):
-            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
-        if self._options.on_off and value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+    def __init__(self, talk: Talk, options: TextOptions) -> None:
+        super().__init__(talk, options)
+        self.sets, self.switches = options.set is not None, options.enable is not None
+        self.release_value, self.safe_value = options.release_value, options.safe_value
+
+    def _misfit(self, value: float) -> str:
+        return self._options.misfit(value)
+
+    def _begin(self, deadline: Deadline) -> None:
         self._talk.begin(deadline)
-        self._impose(value, deadline)
 
-    def release(self, deadline: Deadline) -> None:
-        o = self._options
-        if o.enable is not None:
-            self._tell(o.enable.off, deadline)
-        elif o.release_value is not None:
-            self._set(o.release_value, deadline)
+    def _held(self, deadline: Deadline) -> float:
+        return self._talk.held(deadline)
 
-    def safe(self, deadline: Deadline) -> None:
-        """Impose `safe_value` if there is one, else release; nothing is asked before."""
-        if self._options.safe_value is None:
-            self.release(deadline)
-        else:
-            self._impose(self._options.safe_value, deadline)
+    def _is_on(self, deadline: Deadline) -> bool:
+        return self._talk.is_on(deadline)
 
-    def read_back(self, deadline: Deadline) -> ActuatorState:
-        o = self._options
-        on = o.enable is None or self._talk.is_on(deadline)
-        if o.confirm is None:
-            return ActuatorState(on, float(on))
-        if not on:
-            return ActuatorState(False, None)
-        held = self._talk.held(deadline)
-        if o.release_value is not None and _same(held, o.rounded(o.release_value)):
-            return ActuatorState(False, o.release_value)
-        return ActuatorState(True, held)
-
-    def _impose(self, value: float, deadline: Deadline) -> None:
-        o = self._options
-        if o.set is not None:
-            self._set(value, deadline)
-        if o.enable is not None:
-            self._tell(o.enable.on if o.set is not None or value == 1.0 else o.enable.off, deadline)
+    def _rounded(self, value: float) -> float:
+        return self._options.rounded(value)
 
     def _set(self, value: float, deadline: Deadline) -> None:
         """Send a setpoint, once. If it is unknown whether it arrived, what the instrument holds decides."""
-        o = self._options
         try:
-            acknowledged = self._talk.told(o.command(value), deadline.within(deadline.remaining_s / 2))
+            acknowledged = self._talk.told(self._options.command(value), deadline.within(deadline.remaining_s / 2))
         except DeviceTimeout:
-            if not _same(self._talk.held(deadline, unsure=True), o.rounded(value)):
+            if not same(self._talk.held(deadline, unsure=True), self._options.rounded(value)):
                 raise
         else:
             if not acknowledged:
                 self._talk.held(deadline)  # it answers once it has dealt with what came before
 
-    def _tell(self, command: str, deadline: Deadline) -> None:
+    def _switch(self, on: bool, deadline: Deadline) -> None:
         """Send a command, and wait until the instrument has dealt with it."""
-        if not self._talk.told(command, deadline):
+        enable = self._options.enable
+        if enable is not None and not self._talk.told(enable.on if on else enable.off, deadline):
             self.read_back(deadline)
 
 
 class TextControlled(TextSensor, TextOutput):
     """Imposes a setpoint and reads the quantity."""
-
-
-def _same(held: float, wanted: float) -> bool:
-    return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=1e-9)

@@ -60,6 +60,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
         context.findings.add(("meters",), flaw)
     _clock(context, spec)
     _hearts(context, spec, devices)
+    _stay_on(context, spec, registry)
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
     _treatments(context)
@@ -138,6 +139,21 @@ def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device])
         if heart is not None and heart.every_s < spec.watch.every_s:
             must = f"must be at least the {spec.watch.every_s:g} s between two looks of the watch"
             context.findings.add(("devices", name, "heartbeat", "every_s"), Flaw("", must, got=f"{heart.every_s:g} s"))
+
+
+def _stay_on(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+    """Check that what stays on should we fall silent is driven only where a person has said that it may."""
+    why = {n: registry.driver(d.driver).stays_on(d.options) for n, d in spec.devices.items() if n in spec.limits}
+    accepted = context.config.safety.stays_on
+    for name, reason in why.items():
+        if reason and name not in accepted:
+            must = "must not be driven: should the computer, the network or the broker fail, it stays on"
+            remedy = f"take a switch with an auto-off, or accept it: safety: {{stays_on: [{name}]}}"
+            context.findings.add(("devices", name), Flaw(reason, must, remedy))
+    for i, name in enumerate(accepted):
+        if not why.get(name):
+            must = f"must be one of {', '.join(n for n in why if why[n]) or 'none'}: switches without an auto-off"
+            context.findings.add(("safety", "stays_on", i), got(name, must, "remove it"))
 
 
 def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None:

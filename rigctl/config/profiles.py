@@ -55,8 +55,8 @@ class Profile:
 
 def files(driver: type[Driver], folder: Path) -> Mapping[str, Path]:
     """Return the profiles that a driver finds for a configuration in this folder; one's own go before those shipped."""
-    folders = [driver.profiles, folder / FOLDER / driver.name] if driver.profiles else []
-    return {file.stem: file for where in folders for file in sorted(where.glob("*.yaml"))}
+    folders = (driver.profiles, folder / FOLDER / driver.name)
+    return {file.stem: file for where in folders if where is not None for file in sorted(where.glob("*.yaml"))}
 
 
 def profile_of(driver: type[Driver], said: str, folder: Path) -> Profile:
@@ -66,8 +66,6 @@ def profile_of(driver: type[Driver], said: str, folder: Path) -> Profile:
         ValueError: there is none of this name, or it needs another quantity.
         ConfigError: its file does not hold.
     """
-    if driver.profiles is None:
-        raise ValueError(got(said, f"must be left out: driver {driver.name} has no profiles"))
     found = files(driver, folder)
     name, _, quantity = said.partition("/")
     if name not in found:

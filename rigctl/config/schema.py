@@ -267,6 +267,8 @@ class SafetySection(FileSection):
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[DeviceName, LimitSpec] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
+    stays_on: list[DeviceName] = Field(default_factory=list)
+    """Switches without an auto-off of their own, which stay on if computer, network or broker fail: accepted."""
     tanks: dict[Name, TankSpec] = Field(default_factory=dict)
     """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)

@@ -356,18 +356,14 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 
 def show(done: Demo, console: Console) -> None:
-    run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
+    of_rule = "" if done.rule_truth is None else f"the rule gives {_yields(done, done.rule_truth)}; the fixed setting "
+    run.show(done.outcome, done.loaded, console, f"simulator's truth: {of_rule}{_truth(done)}")
     console.print()
-    for line in (*_of_rule(done), *compared(done)):
+    for line in compared(done):
         console.print(line)
     console.print(f"simulated rig: {done.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
     if done.keep is not None:
         console.print(f"kept in {done.keep / 'state'}")
-
-
-def _of_rule(done: Demo) -> Iterator[str]:
-    if done.rule_truth is not None:
-        yield f"simulator's truth of the rule: {_yields(done, done.rule_truth)}"
 
 
 def compared(done: Demo) -> Iterator[str]:

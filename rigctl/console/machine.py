@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from rigctl.config.load import LoadedConfig
-from rigctl.rig.places import host_and_port, taken_apart
+from rigctl.rig.places import host_and_port, is_on_network, taken_apart
 
 Verdict = Literal["ok", "warn", "bad"]
 COMMAND_S: Final = 5.0
@@ -233,7 +233,7 @@ def _configured(subject: Subject) -> Mapping[str, str]:
     """Return the serial ports of the configuration by their whole path, each with the devices on it."""
     found: dict[str, list[str]] = {}
     for name, device in {} if subject.loaded is None else subject.loaded.rig.devices.items():
-        if "tcp" not in device.url.partition("://")[0]:
+        if not is_on_network(device.url):
             found.setdefault(str(Path(taken_apart(device.url)[1]).absolute()), []).append(name)
     return {place: ", ".join(names) for place, names in found.items()}
 
@@ -369,7 +369,7 @@ def _asleep(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
 def _hosts(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say which hosts are named so that their address may move."""
     devices = {} if subject.loaded is None else subject.loaded.rig.devices
-    urls = {device.url for device in devices.values() if "tcp" in device.url.partition("://")[0]}
+    urls = {device.url for device in devices.values() if is_on_network(device.url)}
     for host in sorted({host_and_port(taken_apart(url)[1], "")[0] for url in urls}):
         if re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*|localhost", host):
             yield MachineFinding(f"host {host}", "ok", "is an address; `rigctl check --probe` asks it")

@@ -20,7 +20,7 @@ from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, 
 from rigctl.core.advice.advise import advise, held
 from rigctl.core.advice.answer import WayToRun, answer_of
 from rigctl.core.advice.answer_words import AnswerWords
-from rigctl.core.advice.recommend import Option, Recommendation
+from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.saying import how_to_read, rows, worth
 from rigctl.core.counterfactuals import shown
@@ -77,7 +77,7 @@ def from_history(
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
     """Return the answer for programs: outcomes in their own units, money in currency units."""
     return {
-        **_plain(recommendation.choice),
+        **told(recommendation.choice),
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "answer": answer_of(recommendation),
@@ -88,15 +88,10 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({"doubts": recommendation.doubts} if recommendation.doubts else {}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
-        **({} if recommendation.now is None else {"now": _plain(recommendation.now)}),
-        **({} if recommendation.promising is None else {"promising": _plain(recommendation.promising)}),
+        **({} if recommendation.now is None else {"now": recommendation.now}),
+        **({} if recommendation.promising is None else {"promising": recommendation.promising}),
         "alternatives": recommendation.alternatives,
     }
-
-
-def _plain(option: Option) -> Mapping[str, Any]:
-    """Return an option that is compared with nothing, for programs."""
-    return {name: value for name, value in told(option).items() if name not in ("loss", "saving")}
 
 
 MOST_WAYS = 8
@@ -123,9 +118,9 @@ def show(
         fixed = recommendation.choice
         missing = f"control {set_label(fixed.control_set)} at {settings(fixed.setpoints, labels.units)}"
         lines(console, wrapped(f"{INDENT}Where a reading is missing, {missing}.", width))
-    told = [*say.lines(), *held(recommendation.held), note]
-    told += [] if recommendation.awaited is None else [recommendation.awaited.told()]
-    lines(console, (part for line in told if line for part in wrapped(line, width)))
+    awaited = "" if recommendation.awaited is None else recommendation.awaited.told()
+    said = filter(None, (*say.lines(), *held(recommendation.held), note, awaited))
+    lines(console, (part for line in said for part in wrapped(line, width)))
     listed = say.answer.ways if details else say.answer.named(MOST_WAYS)
     lines(console, ("", *table(_ways(say, listed, labels), width)))
     left_out = len(say.answer.ways) - len(listed)
@@ -157,8 +152,10 @@ def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Se
         ShownColumn(outcome, [say.expected(w) for w in ways]),
         ShownColumn("95 %\ninterval", [say.span(w) for w in ways], spare=1),
         ShownColumn(f"cost\n{currency}", [say.cost(w) for w in ways]),
-        *([ShownColumn(f"net\n{currency}", [say.net(w) for w in ways])] if say.answer.price is not None else []),
-        ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=3),
+        ShownColumn(f"net\n{currency}", [say.net(w) for w in ways])
+        if say.answer.price is not None
+        else ShownColumn(f"pays if worth\n{say.price_unit}", [say.pays(w) for w in ways], spare=3),
+        ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=4),
         ShownColumn("trials", [say.trials(w) for w in ways], spare=2),
     )
 

@@ -25,7 +25,7 @@ from rigctl.console.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.flaws import got
-from rigctl.rig.places import taken_apart
+from rigctl.rig.places import is_on_network, taken_apart
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -154,7 +154,7 @@ def _production(loaded: LoadedConfig, config: Path, learn: str | None, *, operat
 def _require_absolute(loaded: LoadedConfig) -> None:
     for device in loaded.rig.devices.values():
         scheme, place = taken_apart(device.url)
-        if "tcp" not in scheme and not place.startswith("/"):
+        if not is_on_network(device.url) and not place.startswith("/"):
             must = "must begin at / for a service, which has another working directory"
             remedy, where = f"or give --bus NAME={scheme}:///dev/...", f"{loaded.path}: devices.{device.name}"
             raise UsageError(got(device.url, must, remedy, where=where))

@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw
-from rigctl.rig.places import host_and_port, stable_name, taken_apart
+from rigctl.rig.places import host_and_port, is_on_network, stable_name, taken_apart
 from rigctl.rig.values import SafeTimes
 
 WATCHDOG_S: Final = 30.0
@@ -84,29 +84,25 @@ class Service:
     @property
     def ports(self) -> tuple[str, ...]:
         """Return the ports and buses that are files of devices, as the configuration names them."""
-        places = (taken_apart(url)[1] for url in self.urls if not _is_network(url))
+        places = (taken_apart(url)[1] for url in self.urls if not is_on_network(url))
         return tuple(place for place in places if not place.startswith("/sys/"))
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Return the groups that may open them, by custom of Debian and Raspberry Pi OS."""
-        schemes = (url.partition("://")[0] for url in self.urls if not _is_network(url))
+        schemes = (url.partition("://")[0] for url in self.urls if not is_on_network(url))
         groups = (_GROUPS.get(scheme, "dialout") for scheme in schemes)
         return tuple(dict.fromkeys(group for group in groups if group))
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts, each once."""
-        over_network = (taken_apart(url)[1] for url in self.urls if _is_network(url))
+        over_network = (taken_apart(url)[1] for url in self.urls if is_on_network(url))
         return tuple(dict.fromkeys(host_and_port(place, "")[0] for place in over_network))
 
 
 _GROUPS: Final = MappingProxyType({"i2c": "i2c", "gpio": "gpio", "w1": ""})
 """Who may open a line, by its scheme, where that is not the group of serial ports."""
-
-
-def _is_network(url: str) -> bool:
-    return "tcp" in url.partition("://")[0]
 
 
 # how systemd reads it ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Final
 from rigctl.errors import BrokenPlugin, DeviceError, DeviceTimeout, PortUnavailable
 from rigctl.flaws import got
 from rigctl.rig.clocks import Clock
-from rigctl.rig.places import host_and_port, stable_name
+from rigctl.rig.places import host_and_port, is_on_network, stable_name
 from rigctl.rig.protocols import ByteLine, Deadline, Driver, Found
 from rigctl.rig.registry import Registry
 
@@ -84,7 +84,7 @@ def search(place: str, urls: Sequence[str], units: Sequence[int], registry: Regi
             heard, found = _ask(url, units, registry, clock)
         except (PortUnavailable, ValueError) as problem:
             why.append(str(problem))
-            if "tcp" not in url.partition("://")[0]:
+            if not is_on_network(url):
                 break  # the same port at another setting
             continue
         except DeviceError as problem:

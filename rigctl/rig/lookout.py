@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from rigctl.errors import DeviceError, RigctlError, in_words
+from rigctl.errors import DeviceError, DeviceFault, RigctlError, in_words
 from rigctl.rig.bus import Bus
 from rigctl.rig.clocks import Clock
 from rigctl.rig.dead_man import feed, hearts
@@ -87,6 +87,8 @@ class Lookout:
     _fed: Mapping[str, tuple[Handle[Device], Heart]] = field(default_factory=dict)
     """By device: what feeds a watchdog in it. A look of the watch begins each round: a loop that hangs feeds none."""
     _fed_s: dict[str, float] = field(default_factory=dict)
+    _unfed: dict[str, str] = field(default_factory=dict)
+    """Watchdogs that do not work, and what they say."""
     _quiet: set[Bus] = field(default_factory=set)
     """Told of as lines, until nothing on them is stale any more."""
 
@@ -111,7 +113,7 @@ class Lookout:
         return RigGlance(
             readings=readings,
             quiet={bus.url: tuple(names) for bus, names in self._on_quiet_lines(readings)},
-            astray={**self._silent(now_s), **self._astray},
+            astray={**self._silent(now_s), **self._astray, **(self._unfed if self.driven() else {})},
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
             driven=dict(self.driven()),
@@ -131,7 +133,7 @@ class Lookout:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
         began_s, answered, aside = time.monotonic(), True, self.wiring.aside
         fed = [fed for name, fed in self._fed.items() if fed[0].bus is bus and self._beats_now(name, began_s)]
-        due: list[Callable[[], Awaitable[object]]] = [partial(feed, *one) for one in fed]
+        due: list[Callable[[], Awaitable[object]]] = [partial(self._feed, *one) for one in fed]
         due += [partial(self._confirm, actuator) for actuator in beat.actuators if actuator.name not in aside]
         if began_s >= beat.pumps_next_s:
             beat.pumps_next_s = began_s + PUMPS_EVERY_S
@@ -158,6 +160,15 @@ class Lookout:
             return False
         self._fed_s[name] = now_s
         return True
+
+    async def _feed(self, handle: Handle[Device], heart: Heart) -> None:
+        """Feed a watchdog; one that says that it does not work is an objection to what is driven, until it does."""
+        try:
+            await feed(handle, heart)
+        except DeviceFault as fault:
+            self._unfed[handle.name] = f"{handle.name} would not notice if we died: {fault.what}"
+            raise
+        self._unfed.pop(handle.name, None)
 
     def _tell_once(self, bus: Bus, error: Exception) -> None:
         if bus.url not in self._broken:

@@ -15,7 +15,7 @@ from rigctl.rig.protocols import Identity
 
 STABLE = (Path("/dev/serial/by-id"), Path("/dev/serial/by-path"))
 """Names of serial ports that survive a replug, the better ones first."""
-DEFAULT_PORTS: Final = MappingProxyType({"modbus_tcp": "502", "rtu_tcp": "502"})
+DEFAULT_PORTS: Final = MappingProxyType({"modbus_tcp": "502", "rtu_tcp": "502", "mqtt": "1883", "mqtts": "8883"})
 """Where a scheme goes if no port is given."""
 _LOCALHOST: Final = "localhost"
 _LOOPBACK: Final = frozenset({_LOCALHOST, "127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -44,10 +44,16 @@ def taken_apart(url: str) -> tuple[str, str]:
     return scheme, unquote(rest.partition("?")[0])
 
 
+def is_on_network(url: str) -> bool:
+    """Tell whether a URL leads to a host, not to a port of this machine."""
+    scheme = url.partition("://")[0]
+    return "tcp" in scheme or scheme in DEFAULT_PORTS
+
+
 def line_of(url: str) -> str:
     """Name the wire behind a URL by its text and links: a port by its real path, a socket by host and port."""
     scheme, place = taken_apart(url)
-    if "tcp" not in scheme:
+    if not is_on_network(url):
         return os.path.realpath(place)
     host, port = _host_port(scheme, place)
     return f"{_LOCALHOST if host in _LOOPBACK else host}:{port}"
@@ -59,7 +65,7 @@ def physical(url: str) -> frozenset[str]:
     Options (baud, quiet) do not count. A host is what its name resolves to.
     """
     scheme, place = taken_apart(url)
-    if "tcp" in scheme:
+    if is_on_network(url):
         host, port = _host_port(scheme, place)
         return frozenset(f"tcp {address} {port}" for address in _addresses(host))
     try:
@@ -77,7 +83,7 @@ def stable_name(url: str) -> str:
     A port of this machine's own address is a tunnel or a simulator: its number says nothing.
     """
     scheme, place = taken_apart(url)
-    if "tcp" in scheme:
+    if is_on_network(url):
         host, port = _host_port(scheme, place)
         return "" if host in _LOOPBACK else f"{host}:{port}"
     real = os.path.realpath(place)

@@ -325,6 +325,8 @@ class Device(ABC):
     """What feeds its watchdog; None: nothing is to be fed."""
     tells_calibration: bool = False
     """Whether `calibration` asks anything."""
+    max_age_s: float = 0.0
+    """How old a value that comes by itself may be, wall seconds; then none is INVALID, no timeout. 0: it is asked."""
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
@@ -522,7 +524,7 @@ class Driver(ABC):
     search_rank: ClassVar[int | None] = None
     """Whose turn to `search` is first: the question that others could least take for a command is; None: it cannot."""
     profiles: ClassVar[Path | None] = None
-    """Folder of the profiles that come with it, options for one make of instrument a file; None: it takes none."""
+    """Folder of the profiles that come with it, options for one make of instrument a file; None: there are none."""
 
     @staticmethod
     @abstractmethod
@@ -558,6 +560,11 @@ class Driver(ABC):
     def watchdog(options: Any) -> tuple[str, bool] | None:
         """Name the part of the line whose outputs go safe together, and tell whether this device feeds its watchdog."""
         return None
+
+    @staticmethod
+    def stays_on(options: Any) -> str:
+        """Say why it would stay on should we fall silent: it is refused unless `safety.stays_on` names it."""
+        return ""
 
     @staticmethod
     def search(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:

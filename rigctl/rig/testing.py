@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.clocks import Clock
+from rigctl.rig.messages import Follow, Message, MessageLine
 from rigctl.rig.protocols import AddressedLine, BitKind, ByteLine, Deadline, RegisterKind, RegisterLine
 
 T = TypeVar("T")
@@ -75,8 +76,10 @@ class _Registers(_Quiet, RegisterLine):
         raise NotImplementedError
 
 
-class SilentLine(_Registers, ByteLine, AddressedLine):
+class SilentLine(_Registers, ByteLine, AddressedLine, MessageLine):
     """A line of every kind nobody answers on: every answer is waited for up to its deadline, in vain."""
+
+    me = "test"
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.url = "silent://nobody"
@@ -94,6 +97,14 @@ class SilentLine(_Registers, ByteLine, AddressedLine):
         return self.read_line(until, deadline)[:count] + until
 
     def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+        self._wait(deadline)
+
+    def follow(self, topic: str, what: Follow = "all") -> None: ...
+
+    def publish(self, topic: str, payload: bytes, deadline: Deadline) -> None:
+        self.asked.append(deadline)
+
+    def arrivals(self, topic: str, since_s: float, deadline: Deadline, *, kept: bool = False) -> Sequence[Message]:
         self._wait(deadline)
 
     def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
@@ -120,12 +131,15 @@ class GarbageLine(SilentLine):
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         """Return one piece of noise; as it never ends, the deadline is what ends it."""
-        deadline.check("garbage://noise")
+        deadline.check(self.url)
         self._next += 1
         return self.NOISE[self._next % len(self.NOISE)]
 
     def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
         return (self.read_line(b"", deadline) * count)[:count]
+
+    def arrivals(self, topic: str, since_s: float, deadline: Deadline, *, kept: bool = False) -> Sequence[Message]:
+        return [Message(topic, self.read_line(b"", deadline), time.monotonic())]
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
@@ -185,25 +199,14 @@ class MemoryLine(_Registers):
 
 
 Sent = tuple[Any, ...]
-"""`("write", data)`, `("write", address, data)`, `("write_registers", unit, address, values)` or `("write_coil", unit,
-address, value)`."""
+"""`("write", data)`, `("write", address, data)`, `("publish", topic, payload)`, `("write_registers", unit, address,
+values)` or `("write_coil", unit, address, value)`."""
 
 
-class RecordingLine(ByteLine, RegisterLine, AddressedLine):
-    """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
+class _Passing:
+    """What goes on to another line unseen."""
 
-    def __init__(self, inner: Any) -> None:
-        self.url: str = inner.url
-        self.clock: Clock = inner.clock
-        self.sent: list[Sent] = []
-        """Every write, in order; reads of registers are no writes."""
-        self.traffic = 0
-        """Calls of any kind."""
-        self.lose_replies = False
-        """What is sent arrives and is carried out, but the answer comes too late: behind what is asked next, unless the
-        line is brought back into step."""
-        self._late: list[bytes] = []
-        self._inner = inner
+    _inner: Any
 
     def open(self) -> None:
         self._inner.open()
@@ -221,6 +224,27 @@ class RecordingLine(ByteLine, RegisterLine, AddressedLine):
     def take_dropped(self) -> bytes:
         dropped: bytes = self._inner.take_dropped()
         return dropped
+
+    def follow(self, topic: str, what: Follow = "all") -> None:
+        self._inner.follow(topic, what)
+
+
+class RecordingLine(_Passing, ByteLine, RegisterLine, AddressedLine, MessageLine):
+    """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
+
+    def __init__(self, inner: Any) -> None:
+        self.url: str = inner.url
+        self.clock: Clock = inner.clock
+        self.me: str = getattr(inner, "me", "")
+        self.sent: list[Sent] = []
+        """Every write, in order; reads of registers are no writes."""
+        self.traffic = 0
+        """Calls of any kind."""
+        self.lose_replies = False
+        """What is sent arrives and is carried out, but the answer comes too late: behind what is asked next, unless the
+        line is brought back into step."""
+        self._late: list[bytes] = []
+        self._inner = inner
 
     def write(self, data: bytes, deadline: Deadline) -> None:
         self._note("write", bytes(data))
@@ -250,6 +274,15 @@ class RecordingLine(ByteLine, RegisterLine, AddressedLine):
     def resync(self) -> None:
         self._late.clear()
         self._inner.resync()
+
+    def publish(self, topic: str, payload: bytes, deadline: Deadline) -> None:
+        self._note("publish", topic, payload)
+        self._inner.publish(topic, payload, deadline)
+
+    def arrivals(self, topic: str, since_s: float, deadline: Deadline, *, kept: bool = False) -> Sequence[Message]:
+        self.traffic += 1
+        messages: Sequence[Message] = self._inner.arrivals(topic, since_s, deadline, kept=kept)
+        return self._answered(messages)
 
     def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
         self.traffic += 1

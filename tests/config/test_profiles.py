@@ -101,11 +101,16 @@ def test_a_profile_that_is_not_there_is_refused_with_those_that_are(shipped, rig
     golden(fields["allowed"].replace(str(shipped), "shipped"))
 
 
-def test_a_driver_without_profiles_says_so(rig):
-    """Instead of looking in a folder that it does not have."""
+def test_any_driver_takes_profiles_of_ones_own(rig, tmp_path):
+    """Also one that comes with none; where there is none, that is refused at the key."""
+    device = {"driver": "sdm120", "bus": '"modbus_tcp://127.0.0.1:9"', "profile": "mains"}
     with pytest.raises(ConfigError) as caught:
-        rig(driver="sdm120", profile="oven", bus='"modbus_tcp://127.0.0.1:9"')
+        rig(**device)
     assert [m.path for m in caught.value.mistakes] == [("devices", "oven", "profile")]
+    own = tmp_path / "profiles" / "sdm120"
+    own.mkdir(parents=True)
+    (own / "mains.yaml").write_text("instrument: ours\nsource: its label\nquantities: {energy: {address: 7}}\n")
+    assert rig(**device).address == 7
 
 
 @pytest.mark.parametrize(

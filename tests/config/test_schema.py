@@ -18,7 +18,7 @@ from rigctl.core.policies.registry import USUAL_POLICY, policy_class, policy_nam
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
-BUILT_IN = ("ascii", "ezo", "ezo-ph", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
+BUILT_IN = ("ascii", "ezo", "ezo-ph", "ezo-pmp", "modbus", "mqtt", "scpi", "sdm120", "sdm630")
 
 
 def built_in() -> Registry:

@@ -26,7 +26,7 @@ from rigctl.console import cli, output, progress, run, watch
 from rigctl.console.progress import Board
 from rigctl.console.run import Ended
 from rigctl.core.advice.recommend import Option, Recommendation
-from rigctl.core.advice.worth import Gain, Lesson, PayBack, Reference, Worth
+from rigctl.core.advice.worth import Gain, Lesson, Reference, Worth
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, SeenReading
@@ -63,18 +63,18 @@ def said(console: Console) -> str:
 def recommendation() -> Recommendation:
     """One with the longest names there are, sets never tried, dearer and cheaper ones."""
     options = [
-        Option(names, dict.fromkeys(names, 1.5), 11.9 - k, 11.1 - k, 12.7 - k, 0.53 + 0.1 * k, 12 - k, k - 0.2, 0.1 * k)
+        Option(names, dict.fromkeys(names, 1.5), 11.9 - k, 11.1 - k, 12.7 - k, 0.53 + 0.1 * k, 12 - k)
         for k, names in enumerate(CONTROL_SETS)
     ]
     options = [replace(o, cost_low=0.9 * o.cost_per_trial, cost_high=1.1 * o.cost_per_trial) for o in options]
-    never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0, 9.8, None)
+    never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0)
     gain = Gain(6.2, 5.1, 7.3)
     alone = Reference((), {}, 5.7, 4.6, 6.8, None, "nothing", gain, 0.14, 0, 0.6)
     lessons = (
         Lesson("ph", True, 6.0, gain, 0.2),
         Lesson("ca", False, 2.0, Gain(0.1, -0.3, 0.5), None),
     )
-    worth = Worth((alone,), (PayBack(("ph",), (), 0.39, True, gain, 0.063),), lessons)
+    worth = Worth((alone,), lessons)
     return Recommendation(options[0], (*options[1:], never), 0.05, 11.3, worth)
 
 

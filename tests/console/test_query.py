@@ -129,6 +129,16 @@ def test_drivers_are_listed_with_what_they_talk_over(bench):
     assert "ezo-pmp" in bench.rigctl("drivers").out
 
 
+def test_profiles_are_listed_with_their_quantities(bench):
+    """Those that are shipped, and those beside a configuration."""
+    (bench.folder / "profiles" / "scpi").mkdir(parents=True)
+    bench.write("profiles/scpi/oven.yaml", "instrument: Oven 7\nsource: p. 3\nquantities: {inside: {query: T}}\n")
+    found = {p["name"]: p for p in bench.rigctl("drivers", "bench.yaml", "--profiles", "--json").json}
+    assert found["julabo"]["quantities"] == ["bath", "probe", "power"]
+    assert len(found["oven"]["problems"]) == 1
+    assert "julabo/bath" in bench.rigctl("drivers", "--profiles").out
+
+
 def test_schema_is_json(bench):
     """The printed schema is JSON and knows the configuration's sections."""
     assert "control_sets" in bench.rigctl("schema").json["properties"]

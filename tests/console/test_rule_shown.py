@@ -49,8 +49,6 @@ RULE = Rule(
         Gain(0.27, 0.12, 0.42),
         Gain(0.2, 0.1, 0.3),
         Gain(0.25, 0.1, 0.4),
-        -0.04,
-        0.2,
     ),
     (Trust("ph", 0.97, 0.02, 36), Trust("ca", 0.0, 0.1, 3)),
 )
@@ -60,7 +58,6 @@ SAYS = (
     "nh4 1.9 + 0.1 x (ca - 2.6)",
     "Costs aside, the rule is better by 0.10 to 0.30",
     "than the best fixed setting (ca+k).",
-    "It pays if one",
     "Costs aside, the best rule is better by 0.12 to 0.42",
     "would be better by 0.05",
     "20% of what looking gains",

@@ -160,6 +160,18 @@ def test_what_was_never_tried_is_to_be_tried_next(problem, golden: Golden):
     golden([words(found).headline(), *words(found).lines()])
 
 
+def test_what_an_instrument_holds_is_not_run(problem):
+    """Neither run nor tried next, while another set can be played; with none other it stands, with why it is held."""
+    found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), 0.1)
+    assert answer_of(found).run.control_set == ("a",)
+    answer = answer_of(replace(found, held={"a": "its pump is silent"}))
+    assert answer.run.control_set == ("a", "b")
+    assert answer.try_next is None
+    assert contradictions(answer, found.allowed) == []
+    every = dict.fromkeys(("a", "b", "a+b"), "no power")
+    assert answer_of(replace(found, held=every)).run.control_set == ("a",)
+
+
 def test_at_a_price_what_earns_more_is_run(problem):
     """Without one the cheapest that is good enough; with a low one what is cheap, with a high one what is better."""
     history = tried((0, 1), (0.3, 0.01, 1.0))

@@ -98,18 +98,16 @@ def test_a_lucky_trial_is_not_the_best_supported(problem):
     assert found.choice.setpoints["a"] == pytest.approx(2.0, abs=0.1)
 
 
-def test_alternatives_say_what_they_lose_and_save(problem):
-    """Beside the recommendation stand the other sets, best first, with their differences from it."""
+def test_alternatives_stand_beside_best_first(problem):
+    """Beside the recommendation stand the other sets with what they cost."""
     found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.1)
     both, only_b = found.alternatives
     assert [both.control_set, only_b.control_set] == [("a", "b"), ("b",)]
-    assert both.saving == pytest.approx(-0.7)
-    assert only_b.saving == pytest.approx(0.1)
-    assert only_b.loss == pytest.approx(found.choice.expected - only_b.expected)
-    assert only_b.loss > 0.2
+    assert (both.cost_per_trial, only_b.cost_per_trial) == (pytest.approx(1.0), pytest.approx(0.2))
+    assert found.choice.expected - only_b.expected > 0.2
 
 
-def test_minimising_turns_outcomes_and_losses_around(problem):
+def test_minimising_turns_outcomes_around(problem):
     """With the outcome negated and minimised, the same is recommended, in the outcome's own units."""
     history = tried((0, 1, 2), (0.3, 0.2, 1.0))
     turned = History.of(replace(o, y=None if o.y is None else -o.y) for o in history.observations)
@@ -117,7 +115,7 @@ def test_minimising_turns_outcomes_and_losses_around(problem):
     down = recommend(replace(problem, maximise=False, floor=-0.0), turned, trial_rng(0, 1), tolerance=0.1)
     assert down.choice.control_set == up.choice.control_set
     assert down.choice.expected == pytest.approx(-up.choice.expected)
-    assert down.alternatives[1].loss == pytest.approx(up.alternatives[1].loss)
+    assert down.alternatives[1].expected == pytest.approx(-up.alternatives[1].expected)
 
 
 def test_a_set_without_an_outcome_is_never_recommended(problem):

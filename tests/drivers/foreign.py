@@ -81,6 +81,36 @@ class Sleeper(Furnace):
         return super().temperature
 
 
+class Slow(Furnace):
+    """Asks, sleeps, and only then reads."""
+
+    @property
+    def temperature(self):
+        self.connection.write("TEMP?")
+        time.sleep(0.3)
+        return float(self.connection.read())
+
+
+class Insistent(Furnace):
+    """Asks again, whatever went wrong, and never gives up."""
+
+    @property
+    def temperature(self):
+        while True:
+            try:
+                return super().temperature
+            except pyvisa.errors.VisaIOError:
+                continue
+
+
+class Quits(Furnace):
+    """Ends the program where it does not know what to do."""
+
+    @property
+    def temperature(self):
+        raise SystemExit(1)
+
+
 class Liar(Furnace):
     """Remembers what was set instead of asking."""
 

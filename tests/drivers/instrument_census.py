@@ -14,16 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-from rigctl.rig.protocols import Deadline
-from rigctl.rig.testing import SilentLine
-from rigctl_drivers.bridge import BridgeOptions, ForeignInstrument
+from rigctl_drivers.bridge import BridgeOptions, tried
 from rigctl_drivers.instrument_libraries import PyMeasure
 
 NUMBER = re.compile(r"%[-+ 0#]*\d*(\.\d+)?[eEfFgGdi]")
 SWITCHES = ({True, False}, {"on", "off"}, {"ON", "OFF"})
 STANDARD = ("complete", "id", "next_error", "options", "status")
 """Properties of every SCPI instrument; none is a quantity."""
-MADE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -105,13 +102,8 @@ def census() -> list[Entry]:
     """Look at every class."""
     entries = []
     for name, found in classes():
-        line = SilentLine()
-        options = BridgeOptions(instrument=name, read="id")
-        try:
-            ForeignInstrument(PyMeasure, options, line).made(Deadline.after(MADE_S))
-            made = "asks" if line.asked else "quietly"
-        except Exception:  # noqa: BLE001 - a class may raise anything where nobody answers
-            made = "asks" if line.asked else "fails"
+        is_made, asks = tried(PyMeasure, BridgeOptions(instrument=name, read="id"))
+        made = "asks" if asks else "quietly" if is_made else "fails"
         sleeps = "sleep(" in inspect.getsource(inspect.getmodule(found))
         reads, sets, switches = abilities(found)
         entries.append(Entry(name, tuple(reads), tuple(sets), tuple(switches), made, sleeps))

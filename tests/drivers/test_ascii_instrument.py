@@ -129,6 +129,10 @@ def test_a_number_in_hexadecimal_is_signed_and_scaled():
     assert AsciiDriver.rounded(options, 20.004) == pytest.approx(20.0)
     assert list(AsciiDriver.misfits(options, [20.0, 327.67])) == []
     assert len(AsciiDriver.misfits(options, [327.69, -400.0])) == 2
+    before = list(bath.line.sent)
+    with pytest.raises(DeviceFault):
+        bath.device.apply(400.0, soon())  # 40000, which as four digits means -255.36
+    assert bath.line.sent == before
 
 
 def test_instruments_on_one_line_are_told_apart_by_their_address():
@@ -231,6 +235,8 @@ def test_late_answers_do_not_answer_the_next_question():
         ({"query": "Q", "pause_s": 60}, "pause_s"),
         ({"query": "Q", "terminator": "x"}, "terminator"),
         ({"query": "Q", "address": "{value}"}, "address"),
+        ({"set": "{value}", "confirm": "C", "release_value": 99999, "number": "int16"}, ""),
+        ({"query": "Q", "serial_number": {"ask": "N", "answer": "(.+)"}}, ""),
         ({"query": "Q", "set": "V", "confirm": "C", "release_value": 0}, ""),
     ],
 )

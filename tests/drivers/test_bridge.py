@@ -152,6 +152,36 @@ def test_99_a_class_that_sleeps_holds_nobody_up(wire, oven):
     assert connect(wire).read(patient()).value == 812.5
 
 
+def test_99_the_answer_to_an_abandoned_question_is_nobodys(oven, peer, line):
+    """The class asks and sleeps; the instrument answers after the deadline, while the next question is asked."""
+
+    def answer(request):
+        late = [0.3] if request.startswith(b"TEMP?") else []
+        return [*late, *(text.encode() + LF for text in oven(request.decode()))]
+
+    wire = line(f"tcp://127.0.0.1:{peer(TcpPeer, cut_lines(LF), answer).port}?quiet=0.5")
+    device = connect(wire, made="Slow")
+    device.apply(5.0, patient())
+    with pytest.raises(DeviceTimeout):
+        device.read(Deadline.after(0.02))
+    assert device.read_back(patient()) == ActuatorState(True, 5.0)
+
+
+def test_99_one_that_never_returns_is_asked_no_more(wire, oven):
+    """Each abandoned call keeps a thread: after some of them only commands are carried out."""
+    device = connect(wire, made="Sleeper", read="temperature")
+    for _ in range(8):
+        with pytest.raises(DeviceTimeout):
+            device.read(Deadline.after(0.01))
+    busy = len(foreign_threads())
+    with pytest.raises(DeviceTimeout):
+        device.read(patient())
+    assert len(foreign_threads()) == busy
+    with pytest.raises(DeviceTimeout):  # told, and not confirmed
+        device.safe(patient())
+    assert "OUTP 0" in oven.asked
+
+
 def test_100_a_class_that_answers_from_memory_is_not_believed(wire, oven):
     """It says what was set and has sent half of it: no bytes came, so there is no read-back, and nothing is on."""
     device = connect(wire, made="Liar")
@@ -189,6 +219,22 @@ def test_103_after_its_deadline_a_class_can_send_nothing(wire, oven):
         thread.join(5.0)
     assert "POW 20" not in oven.asked
     assert device.read(patient()).value == 812.5
+
+
+def test_103_one_that_asks_again_for_ever_is_refused_and_left(peer, line):
+    """After its deadline every request is refused; it cannot keep the bus by making more of them."""
+    wire = line(f"tcp://127.0.0.1:{peer(TcpPeer, cut_lines(LF), lambda _: []).port}?quiet=0.05")
+    device = connect(wire, made="Insistent")
+    began_s = time.monotonic()
+    with pytest.raises(DeviceTimeout):
+        device.read(Deadline.after(0.1))
+    assert time.monotonic() - began_s < 1.0
+
+
+def test_103_one_that_would_end_the_program_does_not(wire):
+    """`sys.exit` in a class is a fault of the device."""
+    with pytest.raises(DeviceFault):
+        connect(wire, made="Quits").read(patient())
 
 
 def test_104_what_cannot_be_read_back_is_no_actuator(wire, oven):

@@ -50,7 +50,7 @@ def test_the_document_needs_nothing_else(html):
     "part",
     [
         "What to run from now on",
-        "With everything left alone",
+        "Against leaving everything alone",
         "leave everything alone",
         "What would change this",
         "Expected growth of each way of running",

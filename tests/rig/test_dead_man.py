@@ -21,10 +21,12 @@ class FakeHeart:
     """What feeds a watchdog, and how often it was asked to."""
 
     def __init__(self, every_s):
-        self.every_s, self.beats, self.fault = every_s, 0, ""
+        self.every_s, self.beats, self.fault, self.refuses = every_s, 0, "", ""
 
     def beat(self, deadline):
         self.beats += 1
+        if self.refuses:
+            raise DeviceFault(self.refuses)
 
     def check(self, deadline):
         if self.fault:
@@ -42,6 +44,16 @@ def heart(bench):
 def fed(bench, heart, make_rig):
     """A rig that is looked at every hundredth of a second."""
     return make_rig(replace(bench.spec(), watch=WatchSpec(every_s=0.01)))
+
+
+async def glanced(rig, until):
+    """Look until it is so."""
+    for _ in range(2000):
+        rig.glance()
+        if until():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came to that")
 
 
 async def test_a_watchdog_is_fed_by_looks_alone(fed, heart):
@@ -69,6 +81,22 @@ async def test_nothing_is_driven_while_a_watchdog_is_off(bench, fed, heart, gold
     heart.fault = ""
     await fed.control({"b": 30.0})
     assert bench.valve.applied == [30.0]
+
+
+async def test_fault_97_a_watchdog_that_stops_working_is_an_objection_to_what_is_driven(fed, heart):
+    """It says so when it is fed: as long as something is driven, that is not where it should be."""
+    await fed.open()
+    await fed.control({"b": 30.0})
+    heart.fault = heart.refuses = "its watchdog is off"
+    await glanced(fed, lambda: fed.glance().astray)
+    assert set(fed.glance().astray) == {"b_valve"}
+    heart.refuses = ""
+    await glanced(fed, lambda: not fed.glance().astray)
+    heart.refuses = "its watchdog is off"
+    await fed.safe()
+    beats = heart.beats
+    await glanced(fed, lambda: heart.beats >= beats + 2)
+    assert fed.glance().astray == {}
 
 
 def test_actuators_without_one_are_known():

@@ -34,6 +34,11 @@ class Course:
         self._begun_s = self._running_s = 0.0
         self.met: Counter[str] = Counter()
 
+    @property
+    def dosed(self) -> bool:
+        """Tell whether anything was dosed in this trial."""
+        return bool(self._dosed_s)
+
     def writes(self, pdu: bytes) -> None:
         """Note what is switched."""
         if len(pdu) < 5 or pdu[0] != 5:

@@ -219,6 +219,8 @@ class Witness(Eyes):
             if circuit.pump.running:
                 ours.add(len(circuit.pump.log))
                 self._came.setdefault(pump, {})[self._next.get(pump, 0)] = len(circuit.pump.log)
+                life = "" if self.controller.running is None else self.controller.running.life.name
+                self.promises.overrun.dispenses(pump, len(circuit.pump.log), life)
                 self.promises.truths.dosed.arrived(pump, dry=circuit.pump.faults.dry)
             return answer
 
@@ -362,14 +364,8 @@ class Witness(Eyes):
         """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
             promises = self.promises
-            found = (
-                promises.besides.met
-                + promises.truths.met
-                + promises.metered.met
-                + promises.calm.met
-                + promises.audit.met
-            )
-            return promises.batches.met(connection) + found
+            found = promises.batches.met(connection)
+            return sum((part.met for part in promises.parts), found)
 
     def replays(self) -> None:
         """Recompute every decision by the program's own replay, and have it verify its journal; raises `Violation`."""

@@ -189,7 +189,7 @@ class Metered:
             if (dispense := dispenses.get(number)) is None:
                 continue
             told_ml = volume_ml if dispensed_ml is None else dispensed_ml
-            given_ml = counted(dispense, left=left_running(dispense))
+            given_ml = dispense.delivered_ml if known else counted(dispense, left=left_running(dispense))
             self.met["dose held against the pump"] += 1
             if known and number in clean and told_ml > dispense.dispensed_ml * (1.0 + SLACK) + LEAST_ML:
                 raise Violation(f"{pump}: dose {number}: {told_ml:g} mL booked, by its count {dispense.dispensed_ml:g}")

@@ -25,6 +25,7 @@ from tests.simulation.exchanges import Exchanges
 from tests.simulation.late import Late
 from tests.simulation.metered import Metered
 from tests.simulation.mistakes import Mistakes
+from tests.simulation.overrun import Overrun
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.told import Told
 from tests.simulation.trouble import Trouble
@@ -69,7 +70,18 @@ class Promises:
         self.audit = Audit(self._rig)
         self.told = Told(witness)
         self.course = Course(witness, self._trouble)
+        self.overrun = Overrun(witness, self._trouble)
         self._mistakes = Mistakes(witness)
+        self.parts = (
+            self.besides,
+            self.truths,
+            self.metered,
+            self.calm,
+            self.audit,
+            self.told,
+            self.course,
+            self.overrun,
+        )
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
         mischief._kinds = {**mischief._kinds, "second start": (1, self._second_start)}
@@ -81,9 +93,11 @@ class Promises:
             self.course.heard(event)
             if isinstance(event, CampaignStarted):
                 self.truths.way.begins()
+                self.overrun.begins()
             if isinstance(event, AlarmRaised):
                 self._demanded(event.alarm)
                 self.truths.dosed.alarmed(event.alarm)
+                self.truths.alarmed(event.alarm)
 
         witness.controller.heard = hear
 
@@ -101,7 +115,8 @@ class Promises:
         self._heeds(running)
         self.late.glance(running)
         self.besides.glance(running)
-        self.truths.glance()
+        self.truths.glance(running)
+        self.overrun.glance(running)
 
     # what leaves for the rig ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from rigctl.campaign.events import CampaignEvent, TrialLooked
 from rigctl.console import hands
 from tests.simulation.aims import doses, switches_on
 from tests.simulation.books import Violation
@@ -40,6 +41,11 @@ MOST_BARRED_S = 5 * 86400.0
 SEES_S = 5.0
 LOOKS_AGAIN_S = 600.0
 """Somebody sees to what a campaign waits for so long after its start, and again ever so often."""
+LOOKED = 0.1
+"""How many trials that have looked are ended before they move: another process goes on with them."""
+DOSES = "greenhouse"
+UNTIL_DOSED = 0.3
+"""The rig that doses, and how many more of its lives go on until it has: few trials come so far otherwise."""
 REAL = "greenhouse"
 """The rig whose own policy decides in a tenth of its seeds: it explores first, which does not cost much."""
 CRASHES = ("commit", "disk", "line", "instant", "dose", "kill")
@@ -99,6 +105,17 @@ class Simulation:
             self.kernel, self.plant, spec, self.controller, self.mischief, seed=seed, extras=where.extras
         )
         self.doom = Doom("none")
+        self._until_dosed = random.Random(f"{seed} until dosed")
+        self._after_look, heard = random.Random(f"{seed} after a look"), self.controller.heard
+
+        def hear(running: Running, event: CampaignEvent) -> None:
+            heard(running, event)
+            if isinstance(event, TrialLooked) and self._after_look.random() < LOOKED:
+                self.kernel.after(
+                    self._after_look.uniform(0.0, 0.05), lambda: self._end(running.life, "after its look")
+                )
+
+        self.controller.heard = hear
         draw = random.Random(f"{seed} production")
         self.plan = Plan(draw, spec.problem.space, LIVES[where.pace], produces=batches)
         self.outcome.world = ", ".join((self.outcome.world, *["production"] * batches, *sorted(where.extras)))
@@ -227,6 +244,8 @@ class Simulation:
     def _drawn_doom(self) -> Doom:
         kind = self.draw.choices(("commit", "disk", "line", "instant", "dose", "none"), (4, 4, 4, 5, 2, 1))[0]
         once = self.draw.choices(("", "switched on", "dosed"), (7, 2, 1))[0]
+        if not once and self.world.scenario == DOSES and self._until_dosed.random() < UNTIL_DOSED:
+            once = "dosed"
         return Doom(kind, int(10 ** self.draw.uniform(0.0, 2.3)) - 1, once)
 
     def _end(self, life: Life, why: str, *, goes_on: bool = False) -> None:

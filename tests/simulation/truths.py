@@ -16,12 +16,13 @@ from unittest.mock import patch
 from rigctl.campaign.journal import Journal
 from rigctl.rig.guard import Guard
 from rigctl.rig.rig import Rig
-from rigctl.rig.values import SafeReport
+from rigctl.rig.values import Alarm, SafeReport
 from sim_rig.plants.parts import Channel
 from sim_rig.plants.tank import Tank
+from tests.simulation.controller import Running
 from tests.simulation.dosed import Dosed
 from tests.simulation.plant import options_of, places
-from tests.simulation.richer import INTERLOCKS, SLEWS
+from tests.simulation.richer import FROZEN_S, INTERLOCKS, SLEWS
 from tests.simulation.trouble import Trouble
 from tests.simulation.way import WayToSafety
 
@@ -43,6 +44,12 @@ CLEAR: Final = 0.15
 HEEDS_S: Final = 15.0
 """True seconds from when an interlock holds until everything is let go, on buses without trouble."""
 NEVER_S: Final = -1e9
+FOUND_S: Final = 30.0
+"""What the watch is to find it has found within this, besides the time for which it is to stand, or not long before."""
+SENSORS: Final[Mapping[str, tuple[str, ...]]] = {
+    "fast": ("speed",), "wet": ("coolant",), "torn": ("feed", "depth"), "hard": ("hardness",),
+}  # fmt: skip
+"""By interlock: the variables it goes by."""
 
 
 class Truths:
@@ -64,6 +71,12 @@ class Truths:
         """By pump: when it was last asked whether it runs."""
         self._holds_since_s: dict[str, float] = {}
         """By interlock: since when it has held, at the plant."""
+        self._near_s: dict[str, float] = {}
+        """By interlock: when it was last so, or nearly so, at the plant."""
+        self._frozen_s: dict[str, float] = {}
+        """By sensor that is frozen: since when."""
+        self._standing: set[str] = set()
+        """Kinds of what the watch has found, and what stands of it."""
         self.met: Counter[str] = Counter()
         self.way = WayToSafety(witness, trouble, self.met)
         self._tolerance = {v.name: v.read_back_tolerance for v in self.rig.variables}
@@ -216,6 +229,7 @@ class Truths:
 
         async def safe(rig: Rig) -> SafeReport:
             began_s = self.dosed.safe_s = self.kernel.now_s
+            self.witness.promises.overrun.safes_s.append(began_s)
             report: SafeReport = await really(rig)
             self._is_in_time(rig, report, self.kernel.now_s - began_s)
             self.way.ends(report, began_s)
@@ -238,11 +252,41 @@ class Truths:
 
     # interlocks -----------------------------------------------------------------------------------------------------
 
-    def glance(self) -> None:
+    def alarmed(self, alarm: Alarm) -> None:
+        """An interlock that is told of is so, or nearly."""
+        (self._standing.discard if alarm.state == "over" else self._standing.add)(alarm.kind)
+        name, sensors = alarm.kind.removeprefix("interlock "), {v.name: v.sensor for v in self.rig.variables}
+        if alarm.state != "stands" or name == alarm.kind or name not in SENSORS:
+            return
+        if all(self.is_sound(sensors[variable]) for variable in SENSORS[name]):
+            self.met["interlock told"] += 1
+            if self.kernel.now_s - self._near_s.get(name, NEVER_S) > FOUND_S:
+                self.witness.fail(f"{name} is told, and it is not so: {alarm.message}")
+
+    def _sees_frozen(self, running: Running) -> None:
+        """A sensor that stands still is found, where it is watched for that."""
+        now_s = self.kernel.now_s
+        for variable in self.rig.variables:
+            if variable.name not in ("ph", "speed"):
+                continue
+            if self.witness.plant.assembly.sensors[variable.sensor].mode != "frozen":
+                self._frozen_s.pop(variable.sensor, None)
+                continue
+            up_s = running.safe_first_s if running.safe_first_s is not None and not running.life.dead else now_s
+            since_s = max(self._frozen_s.setdefault(variable.sensor, now_s), up_s)
+            if now_s - since_s > FROZEN_S + FOUND_S and self.trouble.last_s(variable.sensor) < since_s:
+                self.met["frozen for long"] += 1
+                if "frozen sensor" not in self._standing:
+                    self.witness.fail(f"{variable.sensor}: frozen for {now_s - since_s:.0f} s, and nothing says so")
+
+    def glance(self, running: Running) -> None:
         """An interlock that holds at the plant lets everything go; one that does not is no reason to."""
+        if "frozen" in self._extras:
+            self._sees_frozen(running)
         if "interlocks" not in self._extras or self.rig.name not in INTERLOCKS:
             return
         now_s = self.kernel.now_s
+        self._near_s |= {name: now_s for name, near in _held(self.rig.name, self.channels, -SLACK) if near}
         for name, holds in _held(self.rig.name, self.channels):
             if not holds or not self.trouble.quiet_all:
                 self._holds_since_s.pop(name, None)
@@ -265,6 +309,7 @@ class Truths:
     def ends(self) -> None:
         """Forget what a life that is over was doing."""
         self._holds_since_s.clear()
+        self._standing.clear()
         self.dosed.ends()
 
 

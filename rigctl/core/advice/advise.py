@@ -1,4 +1,4 @@
-"""A recommendation as sentences: against leaving all alone, what it pays for, and what each variable does."""
+"""What stands behind the answer: the setting against leaving all alone, doubts, and what each variable does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rigctl.core.advice.doubts import Doubt
 from rigctl.core.advice.recommend import Recommendation
-from rigctl.core.advice.worth import Gain, Lesson, PayBack, Reference
+from rigctl.core.advice.worth import Gain, Lesson, Reference
 from rigctl.text import decimals_for, ends, in_full, set_label, settings, written
 
 LITTLE = 0.5
@@ -26,11 +26,9 @@ def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency:
     """Say what the recommended way is worth; `unit` is the outcome's, as shown, empty for none."""
     worth = recommendation.worth
     say = _Words(recommendation, outcome, unit, currency)
-    paying = tuple(say.pay_back(p) for p in worth.pay_back)
     return (
         *(Advice(say.doubt(found)) for found in recommendation.doubts),
         *(say.reference(reference) for reference in worth.references),
-        *([Advice("What the dearer way buys:", paying)] if paying else []),
         Advice("What controlling each variable does:", tuple(say.lesson(found) for found in worth.lessons)),
     )
 
@@ -66,41 +64,14 @@ class _Words:
         return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
 
     def reference(self, r: Reference) -> Advice:
-        span = self._span(r.low, r.high)
-        if r.what == "nothing":
-            head = f"With everything left alone, {self._outcome} is expected at {span}."
-        elif r.what == "everything":
-            head = f"With everything controlled, {self._outcome} is expected at {span}."
-        else:
-            done = f"controlling {set_label(r.control_set)}" if r.control_set else ALONE
-            head = f"With today's practice, {done}, {self._outcome} is expected at {span}."
-        lines = [f"Controlling {self._label} instead is {self._gain(r.gain)}."]
+        head = {"nothing": ALONE, "everything": "controlling everything", "today": "today's practice"}[r.what]
+        lines = [f"Controlling {self._label} is {self._gain(r.gain)}."]
         if r.extrapolated:
             lines.append("No trial was run like that, so this is the model's estimate.")
         if r.seen < LITTLE:
-            lines.append(f"It is little more than a guess: trials tell {r.seen:.0%} of what such a trial would do.")
-        return Advice(head, (*lines, self._cost(r)))
-
-    def _cost(self, r: Reference) -> str:
-        if r.cost_per_trial is not None:
-            return f"A trial of it costs {in_full(r.cost_per_trial, 4)} {self._currency}."
-        if r.cost_at_least is not None:
-            least = f"{in_full(r.cost_at_least, 4)} {self._currency}"
-            return f"Its cost is not known; time and fixed costs alone are {least}."
-        return "Its cost is not known."
-
-    def pay_back(self, p: PayBack) -> str:
-        """Say what a dearer way buys, and from which worth of the outcome on it pays."""
-        most = "at most " if p.at_most else ""
-        extra = f"{most}{in_full(p.extra_cost, 3)} {self._currency} a trial"
-        who = f"{set_label(p.dearer)} instead of {set_label(p.than) or ALONE}"
-        if p.per_outcome is None:
-            return f"{who}: {extra} more, for nothing that was shown."
-        one = f"one {self._unit}" if self._unit else f"one unit of {self._outcome}"
-        sure = "" if p.gain.low > 0 else ", and even that is not certain"
-        return (
-            f"{who}: {extra} more buys {written(p.gain.expected, self._decimals)} {self._unit}".rstrip()
-            + f". It pays if {one} is worth more than {in_full(p.per_outcome, 2)} {self._currency}{sure}."
+            lines.append(f"There are hardly any data: trials tell {r.seen:.0%} of what such a trial would do.")
+        return Advice(
+            f"Against {head}, where {self._outcome} is expected at {self._span(r.low, r.high)}:", tuple(lines)
         )
 
     def lesson(self, found: Lesson) -> str:

@@ -6,14 +6,15 @@ the table finds them. Outcomes are in their own units, money in currency units a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal
 
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.worth import FixedSetting, Reference
-from rigctl.text import decimals_for
+from rigctl.text import decimals_for, set_label
 
 CENTS = 2
 """Decimals of money at least."""
@@ -36,15 +37,18 @@ class WayToRun:
     cost: float | None
     """Mean cost of a trial; None: nothing says."""
     cost_is: Literal["known", "assumed", "at least", "unknown"]
-    cost_low: float | None
-    """Lower end of the 95 % interval of the mean cost; None: no trial told."""
-    cost_high: float | None
     net: float | None
     """What the outcome is worth less what the trial costs; None: one of them is not known."""
-    trials: int | None
+    trials: int | None = None
     """That controlled just these variables; None for the rule, which has several control sets."""
-    at_setting: bool
+    at_setting: bool = True
     """Whether a trial was at this setting, whatever it controlled."""
+    cost_low: float | None = None
+    """Lower end of the 95 % interval of the mean cost; None: no trial told."""
+    cost_high: float | None = None
+    pays_at: float | None = None
+    """What one unit of outcome is worth where this way earns as much as the one to run, currency units: one that costs
+    more pays above that, one that costs less below. None: whatever it is worth, or a cost is not known in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,7 @@ class _Making:
 
     def answer(self) -> Answer:
         run, *others = self._chosen()
+        others = [replace(way, pays_at=self._pays_at(way, run)) for way in others]
         others.sort(key=lambda w: self._promise(w, w.expected), reverse=True)
         against = [self._against(run, w) for w in others]
         more = [self._against(w, run) for w in others]
@@ -151,8 +156,11 @@ class _Making:
             own = [d for d in own if d.other.control_set == self.found.choice.control_set] or own
         own = [d for d in own if d.net is not None or d.gain >= -self.found.allowed] or own
         bold = None if self.found.promising is None else self.found.promising.control_set
-        promising = [replace(m, other=w) for m, w in zip(more, others, strict=True) if m.promises_more]
-        promising += [replace(m, other=w) for m, w in zip(more, others, strict=True) if w.control_set == bold]
+        held = self.found.held
+        turned = [
+            replace(m, other=w) for m, w in zip(more, others, strict=True) if set_label(w.control_set) not in held
+        ]
+        promising = [m for m in turned if m.promises_more] + [m for m in turned if m.other.control_set == bold]
         better = next(iter(promising), None)
         return Answer(
             ways=(run, *others),
@@ -168,31 +176,46 @@ class _Making:
     def _chosen(self) -> list[WayToRun]:
         """Return all ways, the one to run first."""
         found = self.found
-        choice, *rest = (self._setting(o) for o in (found.choice, *found.alternatives))
-        rest += [self._reference(r) for r in found.worth.references if r.what != "everything"]
+        ways = [self._setting(o) for o in (found.choice, *found.alternatives)]
+        choice = self._playable(ways)
+        ways.remove(choice)
+        ways += [self._reference(r) for r in found.worth.references if r.what != "everything"]
         if found.rule is None or not found.rule.follows:
-            return [choice, *rest]
+            return [choice, *ways]
         rule = self._rule(found.rule)
-        beside = self._against(rule, choice)
+        played = not any(set_label(line.control_set) in found.held for line in found.rule.lines)
+        return [rule, choice, *ways] if played and self._preferred(rule, choice) else [choice, rule, *ways]
+
+    def _playable(self, ways: Sequence[WayToRun]) -> WayToRun:
+        """Return the recommended setting; while an instrument keeps it from being played, the best that can be."""
+        best = ways[0]
+        if not self._held(best):
+            return best
+        others = [w for w in ways if w.trials and not self._held(w)]
+        return reduce(lambda one, other: other if self._preferred(other, one) else one, others) if others else best
+
+    def _held(self, way: WayToRun) -> bool:
+        return set_label(way.control_set) in self.found.held
+
+    def _preferred(self, one: WayToRun, other: WayToRun) -> bool:
+        """Tell whether one way is to be run rather than another: it earns more, or is the cheaper of good enough."""
+        beside, allowed = self._against(one, other), self.found.allowed
         if beside.net is not None:
-            better = beside.net > 0
-        elif beside.saving is None:
-            better = beside.gain > 0
-        else:  # the cheaper one, if it is good enough
-            better = beside.gain >= -found.allowed if beside.saving >= 0 else beside.gain > found.allowed
-        return [rule, choice, *rest] if better else [choice, rule, *rest]
+            return beside.net > 0
+        if beside.saving is None:
+            return beside.gain > 0
+        return beside.gain >= -allowed if beside.saving >= 0 else beside.gain > allowed
 
     def _certainty(self, run: WayToRun, others: list[WayToRun], better: Difference | None) -> Certainty:
         alone = next((d for d in self.found.doubts if d.counted and d.control_set is not None), None)
-        if run.kind == "setting" and alone is not None:
+        if alone is not None and run.kind == "setting" and run.control_set == self.found.choice.control_set:
             return Certainty("one trial", trial=alone.trial)
         if better is not None:
             return Certainty("try next")
         if run.kind == "setting" and not (run.at_setting and run.trials):
             return Certainty("never at this setting")
         hopeful = [w for w in others if self._hope(w) > self._promise(run, run.expected)]
-        may = [w for w in hopeful if not self._only_dearer(w, run)]
-        rival = max(may, key=self._hope, default=None)
+        rival = max((w for w in hopeful if not self._only_dearer(w, run)), key=self._hope, default=None)
         if rival is None:
             return Certainty("clear", others_dearer=bool(hopeful))
         return Certainty("may be as good", rival)
@@ -213,64 +236,52 @@ class _Making:
             return self.sign * outcome
         return self.sign * price * outcome - (way.cost or 0.0)
 
+    def _pays_at(self, way: WayToRun, run: WayToRun) -> float | None:
+        beside = self._against(way, run)
+        if not beside.saving or beside.gain * beside.saving >= 0:
+            return None
+        return -beside.saving / beside.gain
+
     def _against(self, one: WayToRun, other: WayToRun) -> Difference:
         gain = round(self.sign * (one.expected - other.expected), self.decimals)
         saving = net = None
-        if one.cost is not None and other.cost is not None and "today" not in _partly_known(one, other):
+        partly = {w.kind for w in (one, other) if w.cost_is == "at least"}
+        if one.cost is not None and other.cost is not None and "today" not in partly:
             saving = round(other.cost - one.cost, self.cents) + 0.0
             net = None if one.net is None or other.net is None else round(one.net - other.net, self.cents) + 0.0
         return Difference(other, gain + 0.0, saving, net)
 
     def _setting(self, option: Option) -> WayToRun:
-        known = option.cost_per_trial is not None
-        cost = option.cost_per_trial if known else option.cost_assumed
-        made = self._way("setting", option, cost, "known" if known else "assumed")
-        ends = (None if v is None else round(v, self.cents) for v in (option.cost_low, option.cost_high))
-        low, high = ends
-        return replace(made, cost_low=low, cost_high=high, trials=option.trials, at_setting=option.tried)
+        cost = option.cost_assumed if option.cost_per_trial is None else option.cost_per_trial
+        made = self._way("setting", option, cost, "assumed")
+        low, high = (None if v is None else round(v, self.cents) for v in (option.cost_low, option.cost_high))
+        return replace(made, trials=option.trials, at_setting=option.tried, cost_low=low, cost_high=high)
 
     def _reference(self, found: Reference) -> WayToRun:
-        known = found.cost_per_trial is not None
-        cost = found.cost_per_trial if known else found.cost_at_least
         kind: Literal["nothing", "today"] = "today" if found.what == "today" else "nothing"
-        made = self._way(kind, found, cost, "known" if known else "at least")
+        cost = found.cost_at_least if found.cost_per_trial is None else found.cost_per_trial
+        made = self._way(kind, found, cost, "at least")
         return replace(made, trials=found.trials, at_setting=found.trials > 0)
 
     def _rule(self, rule: Rule) -> WayToRun:
-        none = FixedSetting((), {}, rule.expected, rule.low, rule.high, rule.cost_per_trial)
-        return self._way("rule", none, rule.cost_per_trial, "known")
+        paid = rule.cost_per_trial
+        return self._way("rule", FixedSetting((), {}, rule.expected, rule.low, rule.high, paid), paid, "known")
 
     def _way(
         self,
         kind: Literal["setting", "rule", "nothing", "today"],
         of: FixedSetting,
         cost: float | None,
-        cost_is: Literal["known", "assumed", "at least"],
+        otherwise: Literal["known", "assumed", "at least"],
     ) -> WayToRun:
-        expected, low, high = (round(v, self.decimals) for v in (of.expected, of.low, of.high))
-        paid = None if cost is None else round(cost, self.cents)
-        price = self.found.price
-        net = None if price is None or paid is None else round(self.sign * price * expected - paid, self.cents)
-        return WayToRun(
-            kind,
-            of.control_set,
-            of.setpoints,
-            expected,
-            low,
-            high,
-            paid,
-            "unknown" if paid is None else cost_is,
-            None,
-            None,
-            net,
-            None,
-            at_setting=True,
-        )
-
-
-def _partly_known(*ways: WayToRun) -> set[str]:
-    """Return the kinds of ways whose cost is known in part; that of controlling nothing is no more than any other."""
-    return {w.kind for w in ways if w.cost_is == "at least"}
+        """Return a row; `otherwise` is how a cost is known that is not the way's own."""
+        expected, low, high = (round(float(v), self.decimals) for v in (of.expected, of.low, of.high))
+        known, net = "known" if of.cost_per_trial is not None else otherwise, None
+        paid, price = None if cost is None else round(cost, self.cents), self.found.price
+        if price is not None and paid is not None and (kind, known) != ("today", "at least"):
+            net = round(self.sign * price * expected - paid, self.cents)
+        cost_is = "unknown" if paid is None else known
+        return WayToRun(kind, of.control_set, of.setpoints, expected, low, high, paid, cost_is, net)
 
 
 def _evident(way: WayToRun) -> bool:

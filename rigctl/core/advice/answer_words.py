@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.core.advice.answer import Answer, Difference, WayToRun
-from rigctl.errors import counted
-from rigctl.text import ends, set_label, settings, written
+from rigctl.text import ends, in_full, set_label, settings, written
 
 FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
@@ -28,7 +27,7 @@ class AnswerWords:
         """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
         run = self.answer.run
         if run.kind == "rule":
-            return "read the variables before each trial, and obey the first line that fits:"
+            return "read the variables before each trial, and set what the first line that fits says:"
         at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
         return f"control {set_label(run.control_set) or 'nothing'}{at}."
 
@@ -71,10 +70,10 @@ class AnswerWords:
         found = self.answer.try_next
         if found is None:
             return ""
-        trials = found.other.trials
-        known = "was never tried" if not trials else f"only {counted(trials, 'trial')} tell" if trials <= FEW else ""
-        known = known or "is less certain"
-        return f"Try {self.name(found.other)} next. By the model it {self._compared(found)}, but it {known}."
+        trials, name = found.other.trials, self.name(found.other)
+        known = f"was tried only {'once' if trials == 1 else f'{trials} times'}" if (trials or FEW + 1) <= FEW else ""
+        known = known or ("was never tried" if not trials else "is less certain")
+        return f"Try {name} next: by the model it {self._compared(found)}. It {known}."
 
     def _compared(self, d: Difference, name: str = "", tolerated: str = "") -> str:
         """Say how much more a way gives and costs, or, where that is known, earns; than the named one."""
@@ -100,6 +99,12 @@ class AnswerWords:
     def lines(self) -> Iterator[str]:
         """Yield why, how sure, and what to try next."""
         yield from filter(None, (self.why(), self.sure(), self.next()))
+
+    @property
+    def price_unit(self) -> str:
+        """Return the unit of what the outcome is worth: `EUR/(cm2/day)`."""
+        unit = f"({self.unit})" if "/" in self.unit or " " in self.unit else self.unit
+        return f"{self.currency}/{unit}" if unit else self.currency
 
     def name(self, way: WayToRun) -> str:
         """Name a way within a sentence."""
@@ -131,6 +136,13 @@ class AnswerWords:
         if way.net is None:
             return "-"
         return f"{'at most ' if way.cost_is == 'at least' else ''}{written(way.net, self.answer.cents)}"
+
+    def pays(self, way: WayToRun) -> str:
+        """Say from which worth of one unit of outcome on, or up to which, a way pays against the one to run."""
+        if way.pays_at is None:
+            return "-"
+        more = (way.cost or 0.0) > (self.answer.run.cost or 0.0)
+        return f"{'over' if more else 'under'} {in_full(way.pays_at, 2)}"
 
     def trials(self, way: WayToRun) -> str:
         return "-" if way.trials is None else f"{way.trials}"

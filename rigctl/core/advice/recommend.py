@@ -50,10 +50,6 @@ class Option(FixedSetting):
     """One control set at its best setting."""
 
     trials: int
-    loss: float = 0.0
-    """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
-    saving: float | None = 0.0
-    """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
     cost_low: float | None = None
     """Lower end of the interval for its mean cost; None: never tried."""
     cost_high: float | None = None
@@ -338,8 +334,8 @@ def _options(appraisal: Appraisal, weighing: Weighing, priced: Sequence[float | 
     choice = told[weighing.options[appraisal.chosen]]
     yield choice
     for option in sorted(weighing.options, key=lambda s: -s.mean):
-        beside = _compared(problem, told[option], choice)
-        if beside.control_set != choice.control_set:
+        beside = told[option]
+        if beside is not choice:
             assumed = priced[option.control_set] if beside.cost_per_trial is None else None
             yield replace(beside, cost_assumed=assumed)
 
@@ -398,9 +394,3 @@ def _option(problem: Problem, history: History, found: Supported | Chosen, sd: f
         cost_high=ends[1],
         tried=isinstance(found, Supported) and found.tried,
     )
-
-
-def _compared(problem: Problem, option: Option, choice: Option) -> Option:
-    both = option.cost_per_trial is not None and choice.cost_per_trial is not None
-    saving = (choice.cost_per_trial or 0.0) - (option.cost_per_trial or 0.0) if both else None
-    return replace(option, loss=sign(problem) * (choice.expected - option.expected), saving=saving)

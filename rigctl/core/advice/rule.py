@@ -128,12 +128,6 @@ class LookWorth:
     """Of the short rule over it; nothing where the rule follows no reading."""
     full_gain: Gain
     """Of the full rule over it."""
-    saving: float | None
-    """How much cheaper (positive) or dearer (negative) the short rule's trials are; None: nobody knows.
-    Nothing where the rule follows no reading."""
-    per_outcome: float | None
-    """Currency units that one unit of outcome must be worth for a dearer rule to pay; None: it is no dearer, or no
-    better."""
 
 
 @dataclass(frozen=True, slots=True)

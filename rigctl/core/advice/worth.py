@@ -1,4 +1,4 @@
-"""What control is worth: the recommended way of running against others, its pay-back, and what each variable does.
+"""What control is worth: the recommended way of running against others, and what each variable does.
 
 All of it is read off one posterior, jointly, so that what two ways of running have in common cancels in their
 difference. Gains are positive where the outcome is better, whichever direction that is.
@@ -83,22 +83,6 @@ class Reference(FixedSetting):
 
 
 @dataclass(frozen=True, slots=True)
-class PayBack:
-    """What a dearer way of running buys."""
-
-    dearer: tuple[str, ...]
-    than: tuple[str, ...]
-    """Empty: all left alone."""
-    extra_cost: float
-    """Currency units a trial."""
-    at_most: bool
-    """Whether it is the most the difference can be, as only a part of the cheaper one's cost is known."""
-    gain: Gain
-    per_outcome: float | None
-    """Currency units that one unit of outcome must be worth for it to pay; None: it is expected to buy nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class Lesson:
     """What controlling one variable does, beside the other variables of the recommendation."""
 
@@ -125,8 +109,6 @@ class Worth:
 
     references: tuple[Reference, ...]
     """Nothing first; then everything, where that may be controlled together and is not recommended; then today."""
-    pay_back: tuple[PayBack, ...]
-    """Of the recommended set over nothing and today's practice, and of every better and dearer set over it."""
     lessons: tuple[Lesson, ...]
     """One per variable, in their order."""
 
@@ -166,8 +148,7 @@ class Appraisal:
 
     def worth(self) -> Worth:
         """Compare."""
-        references = tuple(self._references())
-        return Worth(references, tuple(self._pay_backs(references)), tuple(self._lessons()))
+        return Worth(tuple(self._references()), tuple(self._lessons()))
 
     def _references(self) -> Sequence[Reference]:
         space, found = self.space, [self._reference("nothing", {})]
@@ -207,24 +188,6 @@ class Appraisal:
         h = posterior.hyperparameters
         variance = float(np.mean(np.square(posterior.sd(nodes)))) / (h.y_scale * h.signal_sd) ** 2
         return min(max(1.0 - variance, 0.0), 1.0)
-
-    def _pay_backs(self, references: Sequence[Reference]) -> Sequence[PayBack]:
-        sets, paid = self.space.control_sets, self.charged[self.chosen]
-        if paid is None:
-            return []
-        found = []
-        for r in references:
-            cost = r.cost_per_trial if r.cost_per_trial is not None else r.cost_at_least
-            if r.what != "everything" and cost is not None and paid - cost >= SMALLEST:
-                told = r.cost_per_trial is not None
-                found.append(_pay_back(sets[self.chosen].names, r.control_set, paid - cost, r.gain, at_most=not told))
-        ways = [self.way(i) for i in range(len(sets))]
-        mean, covariance = told_jointly(self.posteriors, self.space, ways)
-        for i, cost in enumerate(self.charged):
-            gain = Gain(*interval(*difference(mean, covariance, i, self.chosen)))
-            if cost is not None and cost - paid >= SMALLEST and gain.expected > 0:
-                found.append(_pay_back(sets[i].names, sets[self.chosen].names, cost - paid, gain, at_most=False))
-        return found
 
     def _lessons(self) -> Sequence[Lesson]:
         base, columns = self.way(self.chosen), range(self.space.dimension)
@@ -274,7 +237,3 @@ def widths(freedom: int) -> float:
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
     return float(stdtrit(freedom, 0.5 + LEVEL / 2)) if freedom > 0 else inf
-
-
-def _pay_back(dearer: tuple[str, ...], than: tuple[str, ...], extra: float, gain: Gain, *, at_most: bool) -> PayBack:
-    return PayBack(dearer, than, extra, at_most, gain, extra / gain.expected if gain.expected > 0 else None)

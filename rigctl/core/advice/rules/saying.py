@@ -60,7 +60,6 @@ def worth(rule: Rule, *, unit: str, currency: str) -> Iterator[str]:
     say, looking = _Words(rule, unit, currency), rule.looking
     if rule.follows:
         yield say.against(looking)
-        yield from say.money(looking)
         yield say.value(looking.value)
     else:
         yield "No reading calls for anything else than the fixed setting."
@@ -111,20 +110,6 @@ class _Words:
         if float(written(value.high, self.decimals)) == 0:
             return "Costs aside, looking first gains nothing over the best fixed setting."
         return f"Costs aside, the best rule is {self.gain(value)} than the best fixed setting."
-
-    def money(self, looking: LookWorth) -> Iterator[str]:
-        """Say what the rule saves, or from which worth of the outcome on it pays; looking itself not counted."""
-        if looking.saving:
-            saves = "saves" if looking.saving > 0 else "costs"
-            extra = "" if looking.saving > 0 else " more"
-            amount = f"{in_full(abs(looking.saving), 3)} {self._currency}"
-            yield f"Against that setting it {saves} {amount}{extra} per trial, before the cost of looking."
-        if looking.per_outcome is not None:
-            yield f"It pays if {self._one} is worth more than {in_full(looking.per_outcome, 2)} {self._currency}."
-
-    @property
-    def _one(self) -> str:
-        return f"one {self._unit}" if self._unit else "one unit of outcome"
 
     def loss(self) -> Iterator[str]:
         """Say what the table gives up against doing what is best at every single reading."""

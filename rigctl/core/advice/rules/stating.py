@@ -279,7 +279,7 @@ class _Stating:
             full_cost=_mean_cost(self.best),
             loss=loss,
             loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
-            looking=self._looking(gain, full_gain) if follows else self._idle(full_gain),
+            looking=self._looking(gain, full_gain, follows=follows),
             trust=_trust(self.planner),
         )
 
@@ -313,25 +313,10 @@ class _Stating:
             cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
         )
 
-    def _looking(self, gain: Gain, full_gain: Gain) -> LookWorth:
-        """Put what looking is worth beside what the same would cost without it."""
-        paid, top = _mean_cost(self.short), _mean_cost(self.top)
-        saving = None if paid is None or top is None else top - paid
-        if saving is not None and abs(saving) < SMALLEST:
-            saving = 0.0
-        return LookWorth(
-            best=self._best_fixed(),
-            value=self._gain(3, self.unpriced),
-            gain=gain,
-            full_gain=full_gain,
-            saving=saving,
-            per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
-        )
-
-    def _idle(self, full_gain: Gain) -> LookWorth:
-        """Say that nothing is gained by looking, as nothing is done differently for it."""
-        value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
-        return LookWorth(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None)
+    def _looking(self, gain: Gain, full_gain: Gain, *, follows: bool) -> LookWorth:
+        """Say what looking is worth; a rule that does nothing differently for it gains nothing."""
+        own = gain if follows else Gain(0.0, 0.0, 0.0)
+        return LookWorth(self._best_fixed(), self._gain(3, self.unpriced), own, full_gain)
 
     def _best_fixed(self) -> FixedSetting:
         space, chosen = self.planner.problem.space, int(self.top.sets[0])

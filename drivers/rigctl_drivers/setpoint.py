@@ -1,0 +1,94 @@
+"""A setpoint and the switch that puts it in force, whatever carries them: what applying, letting go and safety mean."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+from rigctl.errors import DeviceFault
+from rigctl.flaws import Flaw
+from rigctl.rig.protocols import Actuator, ActuatorState, Deadline
+
+
+class SetpointActuator(Actuator):
+    """A setpoint that may be switched on and off, or a switch alone, which takes 0 or 1. Each command is sent once."""
+
+    sets: bool
+    """Whether it takes a setpoint."""
+    switches: bool
+    """Whether something puts it in force."""
+    release_value: float | None
+    """Setpoint that imposes nothing, where nothing switches."""
+    safe_value: float | None
+    """Setpoint of the safe state; None: safe means let go."""
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        if not math.isfinite(value):
+            raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
+        why = self._misfit(value)
+        if why:
+            raise DeviceFault(f"got setpoint {value}, {why}; nothing was sent")
+        self._begin(deadline)
+        self._impose(value, deadline)
+
+    def release(self, deadline: Deadline) -> None:
+        if self.switches:
+            self._switch(False, deadline)
+        elif self.release_value is not None:
+            self._set(self.release_value, deadline)
+
+    def safe(self, deadline: Deadline) -> None:
+        """Impose `safe_value` if there is one, else release; nothing is asked before."""
+        if self.safe_value is None:
+            self.release(deadline)
+        else:
+            self._impose(self.safe_value, deadline)
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        on = not self.switches or self._is_on(deadline)
+        if not self.sets:
+            return ActuatorState(on, float(on))
+        if not on:
+            return ActuatorState(False, None)
+        held = self._held(deadline)
+        if self.release_value is not None and same(held, self._rounded(self.release_value)):
+            return ActuatorState(False, self.release_value)
+        return ActuatorState(True, held)
+
+    def _impose(self, value: float, deadline: Deadline) -> None:
+        if self.sets:
+            self._set(value, deadline)
+        if self.switches:
+            self._switch(self.sets or value == 1.0, deadline)
+
+    def _misfit(self, value: float) -> str:
+        """Say why a setpoint cannot be held; empty if it can, as far as is known."""
+        return "" if self.sets or value in (0.0, 1.0) else "an on/off device takes 0 or 1"
+
+    def _begin(self, deadline: Deadline) -> None:
+        """Do what must be done before a setpoint is sent, unless it is a safe one."""
+
+    @abstractmethod
+    def _set(self, value: float, deadline: Deadline) -> None:
+        """Send a setpoint, once, and learn whether it arrived."""
+
+    @abstractmethod
+    def _switch(self, on: bool, deadline: Deadline) -> None:
+        """Switch it, once, and learn whether that arrived."""
+
+    @abstractmethod
+    def _held(self, deadline: Deadline) -> float:
+        """Ask which setpoint the instrument holds."""
+
+    @abstractmethod
+    def _is_on(self, deadline: Deadline) -> bool:
+        """Ask whether its setpoint is in force."""
+
+    @abstractmethod
+    def _rounded(self, value: float) -> float:
+        """Return what the instrument holds once it was sent this."""
+
+
+def same(held: float, wanted: float, within: float = 1e-9) -> bool:
+    """Tell whether a setpoint is the one that was wanted, as far as numbers are written."""
+    return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=within)
