@@ -36,7 +36,6 @@ from rigctl.rig.testing import SilentLine
 from rigctl_drivers.foreign_call import ForeignCall, StillBusy
 from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes
 from rigctl_drivers.setpoint import SetpointActuator, same
-from rigctl_drivers.urls import SERIAL_FRAME
 
 if TYPE_CHECKING:
     from rigctl_drivers.visa_library import LineLibrary
@@ -335,11 +334,9 @@ class ForeignInstrument:
         return (GarbledReply if call.heard else DeviceFault)(said, bus=self.line.url)
 
     def _frame(self) -> str:
-        """Say which settings of its port the class expects, where the line's URL says others."""
+        """Say which settings of its port the class expects, as far as the line's URL does not say the same."""
         asked = {} if self._visa is None else self._visa.wanted_frame()
-        has = dict(item.split("=", 1) for item in self.line.url.partition("?")[2].split("&") if "=" in item)
-        usual = {"baud": "9600", "bits": "8", "stopbits": "1", "parity": "N"}
-        others = [f"{k}={v}" for k, v in asked.items() if k in SERIAL_FRAME and str(v) != has.get(k, usual[k])]
+        others = [f"{k}={v}" for k, v in asked.items() if f"{k}={v}" not in self.line.url]
         return f"; the class expects a port with {'&'.join(others)}" if others else ""
 
 

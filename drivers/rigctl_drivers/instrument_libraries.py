@@ -12,10 +12,14 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from rigctl_drivers.visa_library import LineLibrary
+
+
+SERIAL: Final = "ASRL1::INSTR"
+"""VISA's name of a serial port; which one it is, the line knows."""
 
 
 class InstrumentLibrary(ABC):
@@ -87,12 +91,20 @@ class PyMeasure(InstrumentLibrary):
 
     @staticmethod
     def make(found: type, resource: str, visa: LineLibrary, arguments: Mapping[str, Any]) -> Any:
-        """Make one; a class that hands nothing on to its connection gets a connection with pyvisa's settings."""
+        """Make one; a class that hands nothing on to its connection gets a connection with pyvisa's settings.
+
+        One of a serial instrument may refuse a socket, which has no baud rate; behind a device server it is one.
+        """
         kinds = {p.kind for p in inspect.signature(found).parameters.values()}
-        if inspect.Parameter.VAR_KEYWORD in kinds:
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            adapter = import_module("pymeasure.adapters").VISAAdapter(resource, visa_library=visa, **arguments)
+            return found(adapter)
+        try:
             return found(resource, visa_library=visa, **arguments)
-        adapter = import_module("pymeasure.adapters").VISAAdapter(resource, visa_library=visa, **arguments)
-        return found(adapter)
+        except ValueError:
+            if resource == SERIAL:
+                raise
+            return found(SERIAL, visa_library=visa, **arguments)
 
     @staticmethod
     def identity(instrument: Any) -> str | None:

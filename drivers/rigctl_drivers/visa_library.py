@@ -18,6 +18,7 @@ from pyvisa.highlevel import VisaLibraryBase
 
 from rigctl.errors import DeviceError
 from rigctl_drivers.foreign_call import CallOver, ForeignCall
+from rigctl_drivers.instrument_libraries import SERIAL
 
 OK: Final = constants.StatusCode.success
 MESSAGE_END: Final = b"\n"
@@ -35,7 +36,7 @@ def resource_name(url: str) -> str:
     """Name the line as VISA does, so that a class takes its settings for serial ports or for sockets."""
     scheme, _, place = url.partition("?")[0].partition("://")
     if scheme == "serial":
-        return "ASRL1::INSTR"
+        return SERIAL
     host, _, port = place.rpartition(":")
     return f"TCPIP0::{host.strip('[]')}::{port}::SOCKET" if port.isdigit() else f"TCPIP0::{place}::5025::SOCKET"
 

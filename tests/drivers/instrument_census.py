@@ -85,7 +85,7 @@ def classes() -> Iterator[tuple[str, type]]:
     seen: set[type] = set()
     for module in pkgutil.walk_packages(pymeasure.instruments.__path__, "pymeasure.instruments."):
         below = module.name.removeprefix("pymeasure.instruments.")
-        if below.count(".") > 1 or below in ("fakes", "resources", "generic_types", "comedi"):
+        if below.count(".") > 1 or below in ("fakes", "instrument", "resources", "generic_types", "comedi"):
             continue
         try:
             loaded = import_module(module.name)
@@ -132,7 +132,7 @@ def page() -> str:
         "asking anything. See [how to use one](../how-to/use-a-library-of-instruments.md).",
         "",
         "A class that asks while it is made cannot be told to go safe before the instrument has answered once. One",
-        "that sleeps may need a longer `timeout`. One that fails on a line of bytes needs GPIB or USB.",
+        "that sleeps may need a longer `timeout`. One that fails cannot be made on a line of bytes.",
         "",
         "| `instrument` | reads | sets | switches | when made | sleeps |",
         "|---|---|---|---|---|---|",

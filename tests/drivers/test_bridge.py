@@ -254,6 +254,11 @@ def test_a_port_that_the_class_wants_otherwise_is_named(golden: Golden):
     golden(refused.value)
 
 
+def test_a_serial_instrument_behind_a_device_server_works(wire):
+    """Its class asks for a baud rate, which a socket has not: that of the server counts."""
+    assert connect(wire, made="Port").read(patient()).value == 812.5
+
+
 @pytest.mark.parametrize("made", ["Furnace", "Sleeper", "Talker", "Refuses", "Absent", "no.such:Module"])
 def test_what_is_not_guaranteed_is_told(made, golden: Golden):
     """`check` imports the class and makes one where nobody answers."""
