@@ -1,8 +1,8 @@
-"""Instruments by the classes of PyMeasure and QCoDeS, carried by rigctl's own lines.
+"""Drives instruments by the classes of PyMeasure, QCoDeS or a laboratory, over rigctl's own lines.
 
-The class says which bytes are sent. Everything that safety hangs on stays here: the port, deadlines, silences, the
-comparison of each setpoint with what the instrument holds, and the safe state. A class is believed nothing: what it
-returns counts only if bytes came from the instrument meanwhile, and its own `shutdown()` is never called.
+The class decides which bytes are sent. Safety stays here: the port, deadlines and silences, the comparison of each
+setpoint with what the instrument holds, and the safe state. No class is trusted: a value counts only if bytes came from
+the instrument during the call, and the class's own `shutdown()` is never called.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rigctl.rig.protocols import (
 )
 from rigctl.rig.testing import SilentLine
 from rigctl_drivers.foreign_call import ForeignCall, StillBusy
-from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes
+from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes, resource_name
 from rigctl_drivers.setpoint import SetpointActuator, same
 
 if TYPE_CHECKING:
@@ -46,45 +46,45 @@ OVERFLOW: Final = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 PROPERTY: Final = r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$"
 CHECK_S: Final = 2.0
-"""What a class gets to be made in by `check`, where nobody answers, wall seconds."""
+"""Time for `check` to create an instrument where nobody answers, wall seconds."""
 LATE: Final = 64 * 1024
-"""Bytes; no answer is that long."""
+"""Bytes; longer than any answer."""
 MOST_ABANDONED: Final = 8
-"""Calls that run on by themselves until the class is asked nothing more: each keeps a thread."""
+"""Abandoned calls, still running, after which a device is asked nothing more: each keeps a thread."""
 Switch = bool | int | str
 
 
 class BridgeOptions(DeviceOptions):
-    """One quantity of an instrument that a class of a library knows."""
+    """One quantity of an instrument, named by properties of its class."""
 
     instrument: str = Field(pattern=r"^(\w+(\.\w+)*:)?\w+(\.\w+)*$")
     """The class, as `keysight.KeysightE36312A` or, of a module of your own, `my_lab.furnace:Furnace`."""
     channel: str | None = Field(default=None, pattern=PROPERTY)
-    """The part of the instrument whose properties are meant, e.g. `ch_1`."""
+    """The part of the instrument that has the properties, e.g. `ch_1`."""
     unit: str = ""
-    """Unit of the reading and of the setpoint, as the class has it."""
+    """Unit of the reading, the setpoint or the counter, in which the class works."""
     read: str | None = Field(default=None, pattern=PROPERTY)
     """The property that is measured; makes the device a sensor."""
     set: str | None = Field(default=None, pattern=PROPERTY)
-    """The property that takes a setpoint and tells which one the instrument holds; makes the device an actuator."""
+    """The property that sets and reads the setpoint; makes the device an actuator."""
     enable: str | None = Field(default=None, pattern=PROPERTY)
     """The property that puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
     on: Switch = True
-    """What `enable` is set to, and must read, for on."""
+    """Value of `enable` for on, both set and read."""
     off: Switch = False
-    """What `enable` is set to, and must read, for off."""
+    """Value of `enable` for off, both set and read."""
     safe_value: float | None = Field(default=None, allow_inf_nan=False)
     """Setpoint of the safe state; without `enable` also the one that imposes nothing. Without it, safe means off."""
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Steps in which the instrument takes setpoints; each is rounded to them, and a whole step makes whole numbers."""
+    """Resolution of the setpoint, to which each is rounded before it is sent; a whole step sends whole numbers."""
     counter: str | None = Field(default=None, pattern=PROPERTY)
     """A property that only rises; makes the device a meter, and nothing else."""
     identity: str | None = Field(default=None, pattern=PROPERTY)
-    """The property that tells which instrument this is, where the class does not ask `*IDN?`; needs `model`."""
+    """The property that identifies the instrument, for classes that do not ask `*IDN?`; needs `model`."""
     model: str | None = Field(default=None, min_length=1)
-    """What the instrument must call itself: the second field of `*IDN?`, or a part of what `identity` reads."""
+    """Model that must answer: the second field of `*IDN?`, or a part of the text that `identity` reads."""
     arguments: Mapping[str, bool | int | float | str] = Field(default_factory=dict)
-    """Further arguments that the class is made with, e.g. `{read_termination: "\\r"}`."""
+    """Further arguments for creating the class, e.g. `{read_termination: "\\r"}`."""
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> BridgeOptions:
@@ -128,7 +128,7 @@ class BridgeDriver(Driver):
 
     @classmethod
     def connect(cls, options: BridgeOptions, line: ByteLine) -> Device:
-        """Return the device; its class is made when it is first asked something."""
+        """Return the device; its instrument is created by the first call."""
         instrument = ForeignInstrument(cls.library, options, line)
         if options.counter is not None:
             return BridgeMeter(instrument)
@@ -161,7 +161,7 @@ class BridgeDriver(Driver):
 
     @classmethod
     def assess(cls, options: BridgeOptions) -> tuple[Sequence[str], Sequence[str]]:
-        """Import the class, look at its properties, and make one where nobody answers."""
+        """Import the class, look at its properties, and create an instrument where nobody answers."""
         library, name = cls.library, options.instrument
         try:
             found = library.find(name)
@@ -172,18 +172,19 @@ class BridgeDriver(Driver):
         flaws += [library.unusable(found, prop, to_set=True) for prop, is_set in plain.items() if is_set]
         if any(flaws):
             return list(dict.fromkeys(filter(None, flaws))), []
-        caveats = [f"{name} decides what is sent: {_promise(options)}, not that its commands are the right ones"]
+        caveats = [f"rigctl guarantees {_promise(options)}, but not that {name} sends the right commands"]
         if tried(library, options)[1] and (options.set or options.enable):
             caveats.append(
-                f"{name} asks questions while it is made: silent from the start, it cannot be told to go safe"
+                f"{name} asks questions when it is created; until the instrument answers, it cannot be told to go safe"
             )
-        if "sleep(" in inspect.getsource(inspect.getmodule(found) or found):
-            caveats.append(f"the module of {name} sleeps by itself; where that outlasts `timeout`, the call fails")
+        with suppress(OSError, TypeError):  # no source: a compiled module
+            if "sleep(" in inspect.getsource(inspect.getmodule(found) or found):
+                caveats.append(f"the module of {name} calls sleep(); a call that takes longer than `timeout` fails")
         return [], caveats
 
 
 class DeafLine(SilentLine):
-    """A line on which nobody answers, and nobody is waited for."""
+    """A line that reports at once that nobody answers."""
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - as the line has it
         self.asked.append(deadline)
@@ -191,7 +192,7 @@ class DeafLine(SilentLine):
 
 
 def tried(library: type[InstrumentLibrary], options: BridgeOptions) -> tuple[bool, bool]:
-    """Make an instrument where nobody answers; tell whether that worked, and whether it sent or asked anything."""
+    """Create an instrument where nobody answers; tell whether that worked, and whether it used the line."""
     line = DeafLine()
     made = ForeignInstrument(library, options, line)
     with suppress(Exception):  # a class may raise anything where nobody answers
@@ -200,11 +201,11 @@ def tried(library: type[InstrumentLibrary], options: BridgeOptions) -> tuple[boo
 
 
 def _promise(options: BridgeOptions) -> str:
-    """Say what is guaranteed whatever a class does."""
+    """Say what holds whatever a class does."""
     if options.set is None and options.enable is None:
-        return "guaranteed are its deadline and that each value was asked for"
+        return "deadlines and fresh values"
     safe = f"{options.enable} = {options.off}" if options.safe_value is None else f"{options.safe_value:g}"
-    return f"guaranteed are its deadline, the read-back of all that is set, and that safe means {safe}"
+    return f"deadlines, the read-back of each setpoint and the safe state ({safe})"
 
 
 class PyMeasureDriver(BridgeDriver):
@@ -224,7 +225,7 @@ class QcodesDriver(BridgeDriver):
 
 
 class ForeignInstrument:
-    """An instrument of a foreign class on one of our lines; made when it is first needed."""
+    """An instrument of a foreign class on one of our lines, created when it is first needed."""
 
     def __init__(self, library: type[InstrumentLibrary], options: BridgeOptions, line: ByteLine) -> None:
         self.library = library
@@ -233,13 +234,13 @@ class ForeignInstrument:
         self._visa: LineLibrary | None = None
         self._made: Any = None
         self._abandoned: list[ForeignCall] = []
-        """Calls that were left to themselves, as far as they still run."""
-        with suppress(ValueError, ImportError):  # told when it is made; imported now, for that takes its time
+        """Calls that did not return in time, as far as they still run."""
+        with suppress(ValueError, ImportError):  # reported when it is created; an import may outlast an exchange
             library.find(options.instrument)
             import_module("rigctl_drivers.visa_library")
 
     def identity(self, deadline: Deadline) -> str | None:
-        """Ask who answers; None where the class cannot ask."""
+        """Ask who answers; None if the class cannot ask."""
         made = self.made(deadline)
         if self.options.identity is not None:
             return str(self._call(lambda: self.library.get(made, self.options.identity or ""), deadline, "identify"))
@@ -262,18 +263,18 @@ class ForeignInstrument:
         self._call(lambda: self.library.put(self._part(), name, value), deadline, f"{name} = {value}", proof="sent")
 
     def made(self, deadline: Deadline) -> Any:
-        """Return the class's object, made now if it is not yet. Raises `DeviceFault` if it cannot be."""
+        """Return the class's object, created now if need be. Raises `DeviceFault` if that fails."""
         if self._made is None:
             try:
                 found = self.library.find(self.options.instrument)
             except ValueError as problem:
                 raise DeviceFault(str(problem)) from problem
-            from rigctl_drivers.visa_library import LineLibrary, resource_name  # noqa: PLC0415 - pyvisa is an extra
+            from rigctl_drivers.visa_library import LineLibrary  # noqa: PLC0415 - pyvisa is an extra
 
             visa = self._visa = LineLibrary.alone()
             make, resource = self.library.make, resource_name(self.line.url)
             arguments = self.options.arguments
-            self._made = self._call(lambda: make(found, resource, visa, arguments), deadline, "make it", proof="")
+            self._made = self._call(lambda: make(found, resource, visa, arguments), deadline, "creating it", proof="")
         return self._made
 
     @property
@@ -291,19 +292,19 @@ class ForeignInstrument:
             work: what is run.
             deadline: by when it must be over.
             doing: for messages.
-            proof: what must have passed over the line, unless it returns None: `heard`, `sent` or nothing.
+            proof: `heard` or `sent`, if bytes must have passed over the line; an answer of None needs none.
 
         Raises:
-            DeviceTimeout: no answer in time, or the code is busy with itself; it is made anew then.
-            GarbledReply: it made nothing of the answer, or answered from memory.
-            DeviceFault: it refused before anything was heard.
+            DeviceTimeout: no answer in time, or the code did not return; the next call creates a new instrument.
+            GarbledReply: the code could not use the answer, or did not ask for one.
+            DeviceFault: the code refused before anything was heard.
         """
         visa, where = self._visa, f"{self.options.instrument}: {doing}"
         if visa is None:
-            raise DeviceFault(f"{where}: it was not made")
+            raise DeviceFault(f"{where}: there is no instrument")
         self._abandoned = [call for call in self._abandoned if call.thread and call.thread.is_alive()]
         if len(self._abandoned) >= MOST_ABANDONED and proof == "heard":
-            raise DeviceTimeout(f"{where}: {MOST_ABANDONED} calls never returned; nothing more is asked")
+            raise DeviceTimeout(f"{where}: {MOST_ABANDONED} calls have not returned; nothing is asked until one does")
         if not self.line.settle(deadline, command=True):
             raise DeviceTimeout("an earlier answer may still come; nothing was sent", bus=self.line.url)
         call = visa.call = ForeignCall(self.line, deadline)
@@ -312,9 +313,9 @@ class ForeignInstrument:
         except StillBusy as problem:
             self._visa = self._made = None
             self._abandoned.append(call)
-            with suppress(DeviceError):  # what it asked may still be answered: the line owes a silence
+            with suppress(DeviceError):  # its question may still be answered: the line must stay silent first
                 self.line.read_bytes(LATE, Deadline.after(0.001))
-            remedy = "give it a longer `timeout`, or use another class"
+            remedy = "give the device a longer `timeout`, or use another class"
             raise DeviceTimeout(f"{where}: {problem.what}; {remedy}", bus=self.line.url) from problem
         except Exception as problem:  # foreign code may raise anything
             raise self._told(where, problem, call) from problem

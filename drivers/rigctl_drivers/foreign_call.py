@@ -1,7 +1,7 @@
-"""Calls of code that knows nothing of deadlines: it runs in a thread of its own, its I/O is done in the bus's.
+"""Runs code that knows nothing of deadlines in a thread of its own, and does its I/O in the bus's thread.
 
-While a call lasts the bus's thread serves what the code wants of the line, one request after the other. Once time is
-over nothing is served any more: the code may go on sleeping, but it can neither hold the line nor send on it.
+During a call the bus's thread serves the code's requests for the line, one after the other. After the deadline it
+serves none: the code may go on sleeping, but it can neither hold the line nor send on it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from rigctl.rig.protocols import PEEK_S, ByteLine, Deadline
 T = TypeVar("T")
 
 GRACE_S: Final = 0.2
-"""What foreign code gets to return after its deadline, wall seconds; it can send nothing then. Less than a bus's."""
+"""Time to return after the deadline, wall seconds; less than a bus grants its drivers. Nothing can be sent then."""
 
 
 class CallOver(Exception):
-    """Foreign code wanted the line after its time was over."""
+    """Foreign code asked for the line after its deadline."""
 
 
 class StillBusy(DeviceTimeout):
-    """Foreign code did not return in time; it was left to itself."""
+    """Foreign code did not return in time and was abandoned."""
 
 
 @dataclass(slots=True)
 class ForeignCall:
-    """One call of foreign code, and what passed over the line meanwhile."""
+    """Runs one call of foreign code and counts the bytes that passed over the line."""
 
     line: ByteLine
     deadline: Deadline
@@ -42,11 +42,11 @@ class ForeignCall:
     heard: int = 0
     """Bytes."""
     lost: DeviceError | None = None
-    """What last went wrong on the line, whatever the code made of it."""
+    """The last error of the line, even if the code caught it."""
     thread: Thread | None = None
-    """Where it runs, also after it was left to itself."""
+    """The thread that runs it, even after it was abandoned."""
     _patience: Deadline | None = None
-    """Until when it may still return, once its deadline has passed."""
+    """End of the grace; None before the deadline has passed."""
     _over: bool = False
     _requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = field(default_factory=SimpleQueue)
 
@@ -56,7 +56,7 @@ class ForeignCall:
         """Return what `work` returns, or raise what it raises.
 
         Raises:
-            StillBusy: it did neither in time.
+            StillBusy: it did not return in time.
         """
         outcome: list[tuple[Any, BaseException | None]] = []
         self.thread = Thread(target=self._work, args=(work, outcome), name="foreign", daemon=True)
@@ -69,17 +69,17 @@ class ForeignCall:
             self._turn_away()
         value, error = outcome[0]
         if error is not None:
-            raise error if isinstance(error, Exception) else RuntimeError(f"it wanted to end all: {error!r}")
+            raise error if isinstance(error, Exception) else RuntimeError(f"it tried to end the program: {error!r}")
         return cast("T", value)
 
     def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
-        """Wait for what the code wants of the line next; None: it has returned."""
+        """Wait for the code's next request; None: it has returned."""
         while True:
             if self._patience is None and not self.deadline.remaining_s:
-                self._patience = Deadline.after(GRACE_S)  # from here on it is only refused, however often it asks
+                self._patience = Deadline.after(GRACE_S)  # one grace for all requests, however many follow
             waits = self._patience or self.deadline.within(PEEK_S)
             if self._patience is not None and not waits.remaining_s:
-                raise StillBusy("it was still busy with itself", bus=self.line.url)
+                raise StillBusy("it did not return in time", bus=self.line.url)
             with suppress(Empty):
                 return self._requests.get(timeout=waits.remaining_s)
 
@@ -105,7 +105,7 @@ class ForeignCall:
     def _work(self, work: Callable[[], Any], outcome: list[tuple[Any, BaseException | None]]) -> None:
         try:
             outcome.append((work(), None))
-        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything; it is raised where it belongs
+        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything; the bus's thread handles it
             outcome.append((None, error))
         self._requests.put(None)
 
@@ -127,6 +127,6 @@ class ForeignCall:
     def _on_the_line(self, work: Callable[[], Any]) -> Any:
         answer: Future[Any] = Future()
         self._requests.put((work, answer))
-        if self._over:  # nobody may look any more
+        if self._over:  # the queue may have been emptied already
             raise CallOver
         return answer.result()

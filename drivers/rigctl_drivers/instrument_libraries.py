@@ -1,7 +1,7 @@
-"""What differs between libraries of instruments: where their classes are, how one is made, read and set.
+"""Finds, creates, reads and sets instruments of PyMeasure and of QCoDeS.
 
-A class is named as its documentation does below the library's package (`keysight.KeysightE36312A`), or in full with a
-colon (`my_lab.furnace:Furnace`). Libraries are imported only here, when a device is checked or made.
+A class is named below the library's package, as in its documentation (`keysight.KeysightE36312A`), or in full with a
+colon (`my_lab.furnace:Furnace`). Libraries are imported here alone, when a device is checked or connected.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ SERIAL: Final = "ASRL1::INSTR"
 """VISA's name of a serial port; which one it is, the line knows."""
 
 
+def resource_name(url: str) -> str:
+    """Return VISA's name of a line, by which a class chooses its settings for serial ports or for sockets."""
+    scheme, _, place = url.partition("?")[0].partition("://")
+    if scheme == "serial":
+        return SERIAL
+    host, _, port = place.rpartition(":")
+    return f"TCPIP0::{host.strip('[]')}::{port}::SOCKET" if port.isdigit() else f"TCPIP0::{place}::5025::SOCKET"
+
+
 class InstrumentLibrary(ABC):
     """One library of instrument classes; never instantiated."""
 
@@ -29,14 +39,14 @@ class InstrumentLibrary(ABC):
     package: ClassVar[str]
     """Where its classes are."""
     extra: ClassVar[str]
-    """What of rigctl's extras installs it."""
+    """The extra of rigctl that installs it."""
 
     @classmethod
     def find(cls, instrument: str) -> type:
         """Import a class.
 
         Raises:
-            ValueError: the library is not installed, or there is no such class.
+            ValueError: the library is not installed, the module cannot be imported, or there is no such class.
         """
         module, separator, name = instrument.partition(":")
         if not separator:
@@ -44,15 +54,13 @@ class InstrumentLibrary(ABC):
             module = f"{cls.package}.{below}".rstrip(".")
         try:
             found = getattr(import_module(module), name, None)
-        except ImportError as problem:
-            try:
-                import_module(cls.package)
-            except ImportError:
+        except (Exception, SystemExit) as problem:  # other people's module may raise anything
+            if isinstance(problem, ImportError) and find_spec(cls.package.partition(".")[0]) is None:
                 remedy = f"pip install 'rigctl[{cls.extra}]'"
-                raise ValueError(f"{cls.name} is not installed ({problem}); {remedy}") from problem
-            raise ValueError(f"there is no module {module} ({problem})") from problem
+                raise ValueError(f"{cls.name} is not installed; {remedy}") from problem
+            raise ValueError(f"module {module} cannot be imported: {problem!r}") from problem
         log = logging.getLogger(cls.package.partition(".")[0])
-        if not log.handlers:  # else what it logs goes to stderr; what matters of it is in our errors
+        if not log.handlers:  # otherwise its log goes to stderr; our errors say what matters
             log.addHandler(logging.NullHandler())
         if not isinstance(found, type):
             raise ValueError(f"there is no class {name} in {module}")  # noqa: TRY004 - of the configuration
@@ -61,7 +69,7 @@ class InstrumentLibrary(ABC):
     @staticmethod
     @abstractmethod
     def make(found: type, resource: str, visa: LineLibrary, arguments: Mapping[str, Any]) -> Any:
-        """Make an instrument of a class on a line; it may talk already."""
+        """Create an instrument of a class on a line; it may use the line at once."""
 
     @staticmethod
     def get(part: Any, name: str) -> Any:
@@ -74,11 +82,11 @@ class InstrumentLibrary(ABC):
     @staticmethod
     @abstractmethod
     def identity(instrument: Any) -> str | None:
-        """Ask who answers, as `maker,model,serial,firmware`; None where the class cannot ask."""
+        """Ask who answers, as `maker,model,serial,firmware`; None if the class cannot ask."""
 
     @classmethod
     def unusable(cls, found: type, name: str, *, to_set: bool) -> str:  # noqa: ARG003 - here nothing is known
-        """Say why what a class calls by this name cannot be read, or set; empty where that is not known to be so."""
+        """Say why a property cannot be read, or set; empty if it can, or if only the instrument knows."""
         return ""
 
 
@@ -91,9 +99,10 @@ class PyMeasure(InstrumentLibrary):
 
     @staticmethod
     def make(found: type, resource: str, visa: LineLibrary, arguments: Mapping[str, Any]) -> Any:
-        """Make one; a class that hands nothing on to its connection gets a connection with pyvisa's settings.
+        """Create one; a class that takes no settings of its connection gets pyvisa's.
 
-        One of a serial instrument may refuse a socket, which has no baud rate; behind a device server it is one.
+        The class of a serial instrument may refuse a socket, which has no baud rate. It then gets a serial port's name:
+        its instrument stands behind a device server.
         """
         kinds = {p.kind for p in inspect.signature(found).parameters.values()}
         if inspect.Parameter.VAR_KEYWORD not in kinds:
@@ -115,7 +124,7 @@ class PyMeasure(InstrumentLibrary):
 
     @classmethod
     def unusable(cls, found: type, name: str, *, to_set: bool) -> str:
-        """Look at the property itself; one of a channel that is made with the instrument cannot be seen."""
+        """Look at the property itself; those of channels exist only in the instrument."""
         known = inspect.getattr_static(found, name, None)
         if known is None:
             return f"{found.__name__} has no {name}"
@@ -135,7 +144,7 @@ class Qcodes(InstrumentLibrary):
 
     @staticmethod
     def make(found: type, resource: str, visa: LineLibrary, arguments: Mapping[str, Any]) -> Any:
-        """Make one under a name of its own, for QCoDeS takes none twice; without the greeting that it would print."""
+        """Create one under a unique name, as QCoDeS demands, without the greeting that it would print."""
         quiet = type(found.__name__, (found,), {"connect_message": lambda *_, **__: None})
         return quiet(f"rigctl_{uuid.uuid4().hex}", resource, visalib=visa, **arguments)
 

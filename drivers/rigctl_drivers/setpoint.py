@@ -1,4 +1,4 @@
-"""A setpoint and the switch that puts it in force, whatever carries them: what applying, letting go and safety mean."""
+"""Applies, releases and makes safe a setpoint and its switch, whatever protocol carries them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rigctl.rig.protocols import Actuator, ActuatorState, Deadline
 
 
 class SetpointActuator(Actuator):
-    """A setpoint that may be switched on and off, or a switch alone, which takes 0 or 1. Each command is sent once."""
+    """Imposes a setpoint that may be switched on and off, or drives a switch alone, which takes 0 or 1."""
 
     sets: bool
     """Whether it takes a setpoint."""
     switches: bool
-    """Whether something puts it in force."""
+    """Whether a switch puts it in force."""
     release_value: float | None
-    """Setpoint that imposes nothing, where nothing switches."""
+    """Setpoint that imposes nothing, for an actuator without a switch."""
     safe_value: float | None
-    """Setpoint of the safe state; None: safe means let go."""
+    """Setpoint of the safe state; None: safe means released."""
 
     def apply(self, value: float, deadline: Deadline) -> None:
         if not math.isfinite(value):
@@ -70,11 +70,11 @@ class SetpointActuator(Actuator):
 
     @abstractmethod
     def _set(self, value: float, deadline: Deadline) -> None:
-        """Send a setpoint, once, and learn whether it arrived."""
+        """Send a setpoint once, and find out whether it arrived."""
 
     @abstractmethod
     def _switch(self, on: bool, deadline: Deadline) -> None:
-        """Switch it, once, and learn whether that arrived."""
+        """Switch it once, and find out whether that arrived."""
 
     @abstractmethod
     def _held(self, deadline: Deadline) -> float:

@@ -1,7 +1,7 @@
-"""A pyvisa backend whose only resource is one of rigctl's lines.
+"""Offers one of rigctl's lines to pyvisa, as a backend with a single resource.
 
-pyvisa's own resources, and whatever is built on them, run on it unchanged; ports, deadlines and silences stay the
-line's. It offers what a line of bytes can do: no service requests, triggers or serial polls.
+pyvisa's resources, and all that is built on them, run on it unchanged. Ports, deadlines and silences stay the line's.
+A line of bytes has no service requests, triggers or serial polls.
 """
 
 # ruff: noqa: ARG002 - methods take what pyvisa hands them
@@ -18,38 +18,28 @@ from pyvisa.highlevel import VisaLibraryBase
 
 from rigctl.errors import DeviceError
 from rigctl_drivers.foreign_call import CallOver, ForeignCall
-from rigctl_drivers.instrument_libraries import SERIAL
 
 OK: Final = constants.StatusCode.success
 MESSAGE_END: Final = b"\n"
-"""What ends a message where no termination character is set: on a line of bytes there is no other sign of its end."""
+"""End of a message if no termination character is set: a line of bytes has no other sign of it."""
 FRAME: Final[Mapping[int, tuple[str, Callable[[int], int | str]]]] = {
     constants.ResourceAttribute.asrl_baud_rate: ("baud", int),
     constants.ResourceAttribute.asrl_data_bits: ("bits", int),
     constants.ResourceAttribute.asrl_stop_bits: ("stopbits", lambda tenths: tenths // 10),
     constants.ResourceAttribute.asrl_parity: ("parity", lambda parity: "NOEMS"[parity]),
 }
-"""How a port's settings are named in a line's URL, and written there."""
-
-
-def resource_name(url: str) -> str:
-    """Name the line as VISA does, so that a class takes its settings for serial ports or for sockets."""
-    scheme, _, place = url.partition("?")[0].partition("://")
-    if scheme == "serial":
-        return SERIAL
-    host, _, port = place.rpartition(":")
-    return f"TCPIP0::{host.strip('[]')}::{port}::SOCKET" if port.isdigit() else f"TCPIP0::{place}::5025::SOCKET"
+"""Names of a port's settings in a line's URL, and how their values are written there."""
 
 
 class LineLibrary(VisaLibraryBase):
     """One line as a VISA library; `ResourceManager(library)` opens it under any name of a serial port or socket."""
 
     call: ForeignCall | None
-    """What may use the line now; None: nothing."""
+    """The call that may use the line now, if any."""
 
     @classmethod
     def alone(cls) -> LineLibrary:
-        """Make one that shares nothing with any other: pyvisa keeps one library for each path."""
+        """Create a library that is shared with nobody: pyvisa keeps one for each path."""
         library: LineLibrary = cls(uuid.uuid4().hex)
         return library
 
@@ -59,7 +49,7 @@ class LineLibrary(VisaLibraryBase):
         """Attributes by session."""
 
     def wanted_frame(self) -> dict[str, int | str]:
-        """Return which settings of a serial port were asked for, as in a line's URL, which alone decides them."""
+        """Return the settings of a serial port that the class asked for, as in a line's URL, which alone decides."""
         asked = [(*FRAME[a], value) for known in self.settings.values() for a, value in known.items() if a in FRAME]
         return {name: written(value) for name, written, value in asked}
 
@@ -102,7 +92,7 @@ class LineLibrary(VisaLibraryBase):
         return len(data), OK
 
     def read(self, session: int, count: int) -> tuple[bytes, constants.StatusCode]:
-        """Return up to `count` bytes, ended by the termination character or, where none is set, by a line feed."""
+        """Return up to `count` bytes, ended by the termination character or, if none is set, by a line feed."""
         names = constants.ResourceAttribute
         has_end = self.get_attribute(session, names.termchar_enabled)[0]
         end = bytes([self.get_attribute(session, names.termchar)[0]]) if has_end else MESSAGE_END
@@ -127,7 +117,7 @@ class LineLibrary(VisaLibraryBase):
     discard_events = disable_event
 
     def _use(self, work: Any) -> Any:
-        """Do something on the line; its errors become pyvisa's, which foreign classes know."""
+        """Use the line; its errors become pyvisa's, which foreign classes know."""
         if self.call is None:
             raise errors.VisaIOError(constants.StatusCode.error_connection_lost)
         try:

@@ -24,9 +24,9 @@ from rigctl.rig.protocols import Deadline
 from rigctl.rig.testing import ManualClock
 from rigctl_drivers.byte_line import QUIET, TextLine
 from rigctl_drivers.foreign_call import ForeignCall
-from rigctl_drivers.instrument_libraries import PyMeasure
+from rigctl_drivers.instrument_libraries import PyMeasure, resource_name
 from rigctl_drivers.urls import LineUrl
-from rigctl_drivers.visa_library import LineLibrary, resource_name
+from rigctl_drivers.visa_library import LineLibrary
 
 URL = "serial:///dev/ttyS0?quiet=0.01"
 

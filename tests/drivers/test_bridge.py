@@ -200,6 +200,19 @@ def test_101_a_class_that_cannot_be_made_is_a_fault_and_sends_nothing(wire, oven
     assert not oven.asked
 
 
+@pytest.mark.parametrize("text", ["1 / 0", "import sys; sys.exit(3)", "def"])
+def test_101_a_module_that_cannot_be_imported_leaves_other_devices_alone(text, wire, tmp_path, monkeypatch):
+    """Whatever its import raises, its device can be connected, and each call is a fault."""
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"lab_{len(text)}"
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    device = connect(wire, instrument=f"{name}:Furnace")
+    with pytest.raises(DeviceFault):
+        device.safe(patient())
+    flaws, _ = PyMeasureDriver.assess(device._options)
+    assert flaws
+
+
 def test_102_a_setpoint_that_a_validator_changes_is_not_switched_on(wire, oven):
     """The class makes 10 of 15: the read-back shows it, and the switch stays off."""
     device = connect(wire, made="Truncating")
