@@ -42,8 +42,8 @@ FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
 
 
 def why_axis(why: Why, today: float | None) -> Scale:
-    """Return the one axis on which all control sets stand, to percent."""
-    marks = [v for s in why.sets for v in s.band or ()]
+    """Return the one axis on which all control sets stand, to percent; those that are ruled out do not stretch it."""
+    marks = [v for s in why.sets if s.eligible or s.chosen for v in s.band or ()]
     return Scale.around([*marks, *(v for v in (today, why.threshold) if v is not None)], 0.0, 100.0)
 
 
