@@ -32,6 +32,8 @@ THROTTLED: Final = MappingProxyType(
 """Bits of what a Raspberry Pi's firmware says; 16 higher: it was so since boot."""
 UNDERVOLTED: Final = 0
 BY_ID: Final = "/dev/serial/by-id"
+SWITCHED_ON: Final = MappingProxyType({"/dev/i2c-": "dtparam=i2c_arm=on", "/sys/bus/w1/": "dtoverlay=w1-gpio"})
+"""What makes a bus appear, by how its path begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +267,7 @@ def _named(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     for place, devices in _configured(subject).items():
         name = f"port {place}"
         if not machine.at(place).exists():
-            there = ", ".join(f"{BY_ID}/{n}" for n in machine.listed(BY_ID))
-            remedy = f"plug it in, or name one of: {there}" if there else "plug it in; there is no USB serial port"
-            yield MachineFinding(name, "bad", f"is not there ({devices})", remedy)
+            yield MachineFinding(name, "bad", f"is not there ({devices})", _remedy(machine, place))
             continue
         node = machine.real(place)
         stable = _stable(machine, node)
@@ -279,9 +279,19 @@ def _named(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
             yield MachineFinding(name, "ok", f"leads to {node} ({devices})")
 
 
+def _remedy(machine: Machine, place: str) -> str:
+    for begins, line in SWITCHED_ON.items():
+        if place.startswith(begins):
+            return f"on a Raspberry Pi write `{line}` into config.txt, and start it anew"
+    there = ", ".join(f"{BY_ID}/{n}" for n in machine.listed(BY_ID))
+    return f"plug it in, or name one of: {there}" if there else "plug it in; there is no USB serial port"
+
+
 def _allowed(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     """Say which ports this account may not open, and how it may."""
     for place, node in _there(machine, subject).items():
+        if node.startswith("/sys/"):  # is only read, as all may
+            continue
         found = machine.at(node).stat()
         kind = 6 if found.st_uid == machine.uid else 3 if found.st_gid in machine.groups else 0
         if machine.uid == 0 or found.st_mode >> kind & 0o6 == 0o6:

@@ -16,6 +16,7 @@ from rigctl.console import doctor, machine
 from rigctl.console.checking import checked
 from rigctl.console.doctor import Machine, MachineFinding, Subject, examined, to_json, well
 from rigctl.console.service_unit import stopping_s
+from tests.console.test_service import PI
 from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
@@ -178,6 +179,18 @@ def test_ports_may_be_opened_or_not(wired, loaded, golden: Golden):
     ]
     wired.uid = 0
     assert {v for _, v in verdicts(machine._allowed, wired, Subject(loaded))} == {"ok"}
+
+
+def test_a_raspberry_pi_is_told_what_switches_a_bus_on(made, tmp_path, golden: Golden):
+    """A missing bus has its line of config.txt; files of the kernel are read only, as everybody may."""
+    file = tmp_path / "pi.yaml"
+    file.write_text(PI, encoding="utf-8")
+    subject = Subject(load(file))
+    made.file("/sys/bus/w1/devices/28-0316a2795a3d/w1_slave", "")
+    said = {finding.subject: finding for finding in machine._named(made.machine, subject)}
+    assert (said["port /sys/bus/w1/devices"].verdict, said["port /dev/i2c-1"].verdict) == ("ok", "bad")
+    assert list(machine._allowed(made.machine, subject)) == []
+    golden(said["port /dev/i2c-1"].remedy)
 
 
 def test_who_has_a_port_open_is_named(wired, loaded, golden: Golden):
