@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rigctl import system
 from rigctl.errors import RigctlError
 
 
@@ -22,10 +23,10 @@ def own(path: Path, others: int = 0o022) -> str:
         RigctlError: somebody else could.
         OSError: it cannot be read.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | system.NOFOLLOW | system.NONBLOCK | system.CLOEXEC)
     with os.fdopen(descriptor, encoding="utf-8") as file:
-        there, me = os.fstat(descriptor), os.geteuid()
-        if there.st_uid not in (me, 0 if me else path.parent.stat().st_uid) or there.st_mode & others:
+        there, me = os.fstat(descriptor), system.user()
+        if system.owner(there) not in (me, 0 if me else path.parent.stat().st_uid) or system.mode(there) & others:
             raise RigctlError(
                 f"{path}: got mode {there.st_mode & 0o7777:04o} and owner {there.st_uid}, so others may read or change "
                 f"it; must be 0600 and {me}: `chmod 600 {path}` if it is yours, and delete it if it is not"
@@ -54,17 +55,17 @@ def whole(path: Path, *, replace: bool = True, private: bool = False) -> Iterato
         if private:  # as often as it is written, what a killed process has left would pile up
             new = place.with_suffix(".new")
             new.unlink(missing_ok=True)
-        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666))
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | system.CLOEXEC, 0o600 if private else 0o666))
         if mode is not None:
             new.chmod(mode)
         yield new
-        _sync(new)
+        system.sync(new)
         if replace:
             new.replace(place)
         else:
             _take(new, place)
         if private:
-            _sync(place.parent)
+            system.sync(place.parent)
     finally:
         with suppress(OSError):
             new.unlink()
@@ -80,11 +81,3 @@ def _take(new: Path, place: Path) -> None:
         if place.exists():
             raise FileExistsError(place) from None
         new.rename(place)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

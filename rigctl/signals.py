@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from rigctl.system import end_signals
+
 INTERRUPTED_EXIT = 130
 """Of a process that Ctrl-C has ended: 128 + SIGINT, as a shell has it."""
 NO_SECOND = "SIGHUP"
 """Never ends a process that stays to make everything safe: a closed terminal sends it, and its shell once more."""
-CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+CAUGHT = end_signals()
 
 
 class Signals:

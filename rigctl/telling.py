@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le
 
+from rigctl import system
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw
 from rigctl.kinds import Clash, Duration, Late, Section, Whole
@@ -53,7 +54,7 @@ class Secret:
 
 def _text_of(path: Path) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | system.CLOEXEC | system.NONBLOCK)
     except FileNotFoundError as error:
         remedy = f"write one URL on each line of it, then `chmod 600 {path}`"
         raise UsageError(Flaw("is not there", "must hold the URLs", remedy, where=f"file {path}")) from error
@@ -64,8 +65,8 @@ def _text_of(path: Path) -> str:
         os.close(descriptor)
         raise UsageError(f"file {path}: must be an ordinary file with one URL on each line")
     with os.fdopen(descriptor, "rb") as file:
-        if found.st_mode & stat.S_IRWXO:
-            mode = stat.S_IMODE(found.st_mode)
+        mode = system.mode(found)
+        if mode & stat.S_IRWXO:
             raise UsageError(f"file {path}: others may read or change it (mode {mode:o}); `chmod 600 {path}`")
         try:
             return file.read(MOST_BYTES).decode()

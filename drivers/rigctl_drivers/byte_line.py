@@ -6,14 +6,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import socket
-import termios
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.clocks import Clock
@@ -25,8 +21,6 @@ from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
 MAX_LINE_BYTES = 64 * 1024
-_CFLAG = 2
-"""Where `termios` has the control modes."""
 QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
@@ -144,36 +138,13 @@ class TextLine(ByteLine):
         self._buffer += data
 
 
-class SolePort:
-    """A serial port that nobody else can open while we have it (but root, who may open anything).
-
-    pyserial's lock (`flock`) keeps out only those who ask for it too. The terminal's own exclusive mode (TIOCEXCL)
-    keeps out everybody; it belongs to the terminal, so it is given back before closing: somebody else may keep a
-    virtual port open, and with it the mode.
-
-    DTR stays raised when it is closed (HUPCL): raised anew it restarts some boards, in the middle of what they drive,
-    and one that takes longer to start than it is waited for would be restarted for ever.
-    """
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.fileno: Callable[[], int] = port.fileno
-        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
-        attributes = termios.tcgetattr(port.fileno())
-        attributes[_CFLAG] &= ~termios.HUPCL
-        termios.tcsetattr(port.fileno(), termios.TCSANOW, attributes)
-
-    def close(self) -> None:
-        with suppress(OSError):  # unplugged: there is nothing left to give back
-            fcntl.ioctl(self._port.fileno(), termios.TIOCNXCL)
-        self._port.close()
-
-
 def serial_opener(where: LineUrl) -> OpenPort:
     node = Node(where.path, "port", "is it plugged in? `ls /dev/serial/by-id` shows what is", "dialout")
 
     def open_port(patience_s: float) -> Opened:
         import serial  # noqa: PLC0415 - only where a port is really opened
+
+        from rigctl_drivers.sole_port import SolePort  # noqa: PLC0415 - not every system has what it needs
 
         try:
             opened = serial.Serial(
@@ -187,7 +158,7 @@ def serial_opener(where: LineUrl) -> OpenPort:
                 exclusive=True,
             )
             port = SolePort(opened)
-        except (serial.SerialException, OSError, ValueError, termios.error) as problem:
+        except (serial.SerialException, OSError, ValueError) as problem:
             raise node.why_not(problem, where.text) from problem
         holder = other_user_of(where.path)
         if holder:  # whoever opened it before us and asked for no lock

@@ -22,6 +22,7 @@ from typing import Any
 
 import structlog
 
+from rigctl import system
 from rigctl.campaign.lock import UNKNOWN, holder
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.flaws import Flaw, got
@@ -113,6 +114,8 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
         UsageError: none runs here, or it cannot do that.
         RigctlError: it refused, or did not answer in time.
     """
+    if not system.SOCKETS:
+        raise UsageError(f"{directory}: no campaign is running here")
     try:
         with _address(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
@@ -142,12 +145,15 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
 @asynccontextmanager
 async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
     """Answer requests while the block runs. The caller holds the state directory's lock."""
+    if not system.SOCKETS:
+        yield
+        return
     strangers: set[int] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             uid = _uid(writer)
-            if uid not in (os.geteuid(), 0):
+            if uid not in (system.user(), 0):
                 writer.write(json.dumps(await _refused(uid, verbs, strangers)).encode() + b"\n")
                 await writer.drain()
                 await asyncio.wait_for(_line(reader), STRANGER_S)  # else his question breaks the pipe, unanswered
@@ -218,7 +224,7 @@ async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:
         known.add(uid)
         note = {"verb": "note", "act": "denied", "who": who, "argument": "the control socket", "outcome": "refused"}
         await _answer(json.dumps(note).encode(), verbs, who)
-    return _refusal(RigctlError(Flaw(allowed=f"must be of {person(os.geteuid())} or root", got=f"a request of {who}")))
+    return _refusal(RigctlError(Flaw(allowed=f"must be of {person(system.user())} or root", got=f"a request of {who}")))
 
 
 def _read(line: bytes) -> Mapping[str, Any]:

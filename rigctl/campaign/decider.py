@@ -22,6 +22,7 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
+from rigctl import system
 from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.trial import Decision
@@ -249,12 +250,11 @@ class _Child:
             why = f"the policy's process sent what is no answer ({type(error).__name__}: {error})"
             raise NoAnswer(why, await self.end()) from error
 
-    async def end(self, first: signal.Signals = signal.SIGKILL) -> str:
+    async def end(self, first: signal.Signals = system.KILL) -> str:
         """End it and all it has started, by this signal or in the end by SIGKILL; return what it has said last."""
-        for number, within_s in ((first, LAST_WORDS_S), (signal.SIGKILL, END_S)):
+        for number, within_s in ((first, LAST_WORDS_S), (system.KILL, END_S)):
             if self._process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, number)
+                system.end_group(self._process.pid, number)
                 await self._ended_within(within_s)
         await asyncio.wait({self._listening}, timeout=LAST_WORDS_S)
         self._listening.cancel()

@@ -11,7 +11,6 @@ import ctypes
 import faulthandler
 import os
 import pickle
-import resource
 import signal
 import struct
 import sys
@@ -20,6 +19,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rigctl import system
 
 if TYPE_CHECKING:
     from rigctl.core.experiment.history import History, Observation
@@ -51,11 +52,11 @@ def main() -> None:
     """Answer until the parent hangs up."""
     # Before anything is imported that takes time. Whoever tells rigctl to end tells all its processes; when this one
     # ends is its parent's to say.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in system.end_signals():
         signal.signal(number, signal.SIG_IGN)
     _end_with(parent=int(sys.argv[1]))
     keep_to_one_thread()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    system.dump_no_core()
     faulthandler.enable(all_threads=False)  # a crash, and the parent's SIGABRT, say where
     questions, answers = _private_pipes()
     serve(questions, answers)
@@ -119,7 +120,8 @@ class _Respondent:
 
 def _end_with(parent: int) -> None:
     """End this process however its parent ends, even in the middle of a decision that never returns."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel was asked to tell
         os._exit(0)
     with suppress(OSError):  # not everywhere to be had

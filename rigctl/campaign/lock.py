@@ -10,7 +10,6 @@ is not kept out. `rigctl safe` takes none.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import select
@@ -26,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from rigctl import system
 from rigctl.errors import JournalUnwritable, Locked, UsageError, reason
 from rigctl.people import person
 from rigctl.rig.clocks import boot_id
@@ -124,12 +124,12 @@ def state_lock(directory: Path) -> Iterator[Held]:
     path = directory / FILE_NAME
     make_directory(directory)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | system.CLOEXEC | system.NOFOLLOW, 0o600)
     except OSError as error:
         raise _unwritable(directory, error) from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(descriptor)
         except BlockingIOError as error:
             raise Locked(_refusal(directory, descriptor)) from error
         _sign(directory, descriptor)
@@ -150,12 +150,12 @@ def make_directory(directory: Path) -> None:
         there = directory.stat()
     except OSError as error:
         raise _unwritable(directory, error) from error
-    if there.st_uid != os.geteuid():
+    if system.owner(there) != system.user():
         raise UsageError(
-            f"{directory}: belongs to {person(there.st_uid)}, and this is {person(os.geteuid())}; run it as the owner "
+            f"{directory}: belongs to {person(there.st_uid)}, and this is {person(system.user())}; run it as the owner "
             f"(`sudo -u '#{there.st_uid}' rigctl ...`), or choose another directory with --state"
         )
-    if there.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if system.mode(there) & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError("; ".join(open_to_others(directory)))
 
 
@@ -172,7 +172,7 @@ def unseen_by_others() -> Iterator[None]:
 def open_to_others(directory: Path) -> tuple[str, str]:
     """Say what others may do with a state directory, and the remedy; both empty: nothing, or it is not there."""
     try:
-        mode = stat.S_IMODE(directory.stat().st_mode)
+        mode = system.mode(directory.stat())
     except OSError:
         return "", ""
     if not mode & OTHERS:
@@ -192,8 +192,7 @@ def _unwritable(directory: Path, error: OSError) -> JournalUnwritable:
 def _sign(directory: Path, descriptor: int) -> None:
     me = Writer.this_process()
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{me.pid}\n{me.started} {me.boot}\n".encode(), 0)
+        system.write_all(descriptor, f"{me.pid}\n{me.started} {me.boot}\n".encode())
     except OSError as error:
         raise _unwritable(directory, error) from error
 
@@ -252,7 +251,7 @@ def end_campaign(directory: Path, within_s: float) -> bool:
 
 def _reading(directory: Path) -> Writer | None:
     try:
-        descriptor = os.open(directory / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(directory / FILE_NAME, os.O_RDONLY | system.CLOEXEC)
     except OSError:
         return None
     try:
@@ -263,7 +262,7 @@ def _reading(directory: Path) -> Writer | None:
 
 def _signed(descriptor: int) -> Writer | None:
     """Return who held the lock last, as it signed; None: nobody has, or it cannot be read."""
-    pid, _, rest = os.pread(descriptor, 256, 0).decode(errors="replace").partition("\n")
+    pid, _, rest = system.read_at(descriptor, 256).decode(errors="replace").partition("\n")
     started, _, boot = rest.strip().partition(" ")
     return Writer(int(pid), started, boot) if pid.isdecimal() else None
 
@@ -304,6 +303,8 @@ def bus_locks(urls: Iterable[str]) -> Iterator[None]:
 
 def _take(held: ExitStack, name: str) -> int | None:
     """Take one lock; return None if it is ours now, else the pid of its holder, 0 if that is not known."""
+    if not system.SOCKETS:
+        return _take_file(held, name)
     end = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         end.bind(f"\0{name}")
@@ -317,17 +318,16 @@ def _take_file(held: ExitStack, name: str) -> int | None:
     """Do as `_take` does, where there is no abstract namespace: lock a file in the temporary directory."""
     path = Path(tempfile.gettempdir()) / name
     try:  # everybody may write there: what is not a file of this name is somebody's trap
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | system.CLOEXEC | system.NOFOLLOW, 0o666)
     except OSError:
         return 0
     held.callback(os.close, descriptor)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.lock(descriptor)
     except BlockingIOError:
-        told = os.pread(descriptor, 32, 0).strip()
+        told = system.read_at(descriptor, 32).strip()
         return int(told) if told.isdigit() else 0
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    system.write_all(descriptor, f"{os.getpid()}\n".encode())
     return None
 
 

@@ -7,7 +7,7 @@ runs trials is told of what demands more than that. The service manager's watchd
 from __future__ import annotations
 
 import asyncio
-import os
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
@@ -151,8 +151,8 @@ class Surroundings:
 
     def _see(self) -> None:
         try:
-            stat = os.statvfs(self.directory)
-            free, size = float(stat.f_bavail * stat.f_frsize), float(stat.f_blocks * stat.f_frsize)
+            disk = shutil.disk_usage(self.directory)
+            free, size = float(disk.free), float(disk.total)
             self._known = Snapshot(0.0, missing=self.missing(), free_bytes=free, disk_bytes=size)
         except OSError as error:
             self._known = Snapshot(0.0, missing=f"{self.directory}: {error.strerror or error}")

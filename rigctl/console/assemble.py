@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rigctl import system
 from rigctl.campaign import control
 from rigctl.campaign.acts import Act, Care
 from rigctl.campaign.journal import Journal, Reader, open_reader
@@ -20,7 +22,7 @@ from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
-from rigctl.flaws import flaw_of
+from rigctl.flaws import Flaw, flaw_of
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.people import this_person
 from rigctl.rig.clocks import Clock, RealClock, boot_id
@@ -38,9 +40,10 @@ def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
     """Return what makes the rig once the campaign has a dose log and an alarm desk.
 
     Raises:
-        UsageError: the configuration has no devices.
+        UsageError: the configuration has no devices, or this system cannot drive them.
     """
     require_devices(loaded)
+    require_linux(str(loaded.path))
     return lambda doses, news: Rig(loaded.rig, Registry.installed(), clock, doses, news)
 
 
@@ -51,6 +54,15 @@ def require_devices(loaded: LoadedConfig) -> None:
             f"{loaded.path}: declares no devices, so there is nothing to drive; "
             f"use `rigctl suggest` and `rigctl ingest`, or add devices"
         )
+
+
+def require_linux(where: str) -> None:
+    """Raise UsageError where no instrument can be driven, and nobody could ask the campaign to go safe."""
+    if not system.drives_instruments():
+        remedy = (
+            "run it on a computer with Linux; here `init --by-hand`, `suggest`, `ingest`, `recommend` and `report` work"
+        )
+        raise UsageError(Flaw("", "must be Linux to drive instruments", remedy, platform.system(), where))
 
 
 def state_directory(given: Path | None, rig: str) -> Path:

@@ -13,7 +13,7 @@ from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.console import alarms
-from rigctl.console.assemble import require_devices
+from rigctl.console.assemble import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted
@@ -353,6 +353,7 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
     """
     if probe:
         require_devices(loaded)
+        require_linux(str(loaded.path))
     if not loaded.wired:
         return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings, plan(loaded))
     rig = Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), News())

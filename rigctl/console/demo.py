@@ -22,6 +22,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
+from rigctl.console.assemble import require_linux
 from rigctl.console.output import number
 from rigctl.console.serving import linger, page_beside
 from rigctl.core.advice.recommend import Option
@@ -271,9 +272,11 @@ def demo(
     `compare`: the same campaign is run again like that, on a rig of the same seed.
 
     Raises:
-        UsageError: there is no such scenario, it needs what was not given, or nobody looks in it anyway.
+        UsageError: there is no such scenario, it needs what was not given, nobody looks in it anyway, or this system
+            has no serial ports of its own making.
         RigctlError: as a campaign, or the simulated rig does not come up.
     """
+    require_linux("demo")
     check_scenario(name, data)
     first = load(example(name), changes)
     if (blind or compare) and first.rig.timing.look is None:

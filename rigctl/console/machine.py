@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
+from rigctl import system
 from rigctl.config.load import LoadedConfig
 from rigctl.rig.places import host_and_port, is_on_network, taken_apart
 
@@ -61,7 +62,7 @@ class Machine:
 
     root: Path = Path("/")
     run: Callable[[Sequence[str]], str] = _run
-    uid: int = field(default_factory=os.geteuid)
+    uid: int = field(default_factory=system.user)
     groups: frozenset[int] = field(default_factory=lambda: frozenset({os.getegid(), *os.getgroups()}))
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 

@@ -133,7 +133,7 @@ def make_safe(
     is ended with `force`. With `signals` it is tried until it is confirmed, or until one comes.
 
     Raises:
-        UsageError, ConfigError: nothing says what there is to drive.
+        UsageError, ConfigError: nothing says what there is to drive, or this system cannot drive it.
         RigctlError: the campaign that runs does not answer.
     """
     directory = state_of(config, state)
@@ -145,6 +145,9 @@ def make_safe(
     told = _by_campaign(directory, refused, force=force)
     if told is not None:
         return Done("the running campaign", told)
+    from rigctl.console.assemble import require_linux
+
+    require_linux(str(config or directory))
     devices, speedup, notes = _what(config, directory, buses)
     return Done("rigctl safe", go_safe(devices, speedup, signals), (*refused, *notes))
 

@@ -6,7 +6,6 @@ import getpass
 import hashlib
 import json
 import os
-import pwd
 import re
 import shlex
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import rigctl
+from rigctl import system
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.assemble import require_devices, state_directory
@@ -200,7 +200,7 @@ def _asking() -> str:
 
 def _known(account: str) -> bool:
     try:
-        pwd.getpwnam(account)
+        system.module("pwd").getpwnam(account)
     except KeyError:
         return False
     return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import resource
 import signal
 import sys
 import threading
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from rigctl import system
 from rigctl.campaign.journal.alarms import Alarms, Minded, Raised
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
@@ -282,9 +282,9 @@ def in_a_thread(results: queue.SimpleQueue[Callable[[], None]]) -> Send:
 
 def main() -> None:
     """Tell people until the controller hangs up, and what is left after that."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in system.end_signals():
         signal.signal(number, signal.SIG_IGN)  # it ends with the controller, and has something to say about that
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold secrets
+    system.dump_no_core()  # a core would hold secrets
     os.umask(0o022)  # the numbers are for others to read, and nothing else is written
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800", encoding="ascii")

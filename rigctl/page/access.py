@@ -8,7 +8,6 @@ keep the page's server busy. Sessions are kept in memory, so a restart of the se
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import hmac
 import json
@@ -25,6 +24,7 @@ from typing import Any
 
 import structlog
 
+from rigctl import system
 from rigctl.campaign import control
 from rigctl.campaign.lock import make_directory
 from rigctl.errors import RigctlError, UsageError
@@ -127,12 +127,12 @@ class TokenFile:
         try:
             make_directory(self.path.parent)
             descriptor = os.open(
-                self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+                self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | system.CLOEXEC | system.NOFOLLOW, 0o600
             )
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            system.lock(descriptor, wait=True)
             yield self.all()
         finally:
             os.close(descriptor)
@@ -317,7 +317,7 @@ def _write(directory: Path, entry: Mapping[str, str]) -> None:
     try:
         if path.exists() and path.stat().st_size > MOST_BYTES:
             path.replace(path.with_suffix(".old.jsonl"))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | system.CLOEXEC | system.NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(line)
     except OSError as error:

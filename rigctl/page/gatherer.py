@@ -306,7 +306,8 @@ def flipped_now(directory: Path, found: Study) -> Study:
 
 def _settle() -> None:
     keep_to_one_thread()
-    os.nice(POLITE)
+    if hasattr(os, "nice"):
+        os.nice(POLITE)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 
 

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from rigctl import system
 from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.integrity import SealingConnection, damage, log_of, lost_its_log, watch
 from rigctl.campaign.journal.verifying import JournalContents, held
@@ -138,7 +139,7 @@ def _verify(passing: Path, there: JournalContents, path: Path) -> None:
 
 def _settle(passing: Path, target: Path) -> None:
     """Have it on disk under its own name, unless something has that name by now."""
-    _sync(passing)
+    system.sync(passing)
     try:
         os.link(passing, target)
     except FileExistsError:
@@ -147,15 +148,7 @@ def _settle(passing: Path, target: Path) -> None:
         if target.exists():
             raise UsageError(f"{target}: is there by now, and a backup replaces nothing") from None
         passing.rename(target)
-    _sync(target.parent)
-
-
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    system.sync(target.parent)
 
 
 def _unwritten(target: Path, why: str) -> str:

@@ -1,0 +1,63 @@
+"""`python -m tests.platforms.without_posix VERB ...`: `rigctl VERB ...` on a system without what only POSIX has.
+
+What a system without POSIX lacks is taken away once the standard library, which knows its system, is loaded.
+`-m MODULE ...` runs a module instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from importlib.abc import MetaPathFinder
+
+MODULES = ("fcntl", "termios", "pwd", "grp", "resource", "tty", "pty")
+LACKING = {
+    os: (
+        *("geteuid", "getegid", "getgroups", "killpg", "fchmod", "nice", "statvfs"),
+        *("openpty", "pread", "pwrite", "pidfd_open"),
+        *("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_DIRECTORY"),
+    ),
+    signal: ("SIGHUP", "SIGQUIT"),
+    socket: ("AF_UNIX",),
+    asyncio: ("start_unix_server", "open_unix_connection"),
+}
+LOADED = (subprocess, tempfile)
+
+
+class Missing(MetaPathFinder):
+    """Finds no module that only POSIX has."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in MODULES:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def main(arguments: list[str]) -> None:
+    pair = partial(socket.socketpair, socket.AF_UNIX)
+    for module in MODULES:
+        sys.modules.pop(module, None)
+    sys.meta_path.insert(0, Missing())
+    for place, names in LACKING.items():
+        for name in names:
+            delattr(place, name)
+    socket.socketpair = pair  # there by TCP; what of the event loop needs it is not ours
+    os.environ.setdefault("USERNAME", "somebody")
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = ["rigctl", *arguments]
+    from rigctl.entry import main as rigctl
+
+    rigctl()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
