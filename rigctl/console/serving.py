@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,20 +26,9 @@ if TYPE_CHECKING:
 
     from rigctl.signals import Signals
 
-NEEDED = ("starlette", "uvicorn", "jinja2")
 EVERY_S = 0.1
 LAST_WORDS_S = 3.0
 """Wall seconds for the page's server to end."""
-
-
-def require_web() -> None:
-    """Raise UsageError where the extra `web` is not installed."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"the page needs {', '.join(missing)}, not installed here: they come with the extra `web`. In the folder "
-            "of rigctl's sources: `pip install '.[web]'`. Everything else works without it"
-        )
 
 
 def serve(
@@ -56,9 +44,8 @@ def serve(
     """Serve the page of the campaign in this state directory until a signal comes.
 
     Raises:
-        UsageError: it cannot listen there, or what it needs is not installed.
+        UsageError: it cannot listen there.
     """
-    require_web()
     from rigctl.console.outcomes import judged
     from rigctl.page import serving
     from rigctl.page.gatherer import ProcessScholar
@@ -134,7 +121,6 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
     if not wanted:
         yield lambda: False
         return
-    require_web()
     say = tell if callable(tell) else tell.print
     make_directory(directory)
     try:

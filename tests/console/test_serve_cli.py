@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from rigctl.console import cli, serving
+from rigctl.console import cli
 from rigctl.page.access import TokenFile
 from tests.fixtures import FINISHED, unpacked
 from tests.golden import Golden
@@ -38,15 +38,6 @@ def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden: Golden):
         ("token", "Anna", "created"),
         ("token", "Anna", "revoked"),
     ]
-
-
-def test_without_the_extra_it_says_what_to_install(rigctl, monkeypatch, golden: Golden):
-    """No traceback: what is missing, and how a clone gets it."""
-    monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else name)
-    result = rigctl("serve")
-    assert result.exit_code == 2
-    assert "uvicorn" in result.stderr
-    golden(result.stderr)
 
 
 def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state, golden: Golden):
