@@ -55,6 +55,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_trials_by_hand_work(elsewhere, tmp_path):
+    """From the first look at the configuration to the report, with trials of the past between."""
     (tmp_path / "dough.yaml").write_text(DOUGH, encoding="utf-8")
     (tmp_path / "old.csv").write_text(OLD, encoding="utf-8")
     for line in BY_HAND:
@@ -67,6 +68,7 @@ def test_trials_by_hand_work(elsewhere, tmp_path):
 
 @pytest.mark.parametrize("line", ["run {}", "safe {}", "operate {}", "check --probe {}", "demo"])
 def test_what_drives_instruments_says_that_it_needs_linux(elsewhere, line):
+    """In one line, before anything is opened."""
     done = elsewhere([*line.format(ROOT / "config/greenhouse.yaml").split(), "--json"])
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -75,6 +77,7 @@ def test_what_drives_instruments_says_that_it_needs_linux(elsewhere, line):
 
 
 def test_the_python_face_works(elsewhere, tmp_path):
+    """It decides in memory."""
     script = tmp_path / "face.py"
     script.write_text(
         "import rigctl\n"
@@ -89,4 +92,5 @@ def test_the_python_face_works(elsewhere, tmp_path):
 
 
 def test_here_everything_is_to_be_had():
+    """On Linux nothing stands in for anything."""
     assert system.drives_instruments()
