@@ -14,9 +14,17 @@ from pydantic import Field, model_validator
 
 from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import DeviceOptions
+from rigctl_drivers.numerals import as_number
 
-MISSING: Final = object()
-"""Stands for a value that a message does not hold."""
+
+class _Missing:
+    """A value that a message does not hold."""
+
+    def __str__(self) -> str:
+        return "missing"
+
+
+MISSING: Final = _Missing()
 
 
 class Exchange(DeviceOptions):
@@ -102,28 +110,22 @@ class Quantity(DeviceOptions):
         templates = (self.topic, self.at, "" if self.ask is None else self.ask.at)
         return any("item" in Template(template).get_identifiers() for template in templates)
 
+    def number(self, value: Any) -> float | None:
+        """Return what a device said as a number; None if it is none."""
+        text = str(int(value) if isinstance(value, bool) else value)
+        return self.words.get(text, as_number(text))
 
-class Presence(DeviceOptions):
-    """Where the broker says whether the device is there: its last will."""
+
+class Kept(DeviceOptions):
+    """Something that the broker keeps: a last will, or what the device's surroundings are set to."""
 
     topic: str
     """Where it is said."""
     at: str = ""
     """Path of the word in what is said."""
-    there: str
-    """The word that means that it is there."""
-
-
-class Demand(DeviceOptions):
-    """What the device's surroundings must be set to; kept by the broker."""
-
-    topic: str
-    """Where that is said."""
-    at: str
-    """Path of the value."""
     is_: Any = Field(alias="is")
     """What it must be."""
-    remedy: str
+    remedy: str = ""
     """What to do otherwise."""
 
 
@@ -146,13 +148,13 @@ class MqttOptions(DeviceOptions):
     """How long it takes over an answer, for reckoning how fast the rig is safe."""
     model: str
     """What such a device is called."""
-    presence: Presence
+    presence: Kept
     """Its last will."""
     refusal: str = ""
     """Path in an answer that holds the words of a refusal."""
     identity: Exchange | None = None
     """What asks for its number; without it, it is known by its name and its last will."""
-    demands: Demand | None = None
+    demands: Kept | None = None
     """What must be set for its values to be fresh."""
     switch: SwitchOptions | None = None
     """How it is switched; makes it an actuator that takes 0 or 1."""
@@ -179,24 +181,24 @@ class MqttOptions(DeviceOptions):
         """Return how it goes off by itself, if it is a switch and can."""
         return None if self.switch is None else self.switch.auto_off
 
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """Return what stands for the names in templates."""
-        adds = 0.0 if self.auto_off is None else self.auto_off.adds
-        return {
+    def addressed(self, me: str) -> MqttOptions:
+        """Return these options with names in all topics, payloads and paths, but for `$id`."""
+        values = {
+            "me": me,
             "name": self.name,
             "base": self.name.rpartition("/")[0],
             "channel": self.channel,
             "item": self.item,
-            "auto_off": int(self.auto_off_s + adds),
+            "auto_off": int(self.auto_off_s + (0.0 if self.auto_off is None else self.auto_off.adds)),
         }
+        return self.model_validate(filled(self.model_dump(by_alias=True), values))
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
     """Put values into a template of text, mappings and lists; one that is nothing but a name becomes its value."""
     if isinstance(template, Mapping):
         return {key: filled(value, values) for key, value in template.items()}
-    if isinstance(template, list):
+    if isinstance(template, list | tuple):
         return [filled(value, values) for value in template]
     if not isinstance(template, str):
         return template

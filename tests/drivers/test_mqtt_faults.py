@@ -131,6 +131,7 @@ def test_fault_94_what_the_broker_has_kept_is_no_answer(broker, there):
     with pytest.raises(DeviceTimeout):
         meter.total(Deadline.after(0.3))
     broker.say("stat/heater/STATUS8", "rubbish", kept=True)
+    time.sleep(0.2)
     with pytest.raises(DeviceTimeout):
         meter.total(Deadline.after(0.3))
     plug.does("mute off")
