@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.drivers.brokers import Broker
+from tests.drivers.brokers import Broker, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -24,12 +25,12 @@ variables:
   light: {{unit: "1", range: [0, 1], step: 1, sensor: lamp_state, actuator: lamp, natural: {{uniform: {{}}}}}}
 control_sets: [[light]]
 outcome: {{name: warmth, unit: degC, sensor: water, direction: maximise}}
-trial: {{settle: 1 s, measure: {{for: 1 s, every: 500 ms}}}}
+trial: {{settle: {settle}, measure: {{for: 1 s, every: 500 ms}}}}
 meters:
   - {{name: electricity, kind: energy, device: lamp_meter, price: 0.31 EUR/kWh}}
 buses: {{home: "{url}"}}
 devices:
-  lamp: {{driver: mqtt, bus: home, profile: {kind}/switch, name: {name}, channel: {channel}}}
+  lamp: {{driver: mqtt, bus: home, profile: {kind}/switch, name: {name}, channel: {channel}, auto_off_s: {auto_off_s}}}
   lamp_state: {{driver: mqtt, bus: home, profile: {kind}/state, name: {name}, channel: {channel}}}
   lamp_meter: {{driver: mqtt, bus: home, profile: {kind}/energy, name: {name}, channel: {channel}}}
   water: {{driver: mqtt, bus: home, profile: esphome/value, name: node, item: water, unit: degC, max_age_s: 2}}
@@ -53,17 +54,62 @@ def rigctl(folder, *words, code=0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.fixture
+def shelf(broker, tmp_path):
+    """A shelf whose lamp is such a plug, and its configuration: `shelf("tasmota", "lamp", 1)`."""
+
+    def make(kind, name, channel, settle="1 s", auto_off_s=12):
+        plug = broker.plug(kind, name)
+        broker.plug("esphome", "node", "AA:BB:CC:00:00:02")
+        config = tmp_path / "shelf.yaml"
+        told = {"kind": kind, "name": name, "channel": channel, "settle": settle, "auto_off_s": auto_off_s}
+        config.write_text(CONFIG.format(url=broker.url, **told))
+        return plug, config
+
+    return make
+
+
+def states(folder) -> list[str]:
+    with sqlite3.connect(folder / "state/shelf/journal.sqlite") as journal:
+        return [state for (state,) in journal.execute("select state from trials order by trial")]
+
+
 @pytest.mark.parametrize(("kind", "name", "channel"), [("tasmota", "lamp", 1), ("shelly", "shellyplus1pm-01", 0)])
-def test_three_trials_with_a_plug_a_sensor_and_a_meter(broker, tmp_path, kind, name, channel):
+def test_three_trials_with_a_plug_a_sensor_and_a_meter(shelf, tmp_path, kind, name, channel):
     """Each is recorded and paid by what the plug counted; in the end it is off."""
-    plug = broker.plug(kind, name)
-    broker.plug("esphome", "node", "AA:BB:CC:00:00:02")
-    config = tmp_path / "shelf.yaml"
-    config.write_text(CONFIG.format(url=broker.url, kind=kind, name=name, channel=channel))
-    said = rigctl(tmp_path, "check", str(config), "--probe")
-    assert "stays as it is" not in said
+    plug, config = shelf(kind, name, channel)
+    assert "stays as it is" not in rigctl(tmp_path, "check", str(config), "--probe")
     rigctl(tmp_path, "run", str(config))
-    with sqlite3.connect(next(tmp_path.glob("state/*/journal.sqlite"))) as journal:
-        states = [state for (state,) in journal.execute("select state from trials order by trial")]
-    assert states == ["RECORDED"] * 3
+    assert states(tmp_path) == ["RECORDED"] * 3
+    plug.is_(on=False)
+    assert "ok: yes" in rigctl(tmp_path, "safe", str(config))
+
+
+def test_fault_97_a_process_that_is_killed_leaves_a_plug_that_goes_off(shelf, tmp_path):
+    """As long as the campaign lives the lamp is on, beyond its own time; nobody feeds it any more, and it is off."""
+    plug, config = shelf("shelly", "relay", 0, settle="1 min", auto_off_s=4)
+    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    try:
+        plug.is_(on=True, timer=True)
+        time.sleep(8.0)
+        assert plug.state["on"]
+    finally:
+        process.kill()
+        process.wait()
+    plug.is_(on=False)
+
+
+def test_fault_96_a_trial_whose_plug_lost_power_fails(shelf, tmp_path):
+    """The plug comes back off: what was driven does not hold."""
+    plug, config = shelf("shelly", "relay", 0, settle="6 s")
+    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    try:
+        plug.is_(on=True)
+        plug.does("cut 1")
+        eventually(lambda: states(tmp_path) == ["FAILED"])
+        process.terminate()
+        process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
     plug.is_(on=False)
