@@ -112,4 +112,5 @@ def test_fault_96_a_trial_whose_plug_lost_power_fails(shelf, tmp_path):
     finally:
         process.kill()
         process.wait()
+    assert states(tmp_path) == ["FAILED"]
     plug.is_(on=False)
