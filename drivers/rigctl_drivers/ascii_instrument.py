@@ -115,7 +115,9 @@ class AsciiOptions(TextOptions):
     answer_terminator: str | None = Field(default=None, pattern=END)
     """What ends an answer; default: as `terminator`."""
     pause_s: float = Field(default=0.0, ge=0, le=5)
-    """Silence that it needs before each command or question, rig seconds."""
+    """Silence that it needs after a command that it does not answer, rig seconds."""
+    gap_s: float = Field(default=0.0, ge=0, le=5)
+    """The same after an answer."""
     checksum: Checksum = "none"
     """Two hexadecimal digits at the end of each line in both directions: sum, or exclusive or, of all bytes before."""
 
@@ -164,7 +166,7 @@ class AsciiTalk(TextChannel, Talk):
 
     def __init__(self, line: ByteLine, options: AsciiOptions) -> None:
         o = options
-        super().__init__(line, o.terminator, o.answer_terminator, o.pause_s, o.checksum)
+        super().__init__(line, o.terminator, o.answer_terminator, (o.gap_s, o.pause_s), o.checksum)
         self.anonymous = o.identity is None
         self._options = o
 

@@ -26,13 +26,19 @@ class TextChannel:
     """One instrument on one line."""
 
     def __init__(
-        self, line: ByteLine, end: str, answer_end: str | None = None, pause_s: float = 0.0, checksum: Checksum = "none"
+        self,
+        line: ByteLine,
+        end: str,
+        answer_end: str | None = None,
+        pauses_s: tuple[float, float] = (0.0, 0.0),
+        checksum: Checksum = "none",
     ) -> None:
         self.line = line
         self._end = end.encode("ascii")
         self._answer_end = (answer_end or end).encode("ascii")
-        self._pause_s = pause_s
-        """Rig seconds of silence that the instrument needs before each line it gets."""
+        self._pauses_s = pauses_s
+        """Rig seconds of silence before the next line: after an answer, and after a line that got none."""
+        self._unanswered = True
         self._checksum = CHECKSUMS.get(checksum)
         self._in_step = False
         """Whether the next line will be the answer to the next question."""
@@ -41,7 +47,7 @@ class TextChannel:
         """Return the next line after a question. After a failure the line is made quiet first."""
         self._send(question, deadline)
         answer = self._answer(question, deadline)
-        self._in_step = True
+        self._in_step, self._unanswered = True, False
         return answer
 
     def number(self, question: str, answer: str) -> float:
@@ -63,11 +69,12 @@ class TextChannel:
         self._write(text, deadline)
 
     def _pause(self, text: str, deadline: Deadline) -> None:
-        clock = self.line.clock
-        if self._pause_s > deadline.remaining_s * clock.speedup:
+        clock, pause_s = self.line.clock, self._pauses_s[self._unanswered]
+        if pause_s > deadline.remaining_s * clock.speedup:
             raise DeviceTimeout(f"no time left for the pause before {text}; nothing was sent", bus=self.line.url)
-        if self._pause_s:
-            clock.sleep(self._pause_s)
+        if pause_s:
+            clock.sleep(pause_s)
+        self._unanswered = True
 
     def _write(self, text: str, deadline: Deadline) -> None:
         data = text.encode("ascii")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import Deadline, Severity
-from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine
+from rigctl.rig.testing import RecordingLine, ScriptedLine
 from rigctl_drivers.ascii_instrument import AsciiDriver
 from tests.drivers.pairs import player, profiles
 from tests.drivers.peers import soon
@@ -173,17 +173,25 @@ def test_an_exclusive_or_is_another_checksum():
     assert line.sent == [f"A{ord('A'):02X}"]
 
 
-def test_the_pause_is_rig_time_before_each_line_and_keeps_to_the_deadline():
-    """A quarter of a second each; where that is too long, nothing is sent."""
-    clock = ManualClock()
-    line = ScriptedLine(lambda sent: ["1.0"], b"\r", clock)
-    device = connect(line, query="Q", terminator="\r", pause_s=0.25)
-    device.read(soon())
-    device.read(soon())
-    assert clock.time_s == 0.5
+def test_the_pause_is_rig_time_after_what_is_not_answered_and_keeps_to_the_deadline():
+    """A quarter of a second after a command, a hundredth after an answer; where that is too long, nothing is sent."""
+    bath = Played("julabo", "bath")
+    clock = bath.line.clock
+    bath.device.read(soon())
+    before_s = clock.time_s
+    bath.device.read(soon())
+    assert clock.time_s - before_s == pytest.approx(0.01)
+    before_s = clock.time_s
+    bath.device.apply(40.0, soon())
+    assert bath.line.sent[2:] == ["out_sp_00 40.00", "in_sp_00", "out_mode_05 1", "in_mode_05", "in_sp_00"]
+    assert clock.time_s - before_s == pytest.approx(0.01 + 0.25 + 0.01 + 0.25 + 0.01)
+    bath.line.answer = lambda command: []
     with pytest.raises(DeviceTimeout):
-        device.read(Deadline.after(0.1))
-    assert line.sent == ["Q", "Q"]
+        bath.device.read(soon())
+    sent = len(bath.line.sent)
+    with pytest.raises(DeviceTimeout):
+        bath.device.read(Deadline.after(0.1))
+    assert len(bath.line.sent) == sent
 
 
 @pytest.mark.parametrize("answer", ["S S 1.5 kg", "S S nonsense g", "S X 1.5 g", "", "S S 1.2.3 g"])
