@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from rigctl.rig.calendar import Tariff
 from rigctl.rig.spec import MeterSpec, RigSpec
 from tests.simulation.books import CHARGED, Violation
 from tests.simulation.worlds import NIGHT_MIN
@@ -24,11 +25,16 @@ CIVIL: Final = "(civil)"
 POWER: Final = " (by power)"
 LITTLE_SLEEP_S: Final = 5.0
 NEAR: Final = 1e-6
+LATE_S: Final = 20.0
+"""What was read is booked within this, though the disk is slow."""
 COARSE_KWH: Final = 0.05
-"""A rise by no more than this may be charged by power times time: counters have steps."""
+COARSE: Final = 5e-7
+"""A rise by no more than this, and this share of the counter, may be charged by power times time: it has steps."""
 DOSES_ML: Final = 0.1
 DOSES: Final = 0.05
 """A counter may differ from the sum of its doses by this, and rise by this share more."""
+IDLE: Final = """
+SELECT meter, before_trial, at_s, quantity, amount_micros, 86400.0 * (julianday(utc) - 2440587.5) FROM idle"""
 MOVED: Final = ("LOOKING", "ARMED")
 
 
@@ -48,6 +54,7 @@ class Idle(NamedTuple):
     at_s: float
     quantity: float | None
     micros: int
+    civil_s: float
 
 
 class Said(NamedTuple):
@@ -169,7 +176,8 @@ class Audit:
         if line.quantity is None:
             return "without a quantity"
         if abs(line.quantity - rise) > NEAR * max(1.0, abs(rise)):
-            fits = power is not None and rise < COARSE_KWH and abs(line.quantity - power) < NEAR
+            coarse_kwh = COARSE_KWH + COARSE * (facts.said["after"][meter.name].value or 0.0)
+            fits = power is not None and rise < coarse_kwh and abs(line.quantity - power) < NEAR
             return "" if fits else f"it rose by {rise:g}, by power {power}"
         return self._at_rate(meter, line, facts)
 
@@ -178,15 +186,9 @@ class Audit:
         civil, ends = facts.said["after"].get(CIVIL), [facts.said[phase][meter.name] for phase in ("before", "after")]
         if meter.tariff is None or civil is None or civil.value is None or not facts.whole or facts.slept_s:
             return ""
-        begins, ends_ = [((civil.value + said.at_s - civil.at_s) / 60.0) % 60.0 for said in ends]
-        changes = [0.0, *(minute for spell in NIGHT_MIN for minute in spell), 60.0]
-        if (
-            not any(one < begins <= ends_ < next_ for one, next_ in pairwise(changes))
-            or ends[1].at_s - ends[0].at_s > 3e3
-        ):
+        price = _only_rate(meter.tariff, *(civil.value + said.at_s - civil.at_s for said in ends))
+        if price is None:
             return ""
-        night = any(one < begins < next_ for one, next_ in NIGHT_MIN)
-        price = next(Fraction(rate.price) for rate in meter.tariff.rates if (rate.name == "night") == night)
         right = round(Fraction(repr(line.quantity)) * price * 1_000_000)
         self.met["line at one rate"] += 1
         return "" if abs(line.micros - right) <= 1 else f"{right} at {float(price)}"
@@ -223,9 +225,14 @@ class Audit:
                 continue
             between = list(_between(idle, facts, after))
             self._sums(meter, between, found.value - left.value, f"before trial {after.trial}")
-            price, used = meter.mean_price, sum(i.quantity or 0.0 for i in between)
-            amount = sum(i.micros for i in between)
-            if meter.tariff is None and abs(amount - used * float(price) * 1e6) > 1.0 + len(between):
+            price = None if meter.tariff is not None else Fraction(meter.mean_price)
+            if meter.tariff is not None and len(between) == 1 and facts.start == after.start:
+                ends_s = between[0].civil_s
+                begins_s = ends_s - between[0].at_s + left.at_s
+                price = _only_rate(meter.tariff, begins_s - LATE_S, ends_s)
+                self.met["idle at one rate"] += price is not None
+            amount, used = sum(i.micros for i in between), sum(i.quantity or 0.0 for i in between)
+            if price is not None and abs(amount - used * float(price) * 1e6) > 1.0 + len(between):
                 raise Violation(f"{meter.name} before trial {after.trial}: {amount} for {used:g} at {price}")
 
     def _sums(self, meter: MeterSpec, lines: Sequence[Idle], rise: float, where: str) -> None:
@@ -253,6 +260,16 @@ class Audit:
             if abs(said_s - waited_s) > 1.0:
                 told = f"{said_s:.3f} s idle, {waited_s:.3f} s waited"
                 raise Violation(f"{meter.name} before trial {after.trial}: {told}")
+
+
+def _only_rate(tariff: Tariff, begins_s: float, ends_s: float) -> Fraction | None:
+    """Return the price of all that was used between two instants, civil time; None: its rate has changed meanwhile."""
+    begins, ends = begins_s / 60.0 % 60.0, ends_s / 60.0 % 60.0
+    changes = [0.0, *(minute for spell in NIGHT_MIN for minute in spell), 60.0]
+    if ends_s - begins_s > 3000.0 or not any(one < begins <= ends < next_ for one, next_ in pairwise(changes)):
+        return None
+    night = any(one < begins < next_ for one, next_ in NIGHT_MIN)
+    return next(Fraction(rate.price) for rate in tariff.rates if (rate.name == "night") == night)
 
 
 def _between(idle: Iterable[Idle], one: Facts, next_: Facts) -> Iterator[Idle]:
@@ -291,6 +308,6 @@ def _read(connection: sqlite3.Connection) -> list[Facts]:
 
 def _idle(connection: sqlite3.Connection) -> Mapping[str, list[Idle]]:
     found: defaultdict[str, list[Idle]] = defaultdict(list)
-    for meter, *line in connection.execute("SELECT meter, before_trial, at_s, quantity, amount_micros FROM idle"):
+    for meter, *line in connection.execute(IDLE):
         found[meter].append(Idle(*line))
     return found

@@ -18,7 +18,7 @@ CREATE TABLE events (id INTEGER PRIMARY KEY, trial, state, at_s, start);
 CREATE TABLE meter_readings (trial, meter, phase, value, at_s, severity);
 CREATE TABLE ledger (id INTEGER PRIMARY KEY, trial, meter, quantity, amount_micros, estimated);
 CREATE TABLE doses (trial, actuator, dispensed_ml, volume_ml);
-CREATE TABLE idle (meter, before_trial, at_s, quantity, amount_micros);
+CREATE TABLE idle (meter, before_trial, at_s, quantity, amount_micros, utc);
 CREATE TABLE phases (id INTEGER PRIMARY KEY, start, phase, at_s);
 INSERT INTO trials VALUES (1, '["a"]', 'RECORDED'), (2, '["a"]', 'RECORDED');
 INSERT INTO events (trial, state, at_s, start) VALUES
@@ -32,7 +32,9 @@ INSERT INTO ledger (trial, meter, quantity, amount_micros, estimated) VALUES
     (1, 'power', 2, 600000, 0), (1, 'acid', 30.02, 300200, 0), (1, 'hours', 1, 500000, 0), (1, 'water', 1, 50000, 0),
     (2, 'power', NULL, 600000, 1), (2, 'acid', 0, 0, 0), (2, 'hours', 0.5, 250000, 0), (2, 'water', 1, 50000, 0);
 INSERT INTO doses VALUES (1, 'acid_pump', 10.0, 10.0), (1, 'acid_pump', NULL, 20.0);
-INSERT INTO idle VALUES ('power', 2, 5000, 0.3, 90000), ('power', 2, 7200, 0.2, 60000), ('hours', 2, 7200, 0.5, 250000);
+INSERT INTO idle VALUES
+    ('power', 2, 5000, 0.3, 90000, '2026-01-01'), ('power', 2, 7200, 0.2, 60000, '2026-01-01'),
+    ('hours', 2, 7200, 0.5, 250000, '2026-01-01');
 INSERT INTO phases (start, phase, at_s) VALUES (1, 'RUNNING', 0), (1, 'HOLDING', 4000), (1, 'RUNNING', 5800);
 """
 """Two trials: one whole, and one after which the energy could not be read; half an hour of hold between them."""
@@ -95,3 +97,25 @@ def test_what_was_used_at_one_rate_costs_that_rate(minute, found):
             return
         with pytest.raises(Violation, match=r"400000 at 0\.2"):
             audit.check(connection, sound=False, awake=False)
+
+
+@pytest.mark.parametrize(("utc", "found"), [("10:07:30", 0), ("10:29:30", 0), ("10:30:30", 0), ("10:40", 1)])
+def test_what_was_used_between_trials_at_one_rate_costs_that_rate(utc, found):
+    """Half a kWh in five minutes is charged by day, 0.3: wrong by night, which begins at half past."""
+    by_tariff = meter("power", "energy", "mains", "0.3")
+    rates = [SimpleNamespace(name="night", price=Decimal("0.2")), SimpleNamespace(name="day", price=Decimal("0.3"))]
+    by_tariff.tariff = SimpleNamespace(rates=rates)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(TABLES)
+        connection.execute("UPDATE meter_readings SET at_s = 6900 WHERE meter = 'power' AND phase = 'after'")
+        connection.execute("DELETE FROM idle WHERE at_s = 5000")
+        line = (f"2026-01-01T{utc}+00:00",)
+        connection.execute(
+            "UPDATE idle SET quantity = 0.5, amount_micros = 150000, utc = ? WHERE meter = 'power'", line
+        )
+        audit = Audit(SimpleNamespace(meters=[by_tariff], pumps=set()))
+        if not found:
+            audit.check(connection, sound=True, awake=False)
+            return
+        with pytest.raises(Violation, match=r"150000 for 0\.5"):
+            audit.check(connection, sound=True, awake=False)

@@ -130,12 +130,13 @@ def test_who_takes_longer_to_safety_than_is_said_of_the_rig_is_found_out(truths,
         ("dose unknown", 2, 48.0, 70.0, 1.0, False),
         ("dose unknown", 2, 0.0, 81.0, 1.0, False),
         ("dose short", 2, 0.0, 70.0, 0.5, False),
+        ("dose unknown", 2, 0.0, 70.0, 0.5, True),
     ],
 )
 def test_a_false_alarm_of_a_dose_is_found_out(truths, kind, doses, last_s, safe_s, short, found):
     """Of a pump with which nothing has been wrong since before its last dose but one, at 50 s."""
     circuit = object.__new__(PumpCircuit)
-    circuit.pump = SimpleNamespace(faults=PumpFaults(short=short))
+    circuit.pump = SimpleNamespace(faults=PumpFaults(short=short), total_ml=90.0)
     truths.witness.plant.assembly.circuits = {"bus": circuit}
     truths.witness.sent = {"base": [(50.0, 1.0), (80.0, 1.0)][:doses]}
     truths.trouble = SimpleNamespace(bus_of=lambda _: "bus", unpressed=True, last_s=lambda _: last_s)
