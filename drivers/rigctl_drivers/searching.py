@@ -10,7 +10,8 @@ each protocol has its turn on its own, the most cautious first, and ends the sea
 3. `i` and a carriage return, the EZO question for the model. SCPI instruments file it as an unknown header (an entry
    in their error queue), Modbus units drop two bytes without checksum. Never a bare carriage return, which would end
    whatever stands in a circuit's buffer, and never another letter: pumps stop at `X`, pause at `P`, dose at `D,...`.
-   Only who has answered as an EZO circuit is asked `Name,?`.
+   Only who has answered as an EZO circuit is asked `Name,?`. On I2C an address is read before anything is sent to it,
+   and only addresses that circuits are shipped with: a circuit that was asked nothing answers 255, others hardly.
 4. Modbus, on serial lines only where nobody has answered in text: functions 01 to 04 and 2B/0E, which read; never 05,
    06, 0F, 10. Until a unit has answered, no frame has a byte that ends a line of text (CR, LF), begins an escape (ESC),
    or that motion controllers obey at once (`!`, `~`, 18h): a unit whose every question has one is left out. Unit 0, the
@@ -23,13 +24,13 @@ speaks but every few seconds may not be heard, and a question meets its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
-from rigctl.rig.protocols import ByteLine, Deadline, Found, Identity, Line, RegisterKind, RegisterLine
-from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
+from rigctl.rig.protocols import AddressedLine, ByteLine, Deadline, Found, Identity, Line, RegisterKind, RegisterLine
+from rigctl_drivers.ezo import ATTEMPTS, NO_DATA, UNITS, EzoChannel, EzoI2c, Talk
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
 
@@ -40,6 +41,7 @@ EZO_S: Final = 1.2
 LEAST_S: Final = 0.25
 """Wall seconds that every answer gets, however fast rig time runs."""
 EZO_LATE_S: Final = 1.0
+EZO_ADDRESSES: Final = (0x61, 0x62, 0x63, 0x64, 0x66, 0x67, 0x69, 0x6F)
 LONGEST_MODEL: Final = 20
 LONGEST_IDENTITY: Final = 200
 """Characters; IEEE 488.2 allows an answer to `*IDN?` no more than 72."""
@@ -80,9 +82,23 @@ def search_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequen
 
 
 def search_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[Found]:
-    """Ask `i`; who answers as an EZO circuit is asked its name, too."""
-    if not isinstance(line, ByteLine):
+    """Ask `i`; who answers as an EZO circuit is asked its name, too. On I2C each circuit is found."""
+    if isinstance(line, ByteLine):
+        return _circuit(line, {}, deadline)
+    if not isinstance(line, AddressedLine):
         return ()
+    there = [address for address in EZO_ADDRESSES if _says_nothing(line, address, deadline)]
+    return [found for a in there for found in _circuit(EzoI2c(line, a, ""), {"address": a}, deadline)]
+
+
+def _says_nothing(line: AddressedLine, address: int, deadline: Deadline) -> bool:
+    """Read twice, as an answer that nobody has fetched may come first; nothing is sent."""
+    with suppress(DeviceTimeout):
+        return any(line.transfer(address, b"", 1, deadline) == bytes([NO_DATA]) for _ in range(2))
+    return False
+
+
+def _circuit(line: ByteLine, where: Mapping[str, Any], deadline: Deadline) -> Sequence[Found]:
     fields = _ezo_fields(line, deadline)
     if not fields or not 0 < len(fields[0]) <= LONGEST_MODEL:
         return ()
@@ -95,6 +111,7 @@ def search_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequenc
         channels = (({}, f"answers to `i`, but then: {problem.what}"),)
     known = {"pmp": "ezo-pmp", "ph": "ezo-ph"}.get(model.casefold())
     options = {} if known else {"model": model} if model.casefold() in UNITS else {"model": model, "unit": "?"}
+    options = {**where, **options}
     return (Found(known or "ezo", options, Identity(f"EZO {model}", firmware, name), name or f"ezo-{model}", channels),)
 
 

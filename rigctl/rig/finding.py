@@ -61,6 +61,8 @@ def urls_of(place: str) -> tuple[str, ...]:
     if "://" in place:
         return (place,)
     port = Path("/dev") / place if (Path("/dev") / place).exists() and "/" not in place else Path(place)
+    if port.name.startswith("i2c-"):
+        return (f"i2c://{port}",)
     if "/" in place or port.exists():
         stable = stable_name(f"serial://{port}") or str(port)
         text = tuple(f"serial://{stable}?baud={baud}" for baud in TEXT_BAUDS)
@@ -107,7 +109,7 @@ def _shown(heard: bytes) -> str:
 
 def _ask(url: str, units: Sequence[int], registry: Registry, clock: Clock) -> tuple[bytes, Sequence[Found]]:
     scheme = url.partition("://")[0]
-    hushed = url if scheme == "modbus_tcp" or "quiet=" in url else f"{url}{'&' if '?' in url else '?'}{QUIET}"
+    hushed = url if scheme in ("modbus_tcp", "i2c") or "quiet=" in url else f"{url}{'&' if '?' in url else '?'}{QUIET}"
     line = registry.open_line(hushed, clock)
     deadline = Deadline.after(LINE_S)
     line.open()

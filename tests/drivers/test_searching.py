@@ -9,10 +9,12 @@ import pytest
 
 from rigctl.rig.finding import search, urls_of
 from rigctl.rig.registry import Registry
+from rigctl.rig.testing import ManualClock
+from rigctl_drivers import i2c_line, searching
 from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers import searching
 from rigctl_drivers.searching import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
+from tests.drivers.i2c_parts import Adc, Bus, Circuit, sensor
 from tests.drivers.peers import (
     ModbusUnit,
     PtyPair,
@@ -296,3 +298,29 @@ def test_a_port_that_is_not_there_is_told_once(seen, golden: Golden):
     remark = seen("/dev/ttyNONE").remark
     golden(remark)
     assert remark.count("plugged") == 1
+
+
+def test_every_circuit_on_i2c_is_found_and_others_are_sent_nothing(monkeypatch):
+    """A converter at an address of circuits answers a read in its own way, and is left alone."""
+    clock = ManualClock()
+    converter = Adc(clock, in0=1.0)
+    converter.take = None
+    bus = Bus(
+        at_61=converter, at_63=Circuit(sensor("pH", "7.02"), clock), at_64=Circuit(sensor("EC", "1413"), clock),
+        at_67=Circuit(Pump(), clock), at_50=Circuit(sensor("pH", "7.02"), clock),
+    )  # fmt: skip
+    monkeypatch.setattr(i2c_line, "KernelAdapter", bus)
+    sighting = search("/dev/i2c-1", urls_of("/dev/i2c-1"), UNITS, Registry.installed(), clock)
+    assert sighting.url == "i2c:///dev/i2c-1"
+    assert [(found.driver, found.options) for found in sighting.found] == [
+        ("ezo-ph", {"address": 0x63}), ("ezo", {"address": 0x64, "model": "EC"}), ("ezo-pmp", {"address": 0x67}),
+    ]  # fmt: skip
+    assert [found.name for found in sighting.found] == ["north", "north", "ezo-PMP"]
+    assert {command for address in (0x63, 0x64, 0x67) for command in bus.parties[address].heard} <= {"i", "Name,?"}
+    assert bus.parties[0x50].heard == []
+
+
+def test_an_i2c_bus_without_circuits_has_nobody(monkeypatch):
+    """Nothing is sent at all."""
+    monkeypatch.setattr(i2c_line, "KernelAdapter", Bus())
+    assert search("i2c-1", urls_of("/dev/i2c-1"), UNITS, Registry.installed(), ManualClock()).found == ()
