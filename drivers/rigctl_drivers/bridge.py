@@ -58,7 +58,7 @@ class BridgeOptions(DeviceOptions):
     """One quantity of an instrument, named by properties of its class."""
 
     instrument: str = Field(pattern=r"^(\w+(\.\w+)*:)?\w+(\.\w+)*$")
-    """The class, as `keysight.KeysightE36312A` or, of a module of your own, `my_lab.furnace:Furnace`."""
+    """The class, as `keysight.KeysightE36312A`; one of your own, offered to rigctl, as `my_lab.furnace:Furnace`."""
     channel: str | None = Field(default=None, pattern=PROPERTY)
     """The part of the instrument that has the properties, e.g. `ch_1`."""
     unit: str = ""
@@ -267,10 +267,9 @@ class ForeignInstrument:
         if self._made is None:
             try:
                 found = self.library.find(self.options.instrument)
-            except ValueError as problem:
+                from rigctl_drivers.visa_library import LineLibrary  # noqa: PLC0415 - pyvisa is an extra
+            except (ValueError, ImportError) as problem:
                 raise DeviceFault(str(problem)) from problem
-            from rigctl_drivers.visa_library import LineLibrary  # noqa: PLC0415 - pyvisa is an extra
-
             visa = self._visa = LineLibrary.alone()
             make, resource = self.library.make, resource_name(self.line.url)
             arguments = self.options.arguments

@@ -1,7 +1,8 @@
 """Finds, creates, reads and sets instruments of PyMeasure and of QCoDeS.
 
-A class is named below the library's package, as in its documentation (`keysight.KeysightE36312A`), or in full with a
-colon (`my_lab.furnace:Furnace`). Libraries are imported here alone, when a device is checked or connected.
+A class is named below the library's package, as in its documentation (`keysight.KeysightE36312A`). One of your own is
+named in full (`my_lab.furnace:Furnace`), and an installed distribution must offer it under `rigctl.instruments`: else
+a configuration could run any code. Libraries are imported here alone, when a device is checked or connected.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from rigctl_drivers.visa_library import LineLibrary
 
 
+OFFERED: Final = "rigctl.instruments"
+"""Entry-point group of classes that belong to neither library."""
 SERIAL: Final = "ASRL1::INSTR"
 """VISA's name of a serial port; which one it is, the line knows."""
 
@@ -46,24 +50,28 @@ class InstrumentLibrary(ABC):
         """Import a class.
 
         Raises:
-            ValueError: the library is not installed, the module cannot be imported, or there is no such class.
+            ValueError: the library is not installed, the module cannot be imported, there is no such class, or nobody
+                offers it.
         """
-        module, separator, name = instrument.partition(":")
-        if not separator:
+        module, is_own, name = instrument.partition(":")
+        home = cls.package.partition(".")[0]
+        if not is_own:
             below, _, name = instrument.rpartition(".")
             module = f"{cls.package}.{below}".rstrip(".")
+        elif instrument not in {offered.value for offered in entry_points(group=OFFERED)}:
+            raise ValueError(f"no installed distribution offers {instrument} (entry-point group {OFFERED})")
         try:
             found = getattr(import_module(module), name, None)
         except (Exception, SystemExit) as problem:  # other people's module may raise anything
-            if isinstance(problem, ImportError) and find_spec(cls.package.partition(".")[0]) is None:
+            if not is_own and find_spec(home) is None:
                 remedy = f"pip install 'rigctl[{cls.extra}]'"
                 raise ValueError(f"{cls.name} is not installed; {remedy}") from problem
             raise ValueError(f"module {module} cannot be imported: {problem!r}") from problem
-        log = logging.getLogger(cls.package.partition(".")[0])
+        log = logging.getLogger(home)
         if not log.handlers:  # otherwise its log goes to stderr; our errors say what matters
             log.addHandler(logging.NullHandler())
-        if not isinstance(found, type):
-            raise ValueError(f"there is no class {name} in {module}")  # noqa: TRY004 - of the configuration
+        if not isinstance(found, type) or not (is_own or found.__module__.startswith(f"{home}.")):
+            raise ValueError(f"there is no class {name} in {module}")
         return found
 
     @staticmethod

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -13,13 +15,25 @@ from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Meter, Sensor
 from rigctl.rig.testing import ManualClock, ScriptedLine, SilentLine
+from rigctl_drivers import instrument_libraries
 from rigctl_drivers.bridge import PyMeasureDriver
+from tests.drivers import foreign
 from tests.drivers.foreign import Scpi
 from tests.drivers.peers import TcpPeer, cut_lines, patient
 from tests.golden import Golden
 
 OVEN = {"unit": "kW", "read": "temperature", "set": "power", "enable": "burning"}
 LF = b"\n"
+
+
+@pytest.fixture(autouse=True)
+def offered(monkeypatch):
+    """The classes that a distribution offers; those of this test's folder among them."""
+    values = {f"tests.drivers.foreign:{name}" for name in vars(foreign)} | {"tests.drivers.foreign:Absent"}
+    monkeypatch.setattr(
+        instrument_libraries, "entry_points", lambda group: [SimpleNamespace(value=value) for value in values]
+    )
+    return values
 
 
 @pytest.fixture
@@ -201,10 +215,11 @@ def test_101_a_class_that_cannot_be_made_is_a_fault_and_sends_nothing(wire, oven
 
 
 @pytest.mark.parametrize("text", ["1 / 0", "import sys; sys.exit(3)", "def"])
-def test_101_a_module_that_cannot_be_imported_leaves_other_devices_alone(text, wire, tmp_path, monkeypatch):
+def test_101_a_module_that_cannot_be_imported_leaves_other_devices_alone(text, wire, tmp_path, monkeypatch, offered):
     """Whatever its import raises, its device can be connected, and each call is a fault."""
     monkeypatch.syspath_prepend(tmp_path)
     name = f"lab_{len(text)}"
+    offered.add(f"{name}:Furnace")
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     device = connect(wire, instrument=f"{name}:Furnace")
     with pytest.raises(DeviceFault):
@@ -276,6 +291,16 @@ def test_a_serial_instrument_behind_a_device_server_works(wire):
 def test_what_is_not_guaranteed_is_told(made, golden: Golden):
     """`check` imports the class and makes one where nobody answers."""
     golden([said for kind in assess(made) for said in kind])
+
+
+def test_a_class_that_nobody_offers_is_not_even_imported(wire, golden: Golden):
+    """Neither a module of the system nor a class that a library's module only imports."""
+    with pytest.raises(DeviceFault) as refused:
+        connect(wire, instrument="antigravity:Module").read(patient())
+    assert "antigravity" not in sys.modules
+    golden(refused.value)
+    pytest.importorskip("pymeasure")
+    assert assess("common_base.TypeVar")[0]
 
 
 def test_a_property_that_is_not_there_is_told(golden: Golden):
