@@ -22,7 +22,7 @@ from rigctl.core.advice.answer import WayToRun, answer_of
 from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rule import Rule
-from rigctl.core.advice.rules.saying import how_to_read, rows, worth
+from rigctl.core.advice.rules.saying import rows
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import to_units
@@ -165,14 +165,15 @@ def _details(found: Recommendation, labels: ShownLabels, width: int, *, technica
     if technical:
         yield from wrapped(f"Compared: {found.technical}.", width)
     unit, currency = labels.outcome.unit, labels.currency
-    for one in advise(found, outcome=labels.outcome.name, unit=unit, currency=currency):
+    say = words.answer(labels, found)
+    for one in advise(found, say):
         for line in (one.head, *(f"{INDENT}{line}" for line in one.more)):
             yield from wrapped(line, width)
     if found.rule is not None:
-        if words.answer(labels, found).answer.run.kind != "rule":
+        if say.answer.run.kind != "rule":
             yield from _rule_lines(found.rule, labels, width)
         yield "Looking first:"
-        for line in (*worth(found.rule, unit=unit, currency=currency), *how_to_read(found.rule)):
+        for line in words.of_looking(labels, found):
             yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
     if found.changes is not None:
         yield f"What would change {'the fixed setting' if found.rule is not None else 'this'}:"

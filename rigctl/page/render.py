@@ -193,8 +193,7 @@ def worth_of(facts: Facts, study: Study | None) -> Sequence[Advice]:
     """Return what the recommendation is worth, and what each variable does; nothing before there is one."""
     if study is None or study.recommendation is None:
         return ()
-    outcome, currency = facts.labels.outcome, facts.labels.currency
-    return advise(study.recommendation, outcome=outcome.name, unit=outcome.unit, currency=currency)
+    return advise(study.recommendation, words.answer(facts.labels, study.recommendation))
 
 
 _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] = MappingProxyType(

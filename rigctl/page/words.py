@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
-from typing import NamedTuple
 
 from rigctl.campaign.journal.alarms import AlarmState
 from rigctl.core.advice.answer import WayToRun, answer_of
@@ -142,24 +141,15 @@ def way_label(say: AnswerWords, way: WayToRun, plus: str = "+") -> str:
     return WAYS.get(way.kind) or set_label(way.control_set, plus)
 
 
-class RuleWords(NamedTuple):
-    """A rule as a table and as sentences."""
-
-    rows: tuple[RuleRow, ...]
-    """None where no reading calls for anything else than the recommended fixed setting."""
-    worth: tuple[str, ...]
-    how: tuple[str, ...]
-    """To read it, and how far readings are trusted."""
+def rule_rows(labels: ShownLabels, found: Recommendation) -> tuple[RuleRow, ...]:
+    """Return what to control at which readings; nothing where no reading calls for anything else than the setting."""
+    return rows(found.rule, labels.units) if found.rule is not None and found.rule.follows else ()
 
 
-def rule(labels: ShownLabels, study: Study | None) -> RuleWords | None:
-    """Return what to control at which readings; None where nothing is read before a trial."""
-    found = None if study is None or study.recommendation is None else study.recommendation.rule
-    if found is None:
-        return None
-    unit, currency = labels.outcome.unit, labels.currency
-    told = tuple(worth(found, unit=unit, currency=currency)), tuple(how_to_read(found))
-    return RuleWords(rows(found, labels.units) if found.follows else (), *told)
+def of_looking(labels: ShownLabels, found: Recommendation) -> list[str]:
+    """Say what looking first is worth, and how far readings are trusted; nothing where none is read before a trial."""
+    rule, unit, currency = found.rule, labels.outcome.unit, labels.currency
+    return [] if rule is None else [*worth(rule, unit=unit, currency=currency), *how_to_read(rule)]
 
 
 def headline(facts: Facts, study: Study | None) -> str:

@@ -9,6 +9,8 @@ import pytest
 
 from rigctl.console.report import to_json
 from rigctl.core.advice.advise import advise
+from rigctl.core.advice.answer import answer_of
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation
@@ -71,9 +73,8 @@ def test_one_false_last_outcome_does_not_decide(problem, seed):
     assert to_json(found)["doubts"] == found.doubts
     assert before.doubts == ()
     assert "doubts" not in to_json(before)
-    assert len(advise(found, outcome="y", unit="", currency="EUR")) == 1 + len(
-        advise(replace(found, doubts=()), outcome="y", unit="", currency="EUR")
-    )
+    say = AnswerWords(answer_of(found), "y", "", "EUR", {})
+    assert len(advise(found, say)) == 1 + len(advise(replace(found, doubts=()), say))
 
 
 def test_what_was_lucky_and_true_is_recommended_once_it_was_played_again(problem):

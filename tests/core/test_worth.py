@@ -9,6 +9,7 @@ import pytest
 
 from rigctl.core.advice.advise import advise
 from rigctl.core.advice.answer import answer_of
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations, difference, jointly, natural_nodes
@@ -28,9 +29,8 @@ COSTS = (0.4, 0.3, 0.7, 1.5)
 
 
 def advised(found):
-    return [
-        line for one in advise(found, outcome="growth", unit="cm2", currency="EUR") for line in (one.head, *one.more)
-    ]
+    say = AnswerWords(answer_of(found), "growth", "cm2", "EUR", {})
+    return [line for one in advise(found, say) for line in (one.head, *one.more)]
 
 
 def problem_of(model=MODEL, *, maximise=True, sets=SETS):

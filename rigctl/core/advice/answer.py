@@ -111,8 +111,10 @@ class Answer:
         """Return the ways that sentences name, and others up to so many, in their order."""
         named = [d.other for d in (self.why, self.try_next) if d is not None]
         named += [] if self.certainty.rival is None else [self.certainty.rival]
-        kept = [self.run, *named, *(w for w in self.ways if w.kind != "setting"), *self.ways][: max(most, 1)]
-        return tuple(w for w in self.ways if w in kept or w in named)
+        kept: list[WayToRun] = []
+        for way in (self.run, *named, *(w for w in self.ways if w.kind != "setting"), *self.ways):
+            kept += [way] if way not in kept and (len(kept) < most or way in named) else []
+        return tuple(way for way in self.ways if way in kept)
 
 
 def answer_of(found: Recommendation) -> Answer:
@@ -147,7 +149,8 @@ class _Making:
     def answer(self) -> Answer:
         run, *others = self._chosen()
         others = [replace(way, pays_at=self._pays_at(way, run)) for way in others]
-        others.sort(key=lambda w: self._promise(w, w.expected), reverse=True)
+        others.sort(key=lambda w: (self.found.price is None or w.net is not None, self._promise(w, w.expected)))
+        others.reverse()
         against = [self._against(run, w) for w in others]
         more = [self._against(w, run) for w in others]
         tried = [d for d, m in zip(against, more, strict=True) if not m.promises_more and _evident(d.other)]

@@ -61,7 +61,7 @@ class AnswerWords:
             case "try next":
                 return ""
         rival = certain.rival or run
-        reach = self._amount(rival.high if self.answer.maximise else rival.low)
+        reach = self.amount(rival.high if self.answer.maximise else rival.low)
         verb = "may earn as much" if run.net is not None else "may be as good"
         return f"Not sure: {self.name(rival)} {verb}, as its interval reaches {reach}. Trials of it would settle that."
 
@@ -83,7 +83,7 @@ class AnswerWords:
             return f"earns {more if d.net else f'as much{as_one}'}, net of cost"
         more = "more" if (d.gain > 0) == self.answer.maximise else "less"
         gain = (
-            f"{self._amount(abs(d.gain))} {more} {self.outcome}{than}" if d.gain else f"as much {self.outcome}{as_one}"
+            f"{self.amount(abs(d.gain))} {more} {self.outcome}{than}" if d.gain else f"as much {self.outcome}{as_one}"
         )
         given = f"gives {gain}{tolerated if d.gain < 0 else ''}"
         if d.saving is None:
@@ -150,5 +150,5 @@ class AnswerWords:
     def money(self, amount: float) -> str:
         return f"{written(amount, self.answer.cents)} {self.currency}"
 
-    def _amount(self, value: float) -> str:
+    def amount(self, value: float) -> str:
         return f"{written(value, self.answer.decimals)} {self.unit}".rstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rigctl.core.advice.rule import Between, LookWorth, Rule, RuleLine, Setting
+from rigctl.core.advice.rule import Between, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
 from rigctl.text import decimals_for, ends, in_full, set_label, written
@@ -57,13 +57,45 @@ def settings(line: RuleLine, units: Mapping[str, str]) -> tuple[str, ...]:
 
 def worth(rule: Rule, *, unit: str, currency: str) -> Iterator[str]:
     """Say what the rule and looking first are worth; sentences. `unit` is the outcome's as shown, empty for none."""
-    say, looking = _Words(rule, unit, currency), rule.looking
+    gain, value = rule.looking.gain, rule.looking.value
+    decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
     if rule.follows:
-        yield say.against(looking)
-        yield say.value(looking.value)
+        best = set_label(rule.looking.best.control_set)
+        yield f"Costs aside, the rule is {told_gain(gain, decimals, unit)} than the best fixed setting ({best})."
+        nothing = float(written(value.high, decimals)) == 0
+        found = (
+            "looking first gains nothing over"
+            if nothing
+            else f"the best rule is {told_gain(value, decimals, unit)} than"
+        )
+        yield f"Costs aside, {found} the best fixed setting."
     else:
         yield "No reading calls for anything else than the fixed setting."
-    yield from say.loss()
+    for more in _given_up(rule, decimals, unit, currency):
+        yield f"The best at every single reading would be {more}."
+
+
+def told_gain(gain: Gain, decimals: int, unit: str) -> str:
+    """Say how much better something is; with `than` after it."""
+    if gain.low > 0:
+        return f"better by {ends(gain.low, gain.high, decimals)} {unit}".rstrip()
+    if gain.high < 0:
+        return f"worse by {ends(-gain.high, -gain.low, decimals)} {unit}".rstrip()
+    return f"not shown to be better ({f'{ends(gain.low, gain.high, decimals)} {unit}'.rstrip()})"
+
+
+def _given_up(rule: Rule, decimals: int, unit: str, currency: str) -> Iterator[str]:
+    """Yield what the lines give up against doing what is best at every single reading."""
+    lost = written(rule.loss, decimals)
+    if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
+        yield "no better"
+    elif rule.loss > 0 and float(lost):
+        share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
+        yield f"better by {f'{lost} {unit}'.rstrip()}{share}"
+    if rule.full_cost is not None and rule.cost_per_trial is not None:
+        less = rule.cost_per_trial - rule.full_cost
+        if less >= SMALLEST and less >= LITTLE * rule.cost_per_trial:
+            yield f"cheaper by {in_full(less, 2)} {currency} per trial"
 
 
 def how_to_read(rule: Rule) -> Iterator[str]:
@@ -71,7 +103,7 @@ def how_to_read(rule: Rule) -> Iterator[str]:
     if rule.follows:
         followed = [s.reading for line in rule.lines for own in line.settings for s in own.slopes]
         if followed:
-            yield f'In a formula, "{followed[0]}" is the value just read. Results outside the range are clipped to it.'
+            yield f'In a formula, "{followed[0]}" is the value just read. Results beyond a limit are set to it.'
         yield "Trials nearby support these settings, but no trial need have been at just these."
     kept = [
         f"{t.variable} {t.rho:.0%}" if t.rho or t.pairs >= ENOUGH else f"{t.variable} not known yet" for t in rule.trust
@@ -79,52 +111,6 @@ def how_to_read(rule: Rule) -> Iterator[str]:
     for i in range(0, len(kept), TOGETHER):
         part = ", ".join(kept[i : i + TOGETHER])
         yield f"A deviation read before the trial still holds during it by this share: {part}."
-
-
-class _Words:
-    """Write a rule's numbers with the same decimals."""
-
-    def __init__(self, rule: Rule, unit: str, currency: str) -> None:
-        self._rule, self._unit, self._currency = rule, unit, currency
-        gain = rule.looking.gain
-        self.decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
-
-    def span(self, low: float, high: float) -> str:
-        return f"{ends(low, high, self.decimals)} {self._unit}".rstrip()
-
-    def gain(self, gain: Gain) -> str:
-        """Say how much better something is; with `than` after it."""
-        if gain.low > 0:
-            return f"better by {self.span(gain.low, gain.high)}"
-        if gain.high < 0:
-            return f"worse by {self.span(-gain.high, -gain.low)}"
-        return f"not shown to be better ({self.span(gain.low, gain.high)})"
-
-    def against(self, looking: LookWorth) -> str:
-        """Compare the rule with the best fixed setting."""
-        best = set_label(looking.best.control_set)
-        return f"Costs aside, the rule is {self.gain(looking.gain)} than the best fixed setting ({best})."
-
-    def value(self, value: Gain) -> str:
-        """Say what looking itself is worth."""
-        if float(written(value.high, self.decimals)) == 0:
-            return "Costs aside, looking first gains nothing over the best fixed setting."
-        return f"Costs aside, the best rule is {self.gain(value)} than the best fixed setting."
-
-    def loss(self) -> Iterator[str]:
-        """Say what the table gives up against doing what is best at every single reading."""
-        rule, told, lost = self._rule, [], f"{self._rule.loss:.{self.decimals}f}"
-        if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
-            told.append("no better")
-        elif rule.loss > 0 and float(lost):
-            share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
-            told.append(f"better by {f'{lost} {self._unit}'.rstrip()}{share}")
-        if rule.full_cost is not None and rule.cost_per_trial is not None:
-            less = rule.cost_per_trial - rule.full_cost
-            if less >= SMALLEST and less >= LITTLE * rule.cost_per_trial:
-                told.append(f"cheaper by {in_full(less, 2)} {self._currency} a trial")
-        for more in told:
-            yield f"The best at every single reading would be {more}."
 
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:
