@@ -89,7 +89,7 @@ class AsciiOptions(TextOptions):
     confirm_answer: Answer | None = None
     """The same of `confirm`; default: as `answer`."""
     start: str | None = None
-    """Sent before each setpoint but one that releases or makes safe: starts what does not say whether it is started."""
+    """Sent once a setpoint is held, unless that releases or makes safe: starts what does not say that it is started."""
     unstable: Marks | None = None
     """Answers to `query` that have not settled yet; such a reading is MINOR."""
     invalid: Marks | None = None
@@ -167,7 +167,7 @@ class AsciiTalk(TextChannel, Talk):
     def __init__(self, line: ByteLine, options: AsciiOptions) -> None:
         o = options
         super().__init__(line, o.terminator, o.answer_terminator, (o.gap_s, o.pause_s), o.checksum)
-        self.anonymous = o.identity is None
+        self.anonymous, self.starts = o.identity is None, o.start is not None
         self._options = o
 
     def identify(self, deadline: Deadline) -> Identity:
@@ -205,9 +205,8 @@ class AsciiTalk(TextChannel, Talk):
             return Reading(value, o.unit, now_s, Severity.MINOR, "not settled")
         return Reading(value, o.unit, now_s)
 
-    def begin(self, deadline: Deadline) -> None:
-        if self._options.start is not None:
-            self.told(self._options.start, deadline)
+    def start(self, deadline: Deadline) -> None:
+        self.told(self._options.start or "", deadline)
 
     def told(self, command: str, deadline: Deadline) -> bool:
         o = self._options

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import Field, model_validator
 
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import (
     ClaimedPlace,
     Deadline,
@@ -151,6 +151,12 @@ class Talk(ABC):
     def begin(self, deadline: Deadline) -> None:  # noqa: B027 - most have nothing to do
         """Do what must be done before a setpoint is sent, unless it is a safe one."""
 
+    starts: bool = False
+    """Something is to be started once it holds its setpoint; whether it is started cannot be asked."""
+
+    def start(self, deadline: Deadline) -> None:  # noqa: B027 - most start nothing
+        """Start that."""
+
     @abstractmethod
     def told(self, command: str, deadline: Deadline) -> bool:
         """Send a command; tell whether the instrument has said that it has dealt with it. Raises `DeviceFault`."""
@@ -218,6 +224,14 @@ class TextOutput(TextDevice, SetpointActuator):
         super().__init__(talk, options)
         self.sets, self.switches = options.set is not None, options.enable is not None
         self.release_value, self.safe_value = options.release_value, options.safe_value
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        super().apply(value, deadline)
+        if self._talk.starts:
+            held = self._talk.held(deadline)
+            if not same(held, self._options.rounded(value)):
+                raise DeviceFault(f"holds {held:g} after it was sent {value:g}; it was not started")
+            self._talk.start(deadline)
 
     def _misfit(self, value: float) -> str:
         return self._options.misfit(value)

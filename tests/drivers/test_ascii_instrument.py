@@ -110,13 +110,18 @@ def test_what_is_off_already_may_refuse_to_be_switched_off():
         pump.device.apply(20.0, soon())  # five digits
 
 
-def test_a_stirrer_is_started_before_its_speed_and_never_on_the_way_to_safety():
-    """`start` belongs to a setpoint; releasing is the lowest one."""
-    motor = Played("ika", "speed")
-    motor.device.safe(soon())
-    assert motor.line.sent == ["OUT_SP_4 0", "IN_SP_4"]
-    motor.device.apply(300.0, soon())
-    assert motor.line.sent[2:] == ["START_4", "OUT_SP_4 300", "IN_SP_4"]
+def test_a_heater_is_started_once_it_holds_its_setpoint_and_never_on_the_way_to_safety():
+    """It cannot be asked whether it is started, so it must not heat toward a setpoint of before."""
+    plate = Played("ika", "plate")
+    plate.device.safe(soon())
+    assert plate.line.sent == ["OUT_SP_1 0", "IN_SP_1"]
+    plate.device.apply(60.0, soon())
+    assert plate.line.sent[2:] == ["OUT_SP_1 60", "IN_SP_1", "IN_SP_1", "START_1"]
+    heard = plate.answer
+    plate.line.answer = lambda command: [] if command.startswith("OUT") else heard(command)
+    with pytest.raises(DeviceFault):
+        plate.device.apply(80.0, soon())
+    assert plate.line.sent.count("START_1") == 1
 
 
 def test_a_number_in_hexadecimal_is_signed_and_scaled():
