@@ -21,12 +21,14 @@ from tests.bench import measure_delays
 from tests.bench.measure_delays import Regret, by_what_is_known, known
 from tests.bench.measure_intervals import always, followed
 from tests.bench.measure_outliers import results
+from tests.profiles import nightly_beyond
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("problem", "seed"), [("hills", 1), ("draws", 2)])
-def test_a_campaign_survives_false_outcomes(problem, seed):
+@pytest.mark.parametrize("case", nightly_beyond(1, [("hills", 1), ("draws", 2)]))
+def test_a_campaign_survives_false_outcomes(case):
     """One in twenty lucky, hundredfold, or a last one: what is recommended is no worse than a tenth of a spread."""
+    problem, seed = case
     kinds = ["clean", "last", "lucky5", "gross5", "typed11"]
     with one_thread():
         regrets = {kind: regret for kind, _, _, regret, _ in results(problem, kinds, range(seed, seed + 1), 10.0)}

@@ -16,7 +16,7 @@ from rigctl.bench.problems.problem import COST_SETS, TrialCosts, control_set_pro
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 from tests.golden import Golden
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond, slow_beyond
 
 NODES = 1 << 11
 PUBLISHED = {"hartmann3": 3.86278, "hartmann6+6": 3.32237, "ackley6+6": 0.0}
@@ -49,7 +49,7 @@ def by_brute_force(problem, control_set, setting):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", slow_beyond(1, recipes()))
+@pytest.mark.parametrize("name", nightly_beyond(len(recipes()) - 1, sorted(recipes(), key="gp-sample3".__eq__)))
 def test_values_of_settings(name, problems):
     """F of random settings of every control set is the mean of the function over what is not controlled."""
     problem, rng = problems[name], np.random.default_rng(7)

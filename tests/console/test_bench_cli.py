@@ -107,12 +107,20 @@ def test_figures_are_written(bench):
     assert all((bench.folder / file).stat().st_size > 1000 for file in files)
 
 
-@pytest.mark.slow
-def test_a_part_of_a_paper_runs_and_is_judged(bench, golden: Golden):
-    """So many seeds and these problems of its quick form; every claim is listed, a wrong problem refused."""
-    part = ["bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results"]
-    golden(bench.rigctl(*part, "--problem", "ackley5", code=2).err)
-    ran = bench.rigctl(*part, "--problem", "ackley4", "--image", "svg", "--json").json
+PART = ("bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results")
+
+
+def test_a_problem_that_a_paper_has_not_is_refused(bench, golden: Golden):
+    """Before anything runs."""
+    refused = bench.rigctl(*PART, "--problem", "ackley5", code=2)
+    assert not (bench.folder / "results").exists()
+    golden(refused.err)
+
+
+@pytest.mark.nightly
+def test_a_part_of_a_paper_runs_and_is_judged(bench):
+    """So many seeds and these problems of its quick form; every claim is listed."""
+    ran = bench.rigctl(*PART, "--problem", "ackley4", "--image", "svg", "--json").json
     assert (ran["cells"], ran["failed"]) == (9, [])
     assert all(finding["reproduced"] == "undecided" for finding in ran["findings"])
     assert ran["files"]

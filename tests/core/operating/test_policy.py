@@ -277,16 +277,26 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", nightly_beyond(1, [ModelOptions(kernel="squared-exponential"), FIXED]))
-def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(model):
+@pytest.mark.parametrize(
+    "case",
+    nightly_beyond(
+        1,
+        [
+            (changed, model)
+            for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40})
+            for model in (ModelOptions(kernel="squared-exponential"), FIXED)
+        ],
+    ),
+)
+def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(case):
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
-    for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40}):
-        world = World(hill, 3, **changed)
-        done = operated(world, campaign(world), changed["after"] + 10, problem=replace(PROBLEM, model=model), learn=0.0)
-        told = [remembered(d.state).standing for d in done.decisions]
-        ever = {(d.source, d.noticed) for standing in told for d in standing}
-        assert len(ever) == 1
-        assert bool(told[-1]) is (model is FIXED and "level" in changed)
+    changed, model = case
+    world = World(hill, 3, **changed)
+    done = operated(world, campaign(world), changed["after"] + 10, problem=replace(PROBLEM, model=model), learn=0.0)
+    told = [remembered(d.state).standing for d in done.decisions]
+    ever = {(d.source, d.noticed) for standing in told for d in standing}
+    assert len(ever) == 1
+    assert bool(told[-1]) is (model is FIXED and "level" in changed)
 
 
 @pytest.mark.slow
