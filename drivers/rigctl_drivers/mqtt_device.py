@@ -247,7 +247,6 @@ class Plug(MqttDevice, Actuator):
         """Whether its auto-off was set and read back since it was recognised last."""
         for exchange in (self._switch.on, self._switch.off, self._switch.state, *(s.ask for s in self._settings)):
             line.follow(exchange.answer)
-            line.follow(exchange.topic, "kept")  # a command there would reach the plug whenever it comes back
 
     def identify(self, deadline: Deadline) -> Identity:
         self._guarded = False  # whoever answers from now on may have forgotten
@@ -294,14 +293,18 @@ class Plug(MqttDevice, Actuator):
         """
         if self._guarded:
             return
-        for topic in (self._switch.on.topic, self._switch.off.topic):
+        commands = (self._switch.on.topic, self._switch.off.topic)
+        for topic in commands:
+            self._line.follow(topic, "kept")  # whatever comes of it comes before an answer to what is asked next
+        for setting in self._settings:
+            self._ask(setting.set_, deadline)
+        self.check(deadline)
+        self.read_back(deadline)
+        for topic in commands:
             with suppress(DeviceTimeout):
                 if any(m.kept and m.payload for m in self._line.arrivals(topic, -math.inf, NOW, kept=True)):
                     remedy = f"delete it: mosquitto_pub -r -n -t '{topic}'"
                     raise DeviceFault(Flaw("the broker keeps a command, and repeats it", "", remedy, where=topic))
-        for setting in self._settings:
-            self._ask(setting.set_, deadline)
-        self.check(deadline)
         self._guarded = True
 
     def _hold(self, setting: Setting, exchange: Exchange, deadline: Deadline) -> None:

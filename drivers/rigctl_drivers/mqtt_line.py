@@ -28,7 +28,7 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.messages import Follow, Message, MessageLine
 from rigctl.rig.protocols import PEEK_S, Deadline
 from rigctl_drivers.urls import Convert, LineUrl, positive
-from rigctl_drivers.wire import PATIENCE_S, LineLost
+from rigctl_drivers.wire import LineLost
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 PORTS = MappingProxyType({"mqtt": 1883, "mqtts": 8883})
 PASSWORD = "RIGCTL_MQTT_PASSWORD"  # noqa: S105 - where it is, not what it is
 QUIET_S = 0.5
+OPENING_S = 2.0
+"""For reaching the broker, and again for its answers; a bus waits for no longer."""
 KEEPALIVE_S = 5
 """A broker that is silent for so long is lost."""
 REMEMBERED = 64
@@ -95,9 +97,12 @@ class MqttLine(MessageLine):
             self._client, self._gone = client, ""
             self._acknowledged.clear()
         client.loop_start()
-        self._expect("connect", 0, "the broker refuses the connection")
+        until = Deadline.after(OPENING_S)
+        self._expect("connect", 0, until, "the broker refuses the connection")
         for topic in self._topics:
-            self._expect("subscribe", self._subscribe(client, topic), f"the broker does not let us follow {topic}")
+            self._expect(
+                "subscribe", self._subscribe(client, topic), until, f"the broker does not let us follow {topic}"
+            )
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -142,7 +147,10 @@ class MqttLine(MessageLine):
             self._subscribe(self._client, topic)
 
     def _subscribe(self, client: Client, topic: str) -> int:
-        """Begin to follow; the broker sends what it has kept before it hears that no more is wanted."""
+        """Begin to follow; the broker sends what it keeps by now before it hears that no more is wanted."""
+        with self._changed:
+            said = self._messages[topic]
+            self._messages[topic] = deque((m for m in said if not m.kept), REMEMBERED)
         number = client.subscribe(topic, qos=1)[1]
         if self._topics[topic] == "kept":  # who follows a topic hides from the broker that nobody else does
             client.unsubscribe(topic)
@@ -196,7 +204,7 @@ class MqttLine(MessageLine):
 
         version = MQTTProtocolVersion.MQTTv5
         client = paho.Client(CallbackAPIVersion.VERSION2, self.me, protocol=version, reconnect_on_failure=False)
-        client.connect_timeout = PATIENCE_S
+        client.connect_timeout = OPENING_S
         o = self._where.options
         if "user" in o or "password_file" in o:
             client.username_pw_set(o.get("user", ""), self._password(o.get("password_file")))
@@ -221,10 +229,10 @@ class MqttLine(MessageLine):
         except (OSError, UnicodeDecodeError) as problem:
             raise PortUnavailable(f"password_file {file} cannot be read ({problem})", bus=self.url) from problem
 
-    def _expect(self, kind: str, number: int, otherwise: str) -> None:
+    def _expect(self, kind: str, number: int, until: Deadline, otherwise: str) -> None:
         """Wait for the broker's answer to a question of ours while opening. Raises `PortUnavailable`."""
         try:
-            code = self._awaited(lambda: self._acknowledged.pop((kind, number), None), Deadline.after(PATIENCE_S))
+            code = self._awaited(lambda: self._acknowledged.pop((kind, number), None), until)
         except LineLost as lost:
             raise PortUnavailable(f"{otherwise}: {lost.what}", bus=self.url) from lost
         if code is None or code >= 0x80:

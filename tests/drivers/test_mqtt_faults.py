@@ -151,6 +151,9 @@ def test_fault_94_a_command_that_the_broker_keeps_is_found_before_anything_is_dr
     golden(refused.value)
     plug.is_(on=False)
     switch.safe(soon())  # that is never kept from it
+    broker.say("cmnd/heater/POWER1", "", kept=True)
+    switch.apply(1.0, soon())
+    plug.is_(on=True)
 
 
 def test_fault_95_who_connects_under_our_name_is_named(broker, there, golden: Golden):
