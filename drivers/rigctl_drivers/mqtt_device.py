@@ -1,9 +1,9 @@
 # ruff: noqa: ARG004 - a driver is asked with all that others need
-"""Plugs, sensors and meters behind an MQTT broker; how each kind speaks is a profile.
+"""Plugs, sensors and meters behind an MQTT broker; a profile has the topics and payloads of each make.
 
-A value is asked for where the device can be asked. Where it speaks by itself, a value counts for `max_age_s` from its
-arrival, and one that the broker had kept never. A plug is switched on only once its own auto-off has been set and read
-back since the last contact with it; from then on it is fed as a watchdog is.
+A value is asked for where the device can be asked. A pushed value is used for `max_age_s` from its arrival; a retained
+one is never used. A plug is switched on only after its own auto-off was set and read back since the last reconnection;
+from then on the auto-off is fed like a watchdog.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class MqttDevice(Device):
             raise DeviceFault(Flaw(f"is {found}", f"must be {demands.is_}", demands.remedy, where=demands.at))
         if own.identity is None:
             if self._last(own.presence, deadline) != own.presence.is_:
-                raise DeviceTimeout(f"it is not there{self._gone()}")
+                raise DeviceTimeout(f"it is offline{self._gone()}")
             return Identity(own.model, serial=own.name)
         since_s = time.monotonic()
         number = self._ask(own.identity, deadline)
@@ -120,7 +120,7 @@ class MqttDevice(Device):
                     since_s = message.at_s
                     other = _found(message, own.identity.at)
                     if other not in (number, MISSING):
-                        what = f"{number} and {other} answer to one name; give each a topic of its own"
+                        what = f"{number} and {other} answer to the same name; give each its own topic"
                         raise DeviceFault(f"{own.name}: {what}")
         return Identity(own.model, serial=str(number))
 
@@ -174,7 +174,7 @@ class MqttDevice(Device):
             value, at_s = self._pushed(quantity, deadline)
             now_s = clock.now_s() - (time.monotonic() - at_s) * clock.speedup
             if value is MISSING:
-                what = f"nothing fresh on {quantity.topic} for {self.max_age_s:g} s{self._gone()}"
+                what = f"no value on {quantity.topic} within {self.max_age_s:g} s{self._gone()}"
                 return Reading.invalid(unit, now_s, what)
         number = math.nan if value is None else quantity.number(value)
         if number is None:
@@ -304,7 +304,14 @@ class Plug(MqttDevice, Actuator):
             with suppress(DeviceTimeout):
                 if any(m.kept and m.payload for m in self._line.arrivals(topic, -math.inf, NOW, kept=True)):
                     remedy = f"delete it: mosquitto_pub -r -n -t '{topic}'"
-                    raise DeviceFault(Flaw("the broker keeps a command, and repeats it", "", remedy, where=topic))
+                    raise DeviceFault(
+                        Flaw(
+                            "the broker retains a command, which switches the plug at each reconnection",
+                            "",
+                            remedy,
+                            where=topic,
+                        )
+                    )
         self._guarded = True
 
     def _hold(self, setting: Setting, exchange: Exchange, deadline: Deadline) -> None:
@@ -315,7 +322,9 @@ class Plug(MqttDevice, Actuator):
             if held != wanted:
                 self._guarded = False
                 where = f"{exchange.topic}: {path or exchange.at}"
-                raise DeviceFault(Flaw(f"is {held}", f"must be {wanted}", "it would stay on if we died", where=where))
+                raise DeviceFault(
+                    Flaw(f"is {held}", f"must be {wanted}", "the plug would stay on if rigctl failed", where=where)
+                )
 
 
 def _found(message: Message, at: str) -> Any:

@@ -1,7 +1,7 @@
-"""What the options of a device behind a broker are: mostly topics and payloads, which a profile says for its maker.
+"""Options of a device behind a broker: mostly topics and payloads, which the profile of its make provides.
 
 In topics, paths and payloads `$name`, `$base` (the name but for its last part), `$channel`, `$item`, `$auto_off` (as
-the device counts it), `$id` (another number each time) and `$me` (a topic of ours) stand for what they say.
+the device counts it), `$id` (a new number for each message) and `$me` (our topic for answers) are replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rigctl_drivers.numerals import as_number
 
 
 class _Missing:
-    """A value that a message does not hold."""
+    """Stands for a value that a message does not hold."""
 
     def __str__(self) -> str:
         return "missing"
@@ -28,7 +28,7 @@ MISSING: Final = _Missing()
 
 
 class Exchange(DeviceOptions):
-    """A message, and the one that answers it."""
+    """A message to the device, and its answer."""
 
     topic: str
     payload: Any = ""
@@ -38,130 +38,130 @@ class Exchange(DeviceOptions):
     at: str = ""
     """Path of the value in the answer's JSON, parts joined by dots; several are tried, `|` between them."""
     where: dict[str, Any] = Field(default_factory=dict)
-    """What the answer must hold besides, by path; any other message is none."""
+    """Values that the answer must hold besides, by path; any other message is not the answer."""
     is_: Any = Field(default=None, alias="is")
-    """What the value must be; a message with another one is no answer yet."""
+    """The value expected; a message with another value is not the answer yet."""
 
 
 class Setting(DeviceOptions):
-    """A setting of the device, made and read back."""
+    """A setting of the device, written and read back."""
 
     set_: Exchange = Field(alias="set")
-    """What makes it."""
+    """Writes the setting."""
     ask: Exchange
-    """What reads it back."""
+    """Reads the setting back."""
     holds: dict[str, Any]
-    """What both of their values must hold, by path; an empty path is the value itself."""
+    """Values that both answers must hold, by path; an empty path is the answer's value itself."""
 
 
 class AutoOff(DeviceOptions):
-    """How a switch goes off by itself unless it is told again."""
+    """A switch's own timer: it goes off by itself unless it is told again."""
 
     least_s: float
-    """Shortest time it can be set to."""
+    """Shortest time that can be set."""
     most_s: float
-    """Longest."""
+    """Longest time that can be set."""
     adds: float = 0.0
-    """What is added to the seconds to give the number that is sent."""
+    """Offset from seconds to the number that is sent."""
     settings: tuple[Setting, ...]
-    """Its time first, then what the switch does once it has power again."""
+    """The time first, then the state after a power cut."""
     feeds: bool = False
-    """The first setting, made again, starts the time anew and switches nothing; else `on` does, where it is on."""
+    """Whether writing the first setting restarts the timer and switches nothing; otherwise `on` restarts it."""
 
 
 class SwitchOptions(DeviceOptions):
-    """How something is switched."""
+    """The commands of a switch."""
 
     on: Exchange
-    """Switches it on."""
+    """Switches on."""
     off: Exchange
-    """Switches it off."""
+    """Switches off."""
     state: Exchange
-    """Asks whether it is on."""
+    """Asks for the state."""
     means_on: Any
     """The state that means on."""
     means_off: Any
     """The state that means off."""
     auto_off: AutoOff | None = None
-    """How it goes off by itself; without it, it cannot."""
+    """Its own timer; default: it has none."""
 
 
 class Quantity(DeviceOptions):
-    """Something that is measured or counted: asked for, or else said by itself under `topic`."""
+    """A measured or counted value: asked for, or pushed by the device under `topic`."""
 
     ask: Exchange | None = None
-    """How it is asked for."""
+    """Asks for the value."""
     topic: str = ""
-    """Where it is said."""
+    """Topic under which the device pushes the value."""
     at: str = ""
-    """Path of the value in what is said."""
+    """Path of the value in a pushed message."""
     unit: str = ""
-    """Its unit; empty: the device's section says it."""
+    """Unit; empty: the device's section gives it."""
     words: dict[str, float] = Field(default_factory=dict)
-    """Numbers for what it says in words."""
+    """Numbers for values that are words."""
     scale: float = 1.0
-    """What a value is multiplied by to be in that unit."""
+    """Factor from the device's value to the unit."""
     grain: float = 0.0
     """Smallest step of a counter, in that unit."""
 
     @property
     def needs_item(self) -> bool:
-        """Tell whether the device's section must say which of several values it is."""
+        """Tell whether the device's section must give `item`."""
         templates = (self.topic, self.at, "" if self.ask is None else self.ask.at)
         return any("item" in Template(template).get_identifiers() for template in templates)
 
     def number(self, value: Any) -> float | None:
-        """Return what a device said as a number; None if it is none."""
+        """Return a device's value as a number; None if it is not one."""
         text = str(int(value) if isinstance(value, bool) else value)
         return self.words.get(text, as_number(text))
 
 
 class Kept(DeviceOptions):
-    """Something that the broker keeps: a last will, or what the device's surroundings are set to."""
+    """A retained message: a last will, or a setting of a bridge."""
 
     topic: str
-    """Where it is said."""
+    """Topic of the message."""
     at: str = ""
-    """Path of the word in what is said."""
+    """Path of the value in it; empty: the whole text."""
     is_: Any = Field(alias="is")
-    """What it must be."""
+    """The value expected."""
     remedy: str = ""
-    """What to do otherwise."""
+    """Remedy for any other value."""
 
 
 class MqttOptions(DeviceOptions):
-    """One thing that a device behind a broker measures, counts or switches."""
+    """One quantity or switch of a device behind a broker."""
 
     name: str = Field(pattern=r"^[^#+$\s][^#+$]*$")
-    """The device's name in topics: Tasmota's topic, Shelly's or ESPHome's prefix, zigbee2mqtt/NAME."""
+    """Name of the device in topics: Tasmota's topic, Shelly's or ESPHome's prefix, zigbee2mqtt/NAME."""
     channel: int = Field(default=1, ge=0)
-    """Which of its relays, as the device counts: Tasmota from 1, Shelly from 0."""
+    """Number of the relay as the device counts: Tasmota from 1, Shelly from 0."""
     item: str = Field(default="", pattern=r"^[^#+$]*$")
-    """Which of its values, where the profile cannot know: AM2301.Temperature, water_temperature."""
+    """Name of the value, where the profile cannot know it: AM2301.Temperature, water_temperature."""
     unit: str = ""
     """Unit of the reading where the profile has none."""
     auto_off_s: int = Field(default=30, ge=1)
-    """After this time without a word from rigctl a plug goes off by itself."""
+    """Time without a message from rigctl after which a plug switches itself off, wall time."""
     max_age_s: float = Field(default=60.0, gt=0, le=86400)
-    """How old a value that comes by itself may be, wall time."""
+    """Oldest age of a pushed value that is still used, wall time."""
     latency_s: float = Field(default=0.3, gt=0)
-    """How long it takes over an answer, for reckoning how fast the rig is safe."""
+    """Time that the device takes to answer, for the time to the safe state."""
     model: str
-    """What such a device is called."""
+    """Name of the make, for the device's identity."""
     presence: Kept
-    """Its last will."""
+    """Last will of the device."""
     refusal: str = ""
-    """Path in an answer that holds the words of a refusal."""
+    """Path of the message in an answer that refuses."""
     identity: Exchange | None = None
-    """What asks for its number; without it, it is known by its name and its last will."""
+    """Asks for its serial number or MAC address; default: its name identifies it."""
     demands: Kept | None = None
-    """What must be set for its values to be fresh."""
+    """Setting of its bridge without which values may be old."""
     switch: SwitchOptions | None = None
-    """How it is switched; makes it an actuator that takes 0 or 1."""
+    """Commands of a switch; makes it an actuator that takes 0 or 1."""
     read: Quantity | None = None
-    """What is read; makes it a sensor."""
+    """Value that is read; makes it a sensor."""
     count: Quantity | None = None
-    """What is counted; makes it a meter."""
+    """Value that is counted; makes it a meter."""
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> MqttOptions:
@@ -178,11 +178,11 @@ class MqttOptions(DeviceOptions):
 
     @property
     def auto_off(self) -> AutoOff | None:
-        """Return how it goes off by itself, if it is a switch and can."""
+        """Return the timer of a switch that has one."""
         return None if self.switch is None else self.switch.auto_off
 
     def addressed(self, me: str) -> MqttOptions:
-        """Return these options with names in all topics, payloads and paths, but for `$id`."""
+        """Return these options with all placeholders replaced but `$id`; `me` is the topic for answers."""
         values = {
             "me": me,
             "name": self.name,
@@ -195,7 +195,7 @@ class MqttOptions(DeviceOptions):
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Put values into a template of text, mappings and lists; one that is nothing but a name becomes its value."""
+    """Replace placeholders in text, mappings and lists; a text that is one placeholder becomes its value."""
     if isinstance(template, Mapping):
         return {key: filled(value, values) for key, value in template.items()}
     if isinstance(template, list | tuple):
@@ -207,7 +207,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def dug(data: Any, path: str) -> Any:
-    """Return what stands under the first path of `a.b | c` that there is; `MISSING` where there is none."""
+    """Return the value under the first path of `a.b | c` that exists, or `MISSING`."""
     for way in path.split(" | "):
         found = data
         for key in filter(None, way.split(".")):

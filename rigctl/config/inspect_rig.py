@@ -142,13 +142,13 @@ def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device])
 
 
 def _stay_on(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
-    """Check that what stays on should we fall silent is driven only where a person has said that it may."""
+    """Check that a switch without an auto-off is driven only where a person accepts that it may stay on."""
     why = {n: registry.driver(d.driver).stays_on(d.options) for n, d in spec.devices.items() if n in spec.limits}
     accepted = context.config.safety.stays_on
     for name, reason in why.items():
         if reason and name not in accepted:
-            must = "must not be driven: should the computer, the network or the broker fail, it stays on"
-            remedy = f"take a switch with an auto-off, or accept it: safety: {{stays_on: [{name}]}}"
+            must = "must not be driven: it stays on if the computer, the network or the broker fails"
+            remedy = f"use a switch with an auto-off, or accept it with safety: {{stays_on: [{name}]}}"
             context.findings.add(("devices", name), Flaw(reason, must, remedy))
     for i, name in enumerate(accepted):
         if not why.get(name):

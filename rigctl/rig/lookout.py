@@ -166,7 +166,7 @@ class Lookout:
         try:
             await feed(handle, heart)
         except DeviceFault as fault:
-            self._unfed[handle.name] = f"{handle.name} would not notice if we died: {fault.what}"
+            self._unfed[handle.name] = f"{handle.name}: its watchdog does not work: {fault.what}"
             raise
         self._unfed.pop(handle.name, None)
 
