@@ -164,10 +164,12 @@ def _filled(given: Any, address: str) -> Any:
 class AsciiTalk(TextChannel, Talk):
     """Questions and commands as the options have them."""
 
+    exact = True
+
     def __init__(self, line: ByteLine, options: AsciiOptions) -> None:
         o = options
         super().__init__(line, o.terminator, o.answer_terminator, (o.gap_s, o.pause_s), o.checksum)
-        self.anonymous, self.starts = o.identity is None, o.start is not None
+        self.anonymous = o.identity is None
         self._options = o
 
     def identify(self, deadline: Deadline) -> Identity:
@@ -206,7 +208,8 @@ class AsciiTalk(TextChannel, Talk):
         return Reading(value, o.unit, now_s)
 
     def start(self, deadline: Deadline) -> None:
-        self.told(self._options.start or "", deadline)
+        if self._options.start is not None:
+            self.told(self._options.start, deadline)
 
     def told(self, command: str, deadline: Deadline) -> bool:
         o = self._options

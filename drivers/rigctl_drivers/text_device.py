@@ -151,11 +151,11 @@ class Talk(ABC):
     def begin(self, deadline: Deadline) -> None:  # noqa: B027 - most have nothing to do
         """Do what must be done before a setpoint is sent, unless it is a safe one."""
 
-    starts: bool = False
-    """Something is to be started once it holds its setpoint; whether it is started cannot be asked."""
+    exact: bool = False
+    """It holds what it was sent, to the last digit: else it has not taken it."""
 
-    def start(self, deadline: Deadline) -> None:  # noqa: B027 - most start nothing
-        """Start that."""
+    def start(self, deadline: Deadline) -> None:  # noqa: B027 - most have nothing to do
+        """Start what holds its setpoint now, where it cannot be asked whether it is started."""
 
     @abstractmethod
     def told(self, command: str, deadline: Deadline) -> bool:
@@ -227,11 +227,7 @@ class TextOutput(TextDevice, SetpointActuator):
 
     def apply(self, value: float, deadline: Deadline) -> None:
         super().apply(value, deadline)
-        if self._talk.starts:
-            held = self._talk.held(deadline)
-            if not same(held, self._options.rounded(value)):
-                raise DeviceFault(f"holds {held:g} after it was sent {value:g}; it was not started")
-            self._talk.start(deadline)
+        self._talk.start(deadline)
 
     def _misfit(self, value: float) -> str:
         return self._options.misfit(value)
@@ -256,8 +252,10 @@ class TextOutput(TextDevice, SetpointActuator):
             if not same(self._talk.held(deadline, unsure=True), self._options.rounded(value)):
                 raise
         else:
-            if not acknowledged:
-                self._talk.held(deadline)  # it answers once it has dealt with what came before
+            if not acknowledged:  # it answers once it has dealt with what came before
+                held = self._talk.held(deadline)
+                if self._talk.exact and not same(held, self._options.rounded(value)):
+                    raise DeviceFault(f"holds {held:g} after it was sent {value:g}; nothing was switched on")
 
     def _switch(self, on: bool, deadline: Deadline) -> None:
         """Send a command, and wait until the instrument has dealt with it."""

@@ -78,12 +78,15 @@ def test_105_a_lost_acknowledgement_is_settled_by_what_the_instrument_holds(arri
     assert ("START" in bath.line.sent) == arrived
 
 
-def test_106_a_circulator_that_is_not_in_remote_control_does_not_pass_for_driven():
-    """It ignores commands without a word; the read-back is what counts."""
+def test_106_a_circulator_that_is_not_in_remote_control_does_not_pass_for_driven(golden: Golden):
+    """It ignores commands without a word; what it holds is what counts, and it is not switched on."""
     bath = Played("julabo", "bath")
-    ignored = bath.line.answer
-    bath.line.answer = lambda command: [] if command.startswith("out_") else ignored(command)
-    bath.device.apply(40.0, soon())
+    heard = bath.answer
+    bath.line.answer = lambda command: [] if command.startswith("out_") else heard(command)
+    with pytest.raises(DeviceFault) as refused:
+        bath.device.apply(40.0, soon())
+    golden(refused.value)
+    assert bath.line.sent == ["out_sp_00 40.00", "in_sp_00"]
     assert not bath.device.read_back(soon()).controlled
 
 
@@ -116,7 +119,7 @@ def test_a_heater_is_started_once_it_holds_its_setpoint_and_never_on_the_way_to_
     plate.device.safe(soon())
     assert plate.line.sent == ["OUT_SP_1 0", "IN_SP_1"]
     plate.device.apply(60.0, soon())
-    assert plate.line.sent[2:] == ["OUT_SP_1 60", "IN_SP_1", "IN_SP_1", "START_1"]
+    assert plate.line.sent[2:] == ["OUT_SP_1 60", "IN_SP_1", "START_1"]
     heard = plate.answer
     plate.line.answer = lambda command: [] if command.startswith("OUT") else heard(command)
     with pytest.raises(DeviceFault):
