@@ -226,6 +226,7 @@ def _set_fact(report: SetReport, trial: Decision, mine: Sequence[TrialRow], labe
         price=report.cost_mean if price is None else price,
         price_low=None if half is None or price is None else max(0.0, price - half),
         price_high=None if half is None or price is None else price + half,
+        least=report.cost_lcb if 0 < report.cost_lcb < (report.cost_mean or 0.0) else None,
         trials=report.trials,
         spend=to_units(sum(row.cost for row in mine)),
         chosen=chosen,

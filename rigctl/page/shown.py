@@ -159,6 +159,8 @@ class SetFact:
     price_low: float | None
     price_high: float | None
     """Ends of the 95 % interval of that mean; None with fewer than two trials."""
+    least: float | None
+    """What a trial costs at least by what the policy believed, where that tells more; reasons go by it."""
     trials: int
     spend: float
     chosen: bool
