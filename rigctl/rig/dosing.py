@@ -174,7 +174,7 @@ class Dispenser:
         await self._doses.sent(dose.id)
         status, ran_at_ml = await self._watch(dose)
         if status is None or status.running:
-            return await self._past_deadline(dose, ran_at_ml, running=status is not None)
+            return await self._overran(dose, ran_at_ml, running=status is not None)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         in_time = self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
         refusal = refusal or status.fault
@@ -244,7 +244,7 @@ class Dispenser:
         return True, ""
 
     async def _watch(self, dose: _Dose) -> tuple[DoseStatus | None, float | None]:
-        """Ask until the dose is over or its deadline has passed: the last answer, and the most it showed, mL."""
+        """Ask until the dose is over, has given too much or is overdue; the last answer, and the most it showed, mL."""
         expected_s, now_s = dose.expected_s, self._clock.now_s()
         due_s = now_s + expected_s
         until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
@@ -255,10 +255,14 @@ class Dispenser:
             left_s = due_s - self._clock.now_s()
             await self._clock.rest(min(early_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
             status = await _status(dose.pump)
+            if status is not None and status.running and self._excess(dose, status.dispensed_ml):
+                status = await _status(dose.pump)  # one spoilt answer is no overrun
             if status is not None and (status.reset or not status.running):
                 return status, ran_at_ml
             if status is not None:
                 ran_at_ml = max(status.dispensed_ml, ran_at_ml or 0.0)
+                if self._excess(dose, ran_at_ml):  # it took in another volume than it was sent
+                    return status, ran_at_ml
             if self._clock.now_s() > until_s and self._wall() > until_wall_s:
                 return status, ran_at_ml
 
@@ -320,12 +324,13 @@ class Dispenser:
         self._news.major(dose.pump.name, f"{dose}: unknown, booked in full: {why}", kind="dose unknown")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}", devices=[dose.pump.name])
 
-    async def _past_deadline(self, dose: _Dose, ran_at_ml: float | None, *, running: bool) -> float:
-        """Stop a dose at its deadline, up to which it was `running` or silent; trip if it ran past it.
+    async def _overran(self, dose: _Dose, ran_at_ml: float | None, *, running: bool) -> float:
+        """Stop a dose that gave too much, or was `running` or silent up to its deadline; trip if it ran past either.
 
         A silent one ran past it if it still runs when it is stopped, or has given more than was asked for.
         """
         actual_ml, shown_ml = None, ran_at_ml or 0.0
+        past = "gave more than was asked for" if self._excess(dose, ran_at_ml) else "ran past its deadline"
         try:
             status, ran_on_ml = await self._halt(dose.pump)
             shown_ml = max(shown_ml, ran_on_ml or 0.0, status.dispensed_ml)
@@ -340,12 +345,12 @@ class Dispenser:
         if not running and actual_ml is None:
             raise await self._unknown(dose, "the pump was silent, and may have restarted", at_least_ml=shown_ml)
         if actual_ml is None:
-            await self._unknown(dose, f"it ran past its deadline and {ended}", at_least_ml=shown_ml)
+            await self._unknown(dose, f"it {past} and {ended}", at_least_ml=shown_ml)
         else:
             await self._done(dose, actual_ml)
             if not running:
                 return actual_ml
-        reason = f"{dose}: ran past its deadline and {ended}"
+        reason = f"{dose}: {past} and {ended}"
         await self._trip(reason)
         raise Tripped(reason, "Look at the pump")
 

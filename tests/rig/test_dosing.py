@@ -218,6 +218,32 @@ async def test_a_short_dose_is_metered_as_it_was(world):
     assert world.severities == [Severity.MINOR]
 
 
+async def test_115_a_pump_that_gives_more_than_was_asked_for_is_stopped_before_its_deadline(world, golden: Golden):
+    """It took in another volume than it was sent: what shows that is what it shows, asked twice."""
+    world.pump.short = 3.0
+    with pytest.raises(Tripped) as tripped:
+        await world.dispense(20.0)
+    golden(tripped.value)
+    given_ml = world.pump.total_ml - 100.0
+    assert 21.1 < given_ml < 25.0  # 30 mL by its deadline
+    assert world.doses.records[-1] == ("done", 1, pytest.approx(given_ml))
+    assert len(world.trips) == 1
+
+
+async def test_115_one_spoilt_answer_is_no_overrun(world):
+    """A digit that was lost on the line stops nobody."""
+    asked = world.pump.dose_status
+    spoilt = iter([False, True])
+
+    def dose_status(deadline):
+        told = asked(deadline)
+        return replace(told, dispensed_ml=90.0) if told.running and next(spoilt, False) else told
+
+    world.pump.dose_status = dose_status
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.trips == []
+
+
 async def test_a_pump_past_its_deadline_is_stopped_and_trips(world, golden: Golden):
     """Fault 25: a pump that runs past its deadline is stopped, asked, booked by its total, and the rig trips."""
     world.pump.endless = True
