@@ -65,7 +65,7 @@ class NodeLine(AddressedLine):
             opened.close()
 
     def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
-        deadline.check(str(address))
+        deadline.check(str(self._node.path))
         if self._opened is None:
             raise PortUnavailable(f"the {self._node.kind} is closed", bus=self.url)
         try:
