@@ -20,7 +20,9 @@ from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import got
+from rigctl.printable import one_line
 from rigctl.rig.protocols import (
+    LONGEST_NAME,
     ByteLine,
     ClaimedPlace,
     Deadline,
@@ -327,7 +329,7 @@ class ForeignInstrument:
         return value
 
     def _told(self, where: str, problem: Exception, call: ForeignCall) -> DeviceError:
-        said = f"{where}: {type(problem).__name__}: {problem}"
+        said = f"{where}: {type(problem).__name__}: {one_line(str(problem), LONGEST_NAME)}"
         if call.lost is not None:
             what = f"{where}: {call.lost.what}{self._frame()}"
             return type(call.lost)(what, bus=self.line.url)

@@ -146,8 +146,11 @@ class Counting:
 def run(folder, *, over_us):
     """Return how many exchanges each test holds that uses recorded ones, and whether it passed."""
     counting = Counting(over_us=over_us)
-    given = ["-q", "-n", "0", "-p", "no:cacheprovider", "-c", "/dev/null", "--tb=line", "--timeout=10"]
-    pytest.main([*given, "--rootdir", str(folder), str(folder), "--import-mode=importlib"], plugins=[counting])
+    given = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--timeout=10", "--import-mode=importlib"]
+    with TemporaryDirectory() as scratch:
+        settings = Path(scratch, "pytest.ini")  # neither PyMeasure's nor ours
+        settings.write_text("[pytest]\n", encoding="utf-8")
+        pytest.main([*given, "-c", str(settings), "--rootdir", str(folder), str(folder)], plugins=[counting])
     return {
         name: (counting.exchanges[name], passed)
         for name, passed in counting.ended.items()

@@ -19,7 +19,7 @@ from rigctl_drivers import instrument_libraries
 from rigctl_drivers.bridge import PyMeasureDriver
 from tests.drivers import foreign
 from tests.drivers.foreign import Scpi
-from tests.drivers.peers import TcpPeer, cut_lines, patient
+from tests.drivers.peers import PtyPeer, TcpPeer, cut_lines, patient
 from tests.golden import Golden
 
 OVEN = {"unit": "kW", "read": "temperature", "set": "power", "enable": "burning"}
@@ -68,15 +68,17 @@ def test_a_class_of_ones_own_keeps_every_promise(oven):
 
 
 @pytest.mark.slow
-def test_it_conforms_over_a_socket(oven, peer):
-    """The same over TCP, with deadlines and silences that are real."""
+@pytest.mark.parametrize("kind", [TcpPeer, PtyPeer])
+def test_it_conforms_over_a_socket_and_a_serial_port(kind, oven, peer):
+    """The same with deadlines and silences that are real; pyvisa opens a serial port in its own way."""
 
     def answer(request):
         return [text.encode() + LF for text in oven(request.decode())]
 
-    url = f"tcp://127.0.0.1:{peer(TcpPeer, cut_lines(LF), answer).port}?quiet=0.05"
+    other = peer(kind, cut_lines(LF), answer)
+    url = f"tcp://127.0.0.1:{other.port}" if kind is TcpPeer else f"serial://{other.path}"
     options = {"instrument": "tests.drivers.foreign:Furnace", **OVEN}
-    assert check_driver(PyMeasureDriver, options, url, RealClock(), timeout_s=1.0).checks
+    assert check_driver(PyMeasureDriver, options, f"{url}?quiet=0.05", RealClock(), timeout_s=1.0).checks
 
 
 def test_what_a_device_can_do_follows_from_its_properties(wire):

@@ -1,4 +1,7 @@
-"""A campaign over QCoDeS' classes: five makers' instruments, simulated by QCoDeS itself, each behind a socket."""
+"""A campaign over QCoDeS' classes: five instruments, simulated by QCoDeS itself, each behind a socket.
+
+QCoDeS is large, so that no extra for tests brings it: `pip install 'rigctl[qcodes]' pyvisa-sim`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ pytest.importorskip("pyvisa_sim")
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore")]  # other people's imports
 
 RIG = """
-rig: five-makers
+rig: five-instruments
 currency: EUR
 budget: 10 EUR
 seed: 1
@@ -46,7 +49,7 @@ safety: {safe_state: {source: off, level: 0, switch: off}}
 """
 
 
-def test_three_trials_over_five_makers(tmp_path):
+def test_three_trials_over_five_instruments(tmp_path):
     """Set, switched on, read back, measured, and safe at the end: each by a class that nobody here wrote."""
     from tests.drivers.qcodes_sims import SimulatedInstrument, served
 
