@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
-from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Meter, Sensor
+from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Meter, Reading, Sensor
 from rigctl.rig.testing import ManualClock, ScriptedLine, SilentLine
 from rigctl_drivers import instrument_libraries
 from rigctl_drivers.bridge import PyMeasureDriver
@@ -308,6 +312,18 @@ def test_a_class_that_nobody_offers_is_not_even_imported(wire, golden: Golden):
 def test_a_property_that_is_not_there_is_told(golden: Golden):
     """A misspelt name, a method, and what can only be read are found before anything is opened."""
     golden([assess("Furnace", set=name)[0] for name in ("powr", "shutdown", "temperature")])
+
+
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\n"), max_size=20), max_size=2))
+def test_whatever_an_instrument_answers_is_a_value_or_an_error_of_the_device(answers):
+    """Nothing else comes out of a class, and no number that is none."""
+    device = connect(ScriptedLine(lambda _: answers, terminator=LF))
+    for call in (device.identify, device.read, device.read_back, device.safe, device.release):
+        with suppress(DeviceError):
+            told = call(patient())
+            assert not isinstance(told, Reading) or math.isfinite(told.value) or not told.valid
 
 
 def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire):
