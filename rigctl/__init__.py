@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from rigctl.experiment import variable as variable
     from rigctl.rig.clocks import Clock as Clock
     from rigctl.rig.conformance import check_driver as check_driver
+    from rigctl.rig.messages import Message as Message
+    from rigctl.rig.messages import MessageLine as MessageLine
     from rigctl.rig.protocols import Actuator as Actuator
     from rigctl.rig.protocols import ActuatorState as ActuatorState
     from rigctl.rig.protocols import AddressedLine as AddressedLine
@@ -112,6 +114,7 @@ _HOMES = {
     "rigctl.experiment": ("Experiment", "Suggestion", "variable"),
     "rigctl.rig.clocks": ("Clock",),
     "rigctl.rig.conformance": ("check_driver",),
+    "rigctl.rig.messages": ("Message", "MessageLine"),
     "rigctl.rig.protocols": (
         "Actuator",
         "ActuatorState",

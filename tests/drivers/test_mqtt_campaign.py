@@ -114,3 +114,22 @@ def test_fault_96_a_trial_whose_plug_lost_power_fails(shelf, tmp_path):
         process.wait()
     assert states(tmp_path) == ["FAILED"]
     plug.is_(on=False)
+
+
+@pytest.mark.nightly
+def test_fault_93_a_campaign_waits_for_its_broker(shelf, broker, tmp_path):
+    """The trial fails, the plug goes off by itself; once the broker is back all is confirmed safe and it goes on."""
+    plug, config = shelf("shelly", "relay", 0, settle="20 s", auto_off_s=6)
+    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    try:
+        plug.is_(on=True)
+        broker.stop()
+        time.sleep(18.0)
+        broker.start()
+        plug.is_(on=False)
+        assert process.wait(timeout=180) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert states(tmp_path)[0] == "FAILED"
+    assert states(tmp_path)[1:] == ["RECORDED"] * 2
