@@ -101,8 +101,8 @@ READING_S = MappingProxyType({"ph": 0.9, "orp": 0.9, "co2": 0.9, "hum": 0.3})
 """Rig seconds that a circuit on I2C takes over a setting, and over a reading if that is not 0.6, by model."""
 NOT_READY_S = 0.05
 """Rig seconds until a circuit that is not ready is asked again."""
-MOST_ANSWERED = 64
-"""Bytes; the longest answer has about 40."""
+MOST_ANSWERED = 31
+"""Bytes that are fetched of an answer, as by the maker's sample; the longest asked for here, `?SLOPE`, has some 27."""
 DONE, SYNTAX_ERROR, NOT_READY, NO_DATA = 1, 2, 254, 255
 """First byte of an answer on I2C."""
 

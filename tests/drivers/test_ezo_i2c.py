@@ -285,3 +285,13 @@ def test_an_address_belongs_to_i2c(options, on_i2c, clock, golden: Golden):
     with pytest.raises(ValueError) as refused:
         made("ezo-ph", options, line)
     golden(refused.value)
+
+
+def test_no_more_is_fetched_than_the_makers_own_sample_fetches(device, circuit):
+    """The longest answer that is asked for fits: the two slopes and the offset of a pH circuit."""
+    counts = []
+    give = circuit.give
+    circuit.give = lambda count: (counts.append(count), give(count))[1]
+    device.identify(soon())
+    assert set(counts) == {31}
+    assert len("1?SLOPE,100.0,100.3,-10.89\0") <= 31
