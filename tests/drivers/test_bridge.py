@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 import threading
 import time
@@ -324,6 +325,18 @@ def test_whatever_an_instrument_answers_is_a_value_or_an_error_of_the_device(ans
         with suppress(DeviceError):
             told = call(patient())
             assert not isinstance(told, Reading) or math.isfinite(told.value) or not told.valid
+
+
+def test_nothing_of_others_is_imported_where_no_device_is_driven_by_it():
+    """The drivers are listed, and their options read, without pyvisa or a library of instruments."""
+    code = """
+import sys
+from rigctl_drivers.bridge import PyMeasureDriver, QcodesDriver
+for driver in (PyMeasureDriver, QcodesDriver):
+    driver.options.model_validate({"instrument": "a.B", "read": "value"})
+sys.exit(bool({"pyvisa", "pymeasure", "qcodes"} & set(sys.modules)))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire):
