@@ -46,6 +46,7 @@ class Heartbeat:
 
     def __init__(self, unit: int, options: HeartbeatOptions, line: RegisterLine, *, multiple: bool = False) -> None:
         self.every_s = options.every_s
+        self.key: tuple[str, ...] = ("heartbeat", "every_s")
         self._unit = unit
         self._options = options
         self._line = line

@@ -234,6 +234,7 @@ class Plug(MqttDevice, Actuator):
     """Switches something: 0 is off and 1 is on. Its auto-off is its watchdog, and it is its own heart."""
 
     unit = ""
+    key: tuple[str, ...] = ("auto_off_s",)
 
     def __init__(self, options: MqttOptions, line: MessageLine) -> None:
         super().__init__(options, line)

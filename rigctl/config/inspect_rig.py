@@ -138,7 +138,8 @@ def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device])
         heart = device.heart
         if heart is not None and heart.every_s < spec.watch.every_s:
             must = f"must be at least the {spec.watch.every_s:g} s between two looks of the watch"
-            context.findings.add(("devices", name, "heartbeat", "every_s"), Flaw("", must, got=f"{heart.every_s:g} s"))
+            fed = f"a heartbeat every {heart.every_s:.2g} s"
+            context.findings.add(("devices", name, *heart.key), Flaw("", must, got=fed))
 
 
 def _stay_on(context: CheckContext, spec: RigSpec, registry: Registry) -> None:

@@ -308,6 +308,8 @@ class Heart(Protocol):
 
     every_s: float
     """Wall seconds between two heartbeats."""
+    key: tuple[str, ...]
+    """Path of the option that sets how often, in the device's section."""
 
     def beat(self, deadline: Deadline) -> None:
         """Write the next heartbeat; sent once, and may be followed by another at any time."""

@@ -42,6 +42,13 @@ def test_one_without_is_refused_unless_it_is_accepted(golden: Golden):
     assert set(unguarded(accepted.rig, Registry.installed())) == {"ca_valve", "doser", "base"}
 
 
+def test_an_auto_off_is_fed_no_more_often_than_the_watch_looks(golden: Golden):
+    """A time that is too short names the key that sets it."""
+    found = refused(plugged("shelly", "lamp, auto_off_s: 2"))
+    assert set(found) == {"devices.ca_valve.auto_off_s"}
+    golden(found)
+
+
 def test_nothing_is_accepted_that_needs_no_accepting(golden: Golden):
     """A name that is no such switch is a mistake."""
     found = refused(plugged("tasmota", "lamp", "\n  stays_on: [ca_valve]"))
