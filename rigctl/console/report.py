@@ -20,7 +20,7 @@ from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, 
 from rigctl.core.advice.advise import advise, held
 from rigctl.core.advice.answer import WayToRun, answer_of
 from rigctl.core.advice.answer_words import AnswerWords
-from rigctl.core.advice.recommend import Recommendation
+from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.saying import rows
 from rigctl.core.counterfactuals import shown
@@ -90,8 +90,16 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         **({} if recommendation.now is None else {"now": recommendation.now}),
         **({} if recommendation.promising is None else {"promising": recommendation.promising}),
-        "alternatives": recommendation.alternatives,
+        "alternatives": [told(o) | _lost_and_saved(o, recommendation) for o in recommendation.alternatives],
     }
+
+
+def _lost_and_saved(option: Option, found: Recommendation) -> Mapping[str, float | None]:
+    """Return how much worse another setting is than the recommended one, and how much cheaper; None: not known."""
+    choice, sign = found.choice, 1.0 if found.maximise else -1.0
+    costs = choice.cost_per_trial, option.cost_per_trial
+    saving = None if costs[0] is None or costs[1] is None else costs[0] - costs[1]
+    return {"loss": sign * (choice.expected - option.expected), "saving": saving}
 
 
 MOST_WAYS = 8
@@ -147,7 +155,7 @@ def _now(found: Recommendation, say: AnswerWords) -> str:
 def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Sequence[ShownColumn]:
     """Return ways to run as columns; what has the highest `spare` is left out first where room is short."""
     outcome, currency = f"{labels.outcome.name}\n{labels.outcome.unit}".strip(), labels.currency
-    return (
+    columns = (
         ShownColumn("way to run", [words.way_label(say, w) for w in ways], left=True),
         ShownColumn(outcome, [say.expected(w) for w in ways]),
         ShownColumn("95 %\ninterval", [say.span(w) for w in ways], spare=1),
@@ -158,6 +166,7 @@ def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Se
         ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=4),
         ShownColumn("trials", [say.trials(w) for w in ways], spare=2),
     )
+    return [column for column in columns if set(column.cells) != {"-"}]
 
 
 def _details(found: Recommendation, labels: ShownLabels, width: int, *, technical: bool) -> Iterator[str]:

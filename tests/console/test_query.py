@@ -39,12 +39,15 @@ def test_status_says_how_the_last_run_ended(ingested):
 
 
 def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):
-    """The choice, and for each other set what it would lose and save."""
+    """The choice, and for each other set what it would lose and save; and the answer that people see."""
     answer = ingested.rigctl("recommend", "--json").json
     assert set(answer["setpoints"]) == set(answer["control_set"])
     assert answer["low"] < answer["expected"] < answer["high"]
     assert len(answer["alternatives"]) == 2
     assert {"loss", "saving", "cost_per_trial", "trials"} <= set(answer["alternatives"][0])
+    run, certainty = answer["answer"]["ways"][0], answer["answer"]["certainty"]
+    assert (run["control_set"], run["setpoints"]) == (answer["control_set"], answer["setpoints"])
+    assert certainty["kind"] == "one trial"
 
 
 @pytest.mark.slow
