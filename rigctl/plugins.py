@@ -59,7 +59,8 @@ def need(module: str, extra: str = "bench") -> None:
         UsageError: it is not installed; says which extra brings it.
     """
     if find_spec(module) is None:
-        raise UsageError(f"needs {module}: in the folder that rigctl is installed from, pip install '.[{extra}]'")
+        remedy = f"`pip install 'rigctl[{extra}]'` where rigctl is installed (with pipx: `pipx inject rigctl {module}`)"
+        raise UsageError(Flaw(f"needs {module}", "", remedy))
 
 
 @cache  # reading every distribution's file takes 20 ms, several times for each configuration
