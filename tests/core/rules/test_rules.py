@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
 from rigctl.core.advice.rule import RuleLine, Setting, Slope
 from rigctl.core.advice.rules.full import Beyond, Days, Readings
@@ -27,6 +28,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.text import ends
 from tests.core.claims import unreadable
+from tests.core.test_answer import contradictions
 from tests.golden import Golden
 
 LEVELS = 12
@@ -419,3 +421,19 @@ def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
 def test_the_ends_of_an_interval_are_told_apart(low, high, said):
     """With more decimals where they would look the same, and as one number where they are the same."""
     assert ends(low, high, 1) == said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maximise", [True, False])
+@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(maximise, tolerance):
+    """What earns more at each price, else the cheaper one that is good enough; no reason contradicts its table."""
+    problem = problem_of(maximise=maximise)
+    kinds = {}
+    for price in (None, 0.05, 0.5, 5.0):
+        found = recommend(problem, history_of(problem), trial_rng(0, 1), tolerance, price=price)
+        answer = answer_of(found)
+        assert contradictions(answer, found.allowed) == []
+        kinds[price] = answer.run.kind
+    assert (kinds[0.05], kinds[0.5], kinds[5.0]) == ("setting", "rule", "rule")
+    assert kinds[None] == ("setting" if tolerance else "rule")
