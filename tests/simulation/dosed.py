@@ -28,6 +28,11 @@ OF_DOSES: Final = ("dose unknown", "dose unconfirmed", "dose over", "dose short"
 SPENT: Final = 0.5
 """Share of a cap of the campaign; doses whose end is unknown are booked in full, and open intents that never left."""
 KEPT: Final = 64
+GIVEN: Final = "coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0)"
+WITHIN: Final = f"SELECT {GIVEN} FROM doses WHERE actuator = ? AND at_s > ?"  # noqa: S608 - our own
+DEAREST: Final = f"""
+SELECT coalesce(max(ml), 0.0) FROM (
+    SELECT {GIVEN} AS ml FROM doses WHERE actuator = ? AND trial IS NOT NULL GROUP BY trial)"""  # noqa: S608 - our own
 MOST_UNANSWERED: Final = 6
 """Doses in a row of which nothing arrives; the pump is latched then."""
 
@@ -140,6 +145,20 @@ class Dosed:
         self._witness.fail(
             f"{pump}: refused {volume_ml:g} mL for the rest of the campaign, and it has given too little"
         )
+
+    def begins(self, trial: int) -> None:
+        """A trial begins once its caps have room for the most that its pumps have ever given in one."""
+        names, ask = self._truths.decided("trial = ?", trial), self._witness._ask
+        pumps = {p for v in self._rig.variables if v.name in names for p in self._rig.pumps_of(v)}
+        ((now_s,),) = ask("SELECT max(at_s) FROM events WHERE trial = ?", trial)
+        for cap in (cap for cap in self._rig.caps if pumps.intersection(cap.pumps)):
+            likely_ml = sum(ask(DEAREST, pump)[0][0] for pump in pumps.intersection(cap.pumps))
+            for span_s, most_ml, words in cap.windows:
+                given_ml = sum(ask(WITHIN, pump, now_s - span_s)[0][0] for pump in cap.pumps)
+                self._truths.met["room in a cap"] += 1
+                if given_ml + min(likely_ml, most_ml) > most_ml + 0.01 and likely_ml > 0.0:
+                    room = f"{given_ml:g} of {most_ml:g} mL {words} are given"
+                    self._witness.fail(f"trial {trial} begins, it may take {likely_ml:g} mL, {cap.name}: {room}")
 
     def alarmed(self, alarm: Alarm) -> None:
         """Nothing is told of a pump's doses while nothing has been wrong with it since before the last but one."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted
+from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, TrialStep
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from rigctl.rig.values import Alarm
@@ -94,6 +94,8 @@ class Promises:
             if isinstance(event, CampaignStarted):
                 self.truths.way.begins()
                 self.overrun.begins()
+            if isinstance(event, TrialStep) and event.state == "ARMED":
+                self.truths.dosed.begins(event.trial)
             if isinstance(event, AlarmRaised):
                 self._demanded(event.alarm)
                 self.truths.dosed.alarmed(event.alarm)

@@ -110,6 +110,20 @@ def test_a_pump_left_out_for_the_rest_of_the_campaign_that_has_given_little_is_f
 
 
 @pytest.mark.parametrize(
+    ("given_ml", "most_ever_ml", "found"), [(30.0, 20.0, 0), (31.0, 20.0, 1), (31.0, 0.0, 0), (1.0, 90.0, 1)]
+)
+def test_a_trial_that_begins_without_room_in_a_cap_is_found_out(truths, given_ml, most_ever_ml, found):
+    """By the most that its pump has ever given in a trial; what is more than the cap waits for all of it."""
+    truths.rig.caps = (CapSpec(per_hour_ml=50.0, pumps=("base",), name="base"),)
+    truths.rig.pumps_of = lambda variable: variable.actuators
+    answers = {"events": 5000.0, "AND at_s": given_ml, "GROUP BY": most_ever_ml}
+    truths.decided = lambda *_: {"ph": 6.4}
+    truths.witness._ask = lambda sql, *_: [(next(value for part, value in answers.items() if part in sql),)]
+    truths.dosed.begins(1)
+    assert len(truths.failed) == found
+
+
+@pytest.mark.parametrize(
     ("took_s", "ok", "quiet", "fits"),
     [(2.4, True, True, True), (2.6, True, True, False), (9.0, True, False, True), (9.0, False, True, True)],
 )
