@@ -159,9 +159,9 @@ def test_a_tank_is_refilled_and_dosed_by_hand(greenhouse, plc):
     """Softener, refill and a dose over three wires bring the calcium where the stock's label says, or just below."""
     plc.write_single_coil(0, True)
     plc.write_single_coil(5, True)
-    greenhouse.wait_for(lambda s: s["plant"]["values"]["ca"] < 0.46, "softened water")
-    plc.write_single_coil(5, False)  # first, else hard water comes in as long as it takes to say so
-    plc.write_multiple_coils(0, [False])
+    greenhouse.wait_for(lambda s: s["plant"]["values"]["ca"] < 0.46 and not s["plant"]["refilling"], "softened water")
+    plc.write_single_coil(5, False)
+    plc.write_multiple_coils(0, [False])  # not earlier: hard water would come in until the tank is full
     start = read_float(plc, 0)
     with serial_port(greenhouse.path("ca")) as pump:
         assert ask(pump, "D,30") == ["*OK"]
