@@ -1,25 +1,16 @@
-"""Which outcomes are false? An outcome is the response's, or one in `1 / FALSE` is not and may be anything.
+"""Which outcomes does nothing else bear out? Leaves out single ones that are too far from what all others predict.
 
-Which ones are, and the hyper-parameters, are the most likely pair: they maximise
+With K the covariance of the outcomes and alpha = K^-1 (y - mean), outcome i is predicted from all others with the error
+alpha_i / (K^-1)_ii and the variance 1 / (K^-1)_ii (Rasmussen and Williams 2006, eqs. 5.10 to 5.12). The worst is left
+out, K^-1 is brought up to date, and so on; then each of those left out is predicted from all that are left.
 
-    ln p(outcomes that count | theta) + ln p(theta) + the sum over those left out of ln [FALSE / (1 - FALSE) / width]
-
-(a mixture likelihood, Jaynes and Box; its mode instead of its mean). With K the covariance of all outcomes and
-alpha = K^-1 (y - mean), those of the rows S have the density
-
-    ln p(y_S | all others) = (ln |Q| - alpha_S' Q^-1 alpha_S - |S| ln 2 pi) / 2,    Q = (K^-1)_SS
-
-(Rasmussen and Williams 2006, eqs. 5.10 to 5.12, for one row), so by given hyper-parameters it is known at once what is
-gained by leaving out any one more. The one that gains most is left out, and so on. False ones at the same place bear
-each other out, and make the true ones around them look false: so it is tried to believe those left out near others.
-
-Several in a row are no false outcomes but a change of the response (`core.gp.noticing`).
+An outcome that is left out is looked at again in every decision: another one like it bears it out. Several in a row are
+no outliers but a change of the response (`core.gp.noticing`). Hyper-parameters that were learned with a false outcome
+make room for it: one that is a little strange by them is left out for trial, they are learned anew, and the likelihoods
+are compared.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,33 +21,16 @@ from rigctl.core.gp.ageing import evidence, given
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE, OutcomeRecord
-from rigctl.core.gp.priors import log_prior
 from rigctl.core.gp.surrogate import Posterior, fit
 
 MOST = 5
 """At most one outcome in so many is left out: where more are strange it is the model that is wrong."""
 DOUBTED = 4.0
-"""Spreads of its prediction from all others beyond which one of many outcomes is suspected."""
-FAR = 0.7
-"""So much of that limit those that are left out together are off at least, each from what all that count predict."""
+"""Spreads of its prediction from all others beyond which one of many outcomes is left out."""
 LEARNED = 3
 """Hyper-parameters besides lengthscales: fewer outcomes than those say nothing of spreads."""
-FALSE = 0.02
-"""Share of outcomes that are false, before anything is known."""
-WIDE = 4.0
-"""The width that false outcomes are spread over, in robust standard deviations of all outcomes."""
-TAIL, BETWEEN_TAILS = 0.1, 2.563
-"""The share of outcomes at either end that the width does not count, and the width between, in standard deviations."""
-NEAR = 0.5
-"""Correlation of the responses at two places from which on one may make the other look false."""
-SMALL = 1e-12
-"""Shares of a product that are rounding error."""
-SAME = 0.99
-"""Correlation at two places that count as one: `SIDE` outcomes there that agree bear each other out."""
-HIDDEN = 128
-"""Up to so many outcomes, false ones may have taught the model so much noise that none is strange by it."""
-LOOKS = 4
-"""How often those that are left out and hyper-parameters follow one another from one start."""
+SAME = 0.95
+"""Correlation of the responses at two places that count as one."""
 NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -70,58 +44,85 @@ def believable(n: int, d: int) -> float:
     return float(np.sqrt(free * np.expm1(DOUBTED**2 / (free + 1)))) if free > 0 else np.inf
 
 
-def doubted(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, memo: Memo | None = None) -> IntArray:
-    """Return the rows, in order, of outcomes that are false by these hyper-parameters; none while all are believable.
+def doubted(
+    record: OutcomeRecord,
+    options: ModelOptions,
+    posterior: Posterior,
+    limit: float | None = None,
+    memo: Memo | None = None,
+) -> IntArray:
+    """Return the rows, in order, of outcomes that are too far off what all others predict.
 
     Args:
         record: the outcomes.
         options: of the model.
         posterior: given all of them.
+        limit: spreads; None: as far off as is `believable`.
         memo: of the history behind the record.
     """
-    limit, alpha, L = believable(*record.x.shape), posterior.alpha, posterior.L
-    if len(record.y) < MOST or not np.isfinite(limit):
+    n, L, alpha = len(record.y), posterior.L, posterior.alpha.copy()
+    limit = believable(*record.x.shape) if limit is None else limit
+    if n < MOST or not np.isfinite(limit):
         return NOTHING
-    if len(posterior.x) == len(record.y):
-        # (K^-1)_ii is at least 1 / L_ii^2: most rows need no more than that
-        near = np.flatnonzero(np.abs(alpha) * L.diagonal() > limit)
-        if not (np.square(alpha[near]) > limit**2 * np.square(solve(L, np.eye(len(L))[near])).sum(axis=1)).any():
-            return NOTHING
-    return _false(record, options, posterior, memo or Memo())
+    if len(posterior.x) != n:
+        return _of_many(record, options, posterior, limit, memo or Memo())
+    # (K^-1)_ii is at least 1 / L_ii^2: most rows need no more than that
+    near = np.flatnonzero(np.abs(alpha) * L.diagonal() > limit)
+    if not (np.square(alpha[near]) > limit**2 * np.square(solve(L, np.eye(n)[near])).sum(axis=1)).any():
+        return NOTHING
+    K_inv, out = posterior.K_inv.copy(), []
+    for _ in range(n // MOST):
+        errors = np.abs(alpha) / np.sqrt(K_inv.diagonal())
+        worst = int(errors.argmax())
+        if errors[worst] <= limit:
+            break
+        out.append(worst)
+        column = K_inv[:, worst] / K_inv[worst, worst]
+        alpha -= column * alpha[worst]
+        K_inv -= np.outer(column, K_inv[worst])
+        alpha[out], K_inv[out, out] = 0.0, 1.0
+    # their block of K^-1 is the inverse of their covariance given all others
+    covariance = np.linalg.inv(posterior.K_inv[np.ix_(out, out)])
+    errors = covariance @ posterior.alpha[out] / np.sqrt(covariance.diagonal())
+    order = np.argsort(out)
+    return _single(record, posterior.hyperparameters, np.array(out)[order], errors[order], limit)
 
 
-def _false(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, memo: Memo) -> IntArray:
-    """Return the rows, in order, of the outcomes that are most likely false by the posterior's hyper-parameters."""
-    exact = len(posterior.x) == len(record.y)
-    rows, errors = _explained(record, posterior) if exact else _of_many(record, options, posterior, memo)
-    runs = np.split(np.arange(len(rows)), np.flatnonzero((np.diff(rows) > 1) | (np.diff(np.sign(errors)) != 0)) + 1)
-    return rows[[row for run in runs if len(run) < SIDE for row in run]]
-
-
-def _of_many(
-    record: OutcomeRecord, options: ModelOptions, posterior: Posterior, memo: Memo
-) -> tuple[IntArray, FloatArray]:
-    """Return the rows of false ones among more outcomes than the posterior has points, and their errors in spreads.
+def _of_many(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, limit: float, memo: Memo) -> IntArray:
+    """Return the rows of more outcomes than the posterior has points.
 
     Strange is what is off by what inducing inputs elsewhere say: a mean that follows a false outcome is not, and where
     they leave much unexplained, much is off.
     """
-    h, off, limit = posterior.hyperparameters, record.y - posterior.mean(record.x), believable(*record.x.shape)
+    h, off = posterior.hyperparameters, record.y - posterior.mean(record.x)
     own = np.full(len(record.y), h.noise_sd) if record.noise is None else np.sqrt(h.noise_variances(record.noise))
     lift, left = posterior.elsewhere or (0.0, 0.0)
     errors = np.abs(off + h.y_scale * lift) / (h.y_scale * np.sqrt(np.square(own) + left))
     worst = np.argsort(-errors, kind="stable")[: len(errors) // MOST]
     rows = np.sort(worst[errors[worst] > limit])
     if not rows.size:
-        return NOTHING, np.empty(0)
+        return NOTHING
     # from one decision to the next they are mostly the same
     apart = memo.get("others") or Memo()
     memo.keep("others", apart)
     others = given(without(record, rows), h, options, apart)
     spread = np.hypot(others.sd(record.x[rows]), h.y_scale * own[rows])
-    errors = (record.y[rows] - others.mean(record.x[rows])) / spread
-    far = np.abs(errors) > limit
-    return rows[far], errors[far]
+    return _single(record, h, rows, (record.y[rows] - others.mean(record.x[rows])) / spread, limit)
+
+
+def _single(record: OutcomeRecord, h: Hyperparameters, rows: IntArray, errors: FloatArray, limit: float) -> IntArray:
+    """Return the rows, of these in order, that are beyond the limit and have nothing to bear them out.
+
+    Another one at the same place that is as far off bears one out; and so do `SIDE` in succession: a change.
+    """
+    near, found = h.product_kernel.matrix(record.x[rows], record.x[rows]) > SAME, set[int]()
+    agree = near & (np.abs(np.subtract.outer(errors, errors)) < limit)
+    for side in (-1.0, 1.0):
+        far = side * errors > limit
+        mine = rows[far & ((agree & far).sum(axis=1) == 1)]
+        runs = np.split(mine, np.flatnonzero(np.diff(mine) > 1) + 1)
+        found.update(int(row) for run in runs if len(run) < SIDE for row in run)
+    return np.array(sorted(found), dtype=np.int64)
 
 
 def without(record: OutcomeRecord, rows: IntArray) -> OutcomeRecord:
@@ -129,128 +130,41 @@ def without(record: OutcomeRecord, rows: IntArray) -> OutcomeRecord:
     return record.of(np.delete(np.arange(len(record.y)), rows)) if rows.size else record
 
 
-def _spread(record: OutcomeRecord) -> float:
-    """Return the robust standard deviation of the outcomes, own units; 0 where all are alike."""
-    return float(np.ptp(np.quantile(record.y, (TAIL, 1 - TAIL)))) / BETWEEN_TAILS or float(record.y.std())
-
-
-def _price(record: OutcomeRecord) -> float:
-    """Return what leaving one outcome out adds to the logarithm, own units."""
-    return float(np.log(FALSE / (1 - FALSE)) - np.log(WIDE * _spread(record)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """Look for the outcomes whose leaving out makes all most likely, by given hyper-parameters; standardised."""
-
-    K_inv: FloatArray
-    """(n, n)."""
-    alpha: FloatArray
-    """(n,)."""
-    price: float
-    """What leaving one out adds, and half of ln 2 pi."""
-
-    def predicted(self, out: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return by how much each outcome is better than all others that count predict, and the variance, (n,) each."""
-        rows = list(out)
-        covariance = np.linalg.inv(self.K_inv[np.ix_(rows, rows)])
-        columns = covariance @ self.K_inv[rows]
-        own = self.K_inv.diagonal()
-        variances = 1.0 / np.maximum(own - (self.K_inv[rows] * columns).sum(axis=0), SMALL * own)
-        errors = variances * (self.alpha - self.alpha[rows] @ columns)
-        errors[rows], variances[rows] = covariance @ self.alpha[rows], covariance.diagonal()
-        return errors, variances
-
-    def total(self, out: Sequence[int]) -> float:
-        """Return what is gained by leaving these out."""
-        Q, alpha = self.K_inv[np.ix_(out, out)], self.alpha[list(out)]
-        return float(0.5 * (alpha @ np.linalg.solve(Q, alpha) - np.linalg.slogdet(Q)[1]) + len(alpha) * self.price)
-
-    def climbed(self, out: Sequence[int], kept: Sequence[int] = ()) -> list[int]:
-        """Return what comes of leaving out, besides these, the one that gains most, until none does; `kept` count."""
-        found, most = list(out), len(self.alpha) // MOST
-        for _ in range(4 * most):
-            errors, variances = self.predicted(found)
-            gains = 0.5 * (np.square(errors) / variances + np.log(variances)) + self.price
-            least = min(found, key=gains.__getitem__, default=None)
-            if least is not None and gains[least] <= 0:
-                found.remove(least)
-                continue
-            gains[[*found, *kept]] = -np.inf
-            best = int(gains.argmax())
-            if gains[best] <= 0 or len(found) >= most:
-                break
-            found.append(best)
-        return found
-
-
-def _explained(record: OutcomeRecord, posterior: Posterior) -> tuple[IntArray, FloatArray]:
-    """Return the rows of false ones, and their errors in spreads.
-
-    Of those near one another it may be the others that are false: that is tried, too.
-    """
-    h = posterior.hyperparameters
-    price = _price(record) + float(np.log(h.y_scale)) + 0.5 * float(np.log(2 * np.pi))
-    search = _Search(posterior.K_inv, posterior.alpha, price)
-    best = search.climbed(())
-    near = h.product_kernel.matrix(record.x[best], record.x[best]) > NEAR
-    places = {tuple(np.array(best)[row].tolist()): None for row in near if row.sum() > 1}
-    for place in places if len(record.y) <= HIDDEN else ():
-        other = search.climbed(search.climbed([i for i in best if i not in place], place))
-        best = other if search.total(other) > search.total(best) else best
-    rows = np.sort(np.array(best, dtype=np.int64))
-    errors, variances = (part[rows] for part in search.predicted(rows.tolist()))
-    errors = errors / np.sqrt(variances)
-    agree = np.abs(np.subtract.outer(errors, errors)) < DOUBTED
-    agree &= h.product_kernel.matrix(record.x[rows], record.x[rows]) > SAME
-    alone = (agree.sum(axis=1) < SIDE) & (np.abs(errors) > FAR * believable(*record.x.shape))
-    return rows[alone], errors[alone]
-
-
 def judged(
     record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, memo: Memo
 ) -> tuple[IntArray, Posterior]:
-    """Learn hyper-parameters and which outcomes are false; return the rows of these, and the posterior of the others.
+    """Learn hyper-parameters; return the rows that were left out for that, and the posterior of the others.
 
-    Hyper-parameters that were learned with false outcomes make room for them. So the search begins from those that are
-    learned from all outcomes, those of before, and those that the prior expects, with little noise. The most likely
-    pair of hyper-parameters and outcomes that count is the answer.
+    First all are left out that are as far off as the largest of so many is by chance, since false ones hide each other.
+    Then only those that are not believable. The likelihood decides.
     """
     whole = fit(record.x, record.y, options, previous, refit=True, memo=memo, noise=record.noise)
-    if len(record.y) < MOST or not np.isfinite(believable(*record.x.shape)) or not _spread(record):
+    limit = min(float(np.sqrt(2 * np.log(max(len(record.y), 1)))), believable(*record.x.shape))
+    out = NOTHING if previous is None else _by(record, options, previous, limit)
+    out = out if out.size else doubted(record, options, whole, limit)
+    if not out.size:
         return NOTHING, whole
-    prior = log_prior(options.prior, record.x.shape[1])
-    found, best, tried = (NOTHING, whole), _score(record, NOTHING, whole, options), {NOTHING.tobytes()}
-    signal, noise, *lengthscales = map(float, prior.modes)
-    expected = replace(
-        whole.hyperparameters,
-        lengthscales=tuple(lengthscales),
-        signal_sd=signal,
-        noise_sd=noise,
-        y_shift=float(np.median(record.y)),
-        y_scale=_spread(record),
-    )
-    starts = (whole.hyperparameters, previous, expected if len(record.y) <= HIDDEN else None)
-    for begun in filter(None, starts):
-        h = begun
-        for _ in range(LOOKS):
-            out = _false(record, options, given(record, h, options, Memo()), Memo())
-            if out.tobytes() in tried:
-                break
+    found, best, tried = (NOTHING, whole), _score(record, NOTHING, whole), {NOTHING.tobytes()}
+    for narrower in (limit, limit, limit, None, None):
+        if out.tobytes() not in tried:
             tried.add(out.tobytes())
             rest = without(record, out)
-            learned = fit(rest.x, rest.y, options, h, refit=True, noise=rest.noise)
-            h, score = learned.hyperparameters, _score(record, out, learned, options)
+            learned = fit(rest.x, rest.y, options, whole.hyperparameters, refit=True, noise=rest.noise)
+            score = _score(record, out, learned)
             if score > best:
                 found, best = (out, learned), score
+        out = _by(record, options, learned.hyperparameters, narrower)
     return found
 
 
-def _score(record: OutcomeRecord, out: IntArray, posterior: Posterior, options: ModelOptions) -> float:
-    """Return the log posterior density, own units, of hyper-parameters and of these outcomes alone being false."""
+def _by(record: OutcomeRecord, options: ModelOptions, h: Hyperparameters, limit: float | None = None) -> IntArray:
+    return doubted(record, options, given(record, h, options, Memo()), limit)
+
+
+def _score(record: OutcomeRecord, out: IntArray, posterior: Posterior) -> float:
+    """Return the log likelihood of all outcomes, own units; one that is left out is as far off as is believable."""
     h, rows = posterior.hyperparameters, record.thinned_rows()
-    rest = record.of(np.setdiff1d(rows, out))
-    theta = np.log(np.array([h.signal_sd, h.noise_sd, *h.lengthscales]))
-    prior, _ = log_prior(options.prior, len(theta) - 2).value_and_gradient(theta)
-    lost = (len(rows) - len(rest.y)) * _price(record)
-    return evidence(rest, h, ()) - len(rest.y) * float(np.log(h.y_scale)) + lost + prior
+    rest, others = record.of(np.setdiff1d(rows, out)), record.of(np.intersect1d(rows, out))
+    spread = np.hypot(posterior.sd(others.x), h.y_scale * h.noise_sd)
+    apart = -0.5 * believable(*record.x.shape) ** 2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
+    return evidence(rest, h, ()) - len(rest.y) * float(np.log(h.y_scale)) + float(apart.sum())

@@ -142,13 +142,10 @@ def _learned(
         posterior = given(rest, known.hyperparameters, options, _memo_without(memo, known.left_out))
         return replace(posterior, notes=known.notes, left_out=known.left_out), True
     if previous is not None:
-        left_out = doubted(record, options, given(record, previous, options, memo), memo)
+        left_out = doubted(record, options, given(record, previous, options, memo), memo=memo)
     kept = without(record, left_out)
-    aged = bool(previous and previous.ageing)
     refit = due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
-    # an outcome that hyper-parameters do not know yet may be what tells that they are wrong
-    refit = refit or (not aged and bool((left_out >= fitted_at).any()))
-    if refit and not aged:
+    if refit and not (previous and previous.ageing):
         left_out, fitted = judged(record, options, previous, memo)
         kept = without(record, left_out)
     out = tuple(left_out.tolist())
@@ -182,8 +179,7 @@ def due(record: OutcomeRecord, previous: Hyperparameters | None, fitted_at: int)
     n = len(record.y)
     if previous is None or n <= fitted_at:
         return previous is None
-    # hyper-parameters may not know the last outcomes before the fit: it may have left them out
-    strange = puzzling(record, previous, max((fitted_at or n) - SIDE, 0))
+    strange = puzzling(record, previous, fitted_at or n - SIDE)
     return strange > SIDE or (not strange and n >= REFIT_GROWTH * fitted_at)
 
 
