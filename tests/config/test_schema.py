@@ -18,12 +18,6 @@ from rigctl.core.policies.registry import USUAL_POLICY, policy_class, policy_nam
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
-BUILT_IN = ("ascii", "ezo", "ezo-ph", "ezo-pmp", "modbus", "mqtt", "scpi", "sdm120", "sdm630")
-
-
-def built_in() -> Registry:
-    """Only the drivers of this project that need no library of others, whatever else is installed."""
-    return Registry({name: shipped().drivers[name] for name in BUILT_IN}, shipped().lines)
 
 
 @cache
@@ -36,16 +30,16 @@ def shipped() -> Registry:
 
 def test_the_schema_in_the_repository_is_current():
     """config/schema.json is what `rigctl tools schema` prints; write it again after a change."""
-    assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(built_in()))
+    assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(shipped()))
 
 
 @pytest.mark.slow
 def test_the_driver_that_is_named_says_which_options_there_are():
     """An editor that reads the driver offers exactly that driver's options, and speaks of no other."""
-    section = json_schema(built_in())["$defs"]["DeviceSection"]
-    assert section["properties"]["driver"]["enum"] == sorted(BUILT_IN)
+    section = json_schema(shipped())["$defs"]["DeviceSection"]
+    assert section["properties"]["driver"]["enum"] == sorted(shipped().drivers)
     cases = {case["if"]["properties"]["driver"]["const"]: case for case in section["allOf"]}
-    assert set(cases) == set(BUILT_IN)
+    assert set(cases) == set(shipped().drivers)
     assert all(case["if"]["required"] == ["driver"] for case in cases.values())
     modbus = cases["modbus"]["then"]
     assert {"driver", "bus", "timeout", "address", "read", "write", "enable"} <= set(modbus["properties"])
@@ -55,14 +49,14 @@ def test_the_driver_that_is_named_says_which_options_there_are():
 
 def test_no_policy_named_means_the_usual_one():
     """Only its options are offered where the policy has no name."""
-    cases = json_schema(built_in())["$defs"]["PolicySection"]["allOf"]
+    cases = json_schema(shipped())["$defs"]["PolicySection"]["allOf"]
     unnamed = [case["if"]["properties"]["name"]["const"] for case in cases if "required" not in case["if"]]
     assert unnamed == [USUAL_POLICY]
 
 
 def test_every_reference_in_the_schema_leads_somewhere():
     """No `$ref` dangles after the drivers' own definitions are merged in."""
-    schema = json_schema(built_in())
+    schema = json_schema(shipped())
     text = json.dumps(schema)
     references = {part.split('"')[0] for part in text.split('"$ref": "#/$defs/')[1:]}
     assert references
@@ -80,7 +74,7 @@ def keys_of(model: type[BaseModel]) -> set[str]:
 @cache
 def sources() -> dict[str, type[BaseModel]]:
     policies = {f"policy {name}": options_model(policy_class(name)) for name in policy_names()}
-    drivers = {f"driver {name}": built_in().driver(name).options for name in BUILT_IN}
+    drivers = {f"driver {name}": shipped().driver(name).options for name in shipped().drivers}
     return {"configuration": RigConfig, **policies, **drivers}
 
 

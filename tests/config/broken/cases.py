@@ -20,7 +20,7 @@ import yaml
 from rigctl.config.load import load
 from rigctl.console.checking import checked
 from rigctl.errors import ConfigError, Mistake
-from tests.config.test_schema import built_in
+from tests.config.test_schema import shipped
 from tests.config.texts import BASES
 
 HERE = Path(__file__).parent
@@ -114,7 +114,7 @@ def said_of(case: Case) -> tuple[Sequence[Mistake], Sequence[str]]:
     with alone():
         case.write(FILE)
         try:
-            return (), checked(load(FILE, registry=built_in(), to_run=True)).warnings
+            return (), checked(load(FILE, registry=shipped(), to_run=True)).warnings
         except ConfigError as error:
             return error.mistakes, ()
 
