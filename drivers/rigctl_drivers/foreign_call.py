@@ -62,7 +62,7 @@ class ForeignCall:
         self.thread = Thread(target=self._work, args=(work, outcome), name="foreign", daemon=True)
         self.thread.start()
         try:
-            while (request := self._next()) is not None:
+            for request in iter(self._next, None):
                 self._serve(*request)
         finally:
             self._over = True

@@ -184,13 +184,15 @@ class MqttLine(MessageLine):
     def _awaited(self, look: Callable[[], T | None], deadline: Deadline) -> T | None:
         """Return what `look` finds, or nothing once time is up. Raises `LineLost`."""
         with self._changed:
-            while (found := look()) is None:
+            found = look()
+            while found is None:
                 if self._gone:
                     raise self._lost()
                 left_s = deadline.remaining_s
                 if not left_s:
                     return None
                 self._changed.wait(min(left_s, PEEK_S))
+                found = look()
             return found
 
     def _lost(self) -> LineLost:

@@ -219,13 +219,14 @@ def _set_fact(report: SetReport, trial: Decision, mine: Sequence[TrialRow], labe
         low, high = sorted((report.lower, report.upper))
         band = low, report.mean, high
     chosen = frozenset(trial.control_set) == frozenset(report.control_set)
+    known = (None, None) if price is None or half is None else (max(0.0, price - half), price + half)
     return SetFact(
         control_set=report.control_set,
         at=settings(report.at, labels.units),
         band=band,
         price=report.cost_mean if price is None else price,
-        price_low=None if half is None or price is None else max(0.0, price - half),
-        price_high=None if half is None or price is None else price + half,
+        price_low=known[0],
+        price_high=known[1],
         least=report.cost_lcb if 0 < report.cost_lcb < (report.cost_mean or 0.0) else None,
         trials=report.trials,
         spend=to_units(sum(row.cost for row in mine)),

@@ -151,23 +151,10 @@ class _Making:
         others = [replace(way, pays_at=self._pays_at(way, run)) for way in others]
         others.sort(key=lambda w: (self.found.price is None or w.net is not None, self._promise(w, w.expected)))
         others.reverse()
-        against = [self._against(run, w) for w in others]
-        more = [self._against(w, run) for w in others]
-        tried = [d for d, m in zip(against, more, strict=True) if not m.promises_more and _evident(d.other)]
-        own = [d for d in tried if d.other.kind in ("rule", "setting")] or tried
-        if run.kind == "rule" and self.found.price is None:  # what it is chosen instead of
-            own = [d for d in own if d.other.control_set == self.found.choice.control_set] or own
-        own = [d for d in own if d.net is not None or d.gain >= -self.found.allowed] or own
-        bold = None if self.found.promising is None else self.found.promising.control_set
-        held = self.found.held
-        turned = [
-            replace(m, other=w) for m, w in zip(more, others, strict=True) if set_label(w.control_set) not in held
-        ]
-        promising = [m for m in turned if m.promises_more] + [m for m in turned if m.other.control_set == bold]
-        better = next(iter(promising), None)
+        better = self._better(run, others)
         return Answer(
             ways=(run, *others),
-            why=own[0] if own else None,
+            why=self._why(run, others),
             certainty=self._certainty(run, others, better),
             try_next=better,
             price=self.found.price,
@@ -175,6 +162,24 @@ class _Making:
             decimals=self.decimals,
             cents=self.cents,
         )
+
+    def _why(self, run: WayToRun, others: list[WayToRun]) -> Difference | None:
+        """Return the way to run against the best of the others that were tried and do not promise more."""
+        tried = [w for w in others if _evident(w) and not self._against(w, run).promises_more]
+        own = [w for w in tried if w.kind in ("rule", "setting")] or tried
+        if run.kind == "rule" and self.found.price is None:  # what it is chosen instead of
+            own = [w for w in own if w.control_set == self.found.choice.control_set] or own
+        against = [self._against(run, w) for w in own]
+        near = [d for d in against if d.net is not None or d.gain >= -self.found.allowed]
+        return next(iter(near or against), None)
+
+    def _better(self, run: WayToRun, others: list[WayToRun]) -> Difference | None:
+        """Return what to try next: what promises more than the way to run, else what is promising but not known."""
+        bold, held = self.found.promising, self.found.held
+        free = [replace(self._against(w, run), other=w) for w in others if set_label(w.control_set) not in held]
+        more = [d for d in free if d.promises_more]
+        named = [d for d in free if bold is not None and d.other.control_set == bold.control_set]
+        return next(iter(more or named), None)
 
     def _chosen(self) -> list[WayToRun]:
         """Return all ways, the one to run first."""
