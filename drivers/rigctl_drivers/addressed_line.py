@@ -14,7 +14,7 @@ from rigctl_drivers.port_holder import Node, other_user_of
 GONE: Final = (errno.ENODEV, errno.EBADF, errno.ESHUTDOWN)
 
 
-class Opened(Protocol):
+class OpenNode(Protocol):
     """A file that was opened; both raise `OSError`."""
 
     def transfer(self, address: str, sent: bytes, count: int) -> bytes:
@@ -38,7 +38,7 @@ class NodeLine(AddressedLine):
         url: str,
         clock: Clock,
         node: Node,
-        open_node: Callable[[Node], Opened],
+        open_node: Callable[[Node], OpenNode],
         meaning: Callable[[OSError, str], DeviceError],
         *,
         sole: bool = False,
@@ -46,7 +46,7 @@ class NodeLine(AddressedLine):
         self.url = url
         self.clock = clock
         self._node, self._open_node, self._meaning, self._sole = node, open_node, meaning, sole
-        self._opened: Opened | None = None
+        self._opened: OpenNode | None = None
 
     def open(self) -> None:
         self.close()

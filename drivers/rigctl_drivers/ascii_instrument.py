@@ -29,7 +29,7 @@ from rigctl.rig.protocols import (
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.scpi import SIMULATED
 from rigctl_drivers.text_channel import Checksum, TextChannel
-from rigctl_drivers.text_device import EnableCommands, Talk, TextDriver, TextOptions, claims, device
+from rigctl_drivers.text_device import EnableCommands, TextDriver, TextOptions, TextTalk, claims, device
 
 LONGEST: Final = 200
 """Characters of an answer; patterns are matched against short ones only."""
@@ -59,7 +59,7 @@ Answer = Annotated[Marks, AfterValidator(_one_group)]
 """The same, with one group around what is wanted."""
 
 
-class Question(DeviceOptions):
+class Query(DeviceOptions):
     """A question and its answer."""
 
     ask: str
@@ -102,9 +102,9 @@ class AsciiOptions(TextOptions):
     """How numbers are written; int16: four hexadecimal digits, two's complement."""
     scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """What the instrument's number is multiplied by to give `unit`."""
-    identity: Question | None = None
+    identity: Query | None = None
     """What is asked who it is; without it, it cannot be told from another."""
-    serial_number: Question | None = None
+    serial_number: Query | None = None
     """What is asked for its serial number."""
     model: str | None = None
     """What `identity` must give, in any case; without it, any instrument is taken that answers in its form."""
@@ -161,7 +161,7 @@ def _filled(given: Any, address: str) -> Any:
     return given.replace("{address}", address) if isinstance(given, str) else given
 
 
-class AsciiTalk(TextChannel, Talk):
+class AsciiTalk(TextChannel, TextTalk):
     """Questions and commands as the options have them."""
 
     exact = True

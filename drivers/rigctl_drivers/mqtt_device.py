@@ -32,7 +32,7 @@ from rigctl.rig.protocols import (
     Reading,
     Sensor,
 )
-from rigctl_drivers.mqtt_options import MISSING, Exchange, Kept, MqttOptions, Quantity, Setting, dug, filled
+from rigctl_drivers.mqtt_options import MISSING, Exchange, Kept, MqttOptions, PlugSetting, TopicQuantity, dug, filled
 
 MISSED = 3
 """Times a plug may not be fed before it goes off."""
@@ -165,7 +165,7 @@ class MqttDevice(Device):
         except DeviceTimeout as late:
             raise type(late)(f"{late.what}{self._gone()}", bus=late.bus) from late
 
-    def _reading(self, quantity: Quantity, unit: str, deadline: Deadline) -> Reading:
+    def _reading(self, quantity: TopicQuantity, unit: str, deadline: Deadline) -> Reading:
         """Ask for a quantity, or take what came last of it, unless it is too old."""
         clock = self._line.clock
         if quantity.ask is not None:
@@ -183,7 +183,7 @@ class MqttDevice(Device):
             return Reading.invalid(unit, now_s, f"the device reports {value}")
         return Reading(number * quantity.scale, unit, now_s)
 
-    def _pushed(self, quantity: Quantity, deadline: Deadline) -> tuple[Any, float]:
+    def _pushed(self, quantity: TopicQuantity, deadline: Deadline) -> tuple[Any, float]:
         """Return the last value that came, and when, monotonic; `MISSING` if none is young enough."""
         now_s = time.monotonic()
         with suppress(DeviceTimeout):
@@ -194,7 +194,7 @@ class MqttDevice(Device):
                     return value, message.at_s
         return MISSING, now_s
 
-    def _listen(self, quantity: Quantity | None) -> tuple[Quantity, str]:
+    def _listen(self, quantity: TopicQuantity | None) -> tuple[TopicQuantity, str]:
         """Follow what a quantity needs, and return it with its unit."""
         if quantity is None:  # connect() makes no such device
             raise DeviceFault("it is not configured")
@@ -315,7 +315,7 @@ class Plug(MqttDevice, Actuator):
                     )
         self._guarded = True
 
-    def _hold(self, setting: Setting, exchange: Exchange, deadline: Deadline) -> None:
+    def _hold(self, setting: PlugSetting, exchange: Exchange, deadline: Deadline) -> None:
         """Raise `DeviceFault` unless the answer to this holds what the setting is to be."""
         value = self._ask(exchange, deadline)
         for path, wanted in setting.holds.items():

@@ -43,7 +43,7 @@ class Exchange(DeviceOptions):
     """The value expected; a message with another value is not the answer yet."""
 
 
-class Setting(DeviceOptions):
+class PlugSetting(DeviceOptions):
     """A setting of the device, written and read back."""
 
     set_: Exchange = Field(alias="set")
@@ -63,7 +63,7 @@ class AutoOff(DeviceOptions):
     """Longest time that can be set."""
     adds: float = 0.0
     """Offset from seconds to the number that is sent."""
-    settings: tuple[Setting, ...]
+    settings: tuple[PlugSetting, ...]
     """The time first, then the state after a power cut."""
     feeds: bool = False
     """Whether writing the first setting restarts the timer and switches nothing; otherwise `on` restarts it."""
@@ -86,7 +86,7 @@ class SwitchOptions(DeviceOptions):
     """Its own timer; default: it has none."""
 
 
-class Quantity(DeviceOptions):
+class TopicQuantity(DeviceOptions):
     """A measured or counted value: asked for, or pushed by the device under `topic`."""
 
     ask: Exchange | None = None
@@ -158,9 +158,9 @@ class MqttOptions(DeviceOptions):
     """Setting of its bridge without which values may be old."""
     switch: SwitchOptions | None = None
     """Commands of a switch; makes it an actuator that takes 0 or 1."""
-    read: Quantity | None = None
+    read: TopicQuantity | None = None
     """Value that is read; makes it a sensor."""
-    count: Quantity | None = None
+    count: TopicQuantity | None = None
     """Value that is counted; makes it a meter."""
 
     @model_validator(mode="after")

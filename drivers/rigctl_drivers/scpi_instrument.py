@@ -12,7 +12,7 @@ from rigctl.flaws import got
 from rigctl.rig.protocols import ByteLine, ClaimedPlace, Deadline, Device, Reading, Severity
 from rigctl_drivers.scpi import ScpiChannel
 from rigctl_drivers.searching import search_scpi
-from rigctl_drivers.text_device import EnableCommands, Talk, TextDriver, TextOptions, claims, device
+from rigctl_drivers.text_device import EnableCommands, TextDriver, TextOptions, TextTalk, claims, device
 
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
@@ -51,7 +51,7 @@ class ScpiOptions(TextOptions):
     """Ask for errors (`SYST:ERR?`) after each reading and command; off for instruments that do not know it."""
 
 
-class ScpiTalk(ScpiChannel, Talk):
+class ScpiTalk(ScpiChannel, TextTalk):
     """Questions and commands of SCPI, and its queue of errors."""
 
     def __init__(self, line: ByteLine, options: ScpiOptions) -> None:

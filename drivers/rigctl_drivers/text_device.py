@@ -1,7 +1,7 @@
 """A device that is asked and told in lines of text: a reading, a setpoint, or both.
 
 What the options hold decides what it can do: `query` makes a sensor, `set` and/or `enable` an actuator. How the
-instrument is talked to is its `Talk`.
+instrument is talked to is its `TextTalk`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def claims(options: TextOptions, language: str, part: str = "") -> Sequence[Clai
     return found
 
 
-class Talk(ABC):
+class TextTalk(ABC):
     """How one instrument is asked and told."""
 
     anonymous: bool = False
@@ -170,7 +170,7 @@ class Talk(ABC):
         """Ask whether its setpoint is in force."""
 
 
-def device(talk: Talk, options: TextOptions) -> Device:
+def device(talk: TextTalk, options: TextOptions) -> Device:
     """Return a device that can do what its options hold."""
     if options.query is None:
         return TextOutput(talk, options)
@@ -197,7 +197,7 @@ class TextDriver(Driver):
 class TextDevice(Device):
     """What every such instrument can be asked."""
 
-    def __init__(self, talk: Talk, options: TextOptions) -> None:
+    def __init__(self, talk: TextTalk, options: TextOptions) -> None:
         self.unit = options.unit
         self.anonymous = talk.anonymous
         self._talk = talk
@@ -220,7 +220,7 @@ class TextSensor(TextDevice, Sensor):
 class TextOutput(TextDevice, SetpointActuator):
     """An actuator: a setpoint, switched on and off, or one of both."""
 
-    def __init__(self, talk: Talk, options: TextOptions) -> None:
+    def __init__(self, talk: TextTalk, options: TextOptions) -> None:
         super().__init__(talk, options)
         self.sets, self.switches = options.set is not None, options.enable is not None
         self.release_value, self.safe_value = options.release_value, options.safe_value

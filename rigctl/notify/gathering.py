@@ -16,7 +16,7 @@ from typing import Final
 
 from rigctl.campaign.journal.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
 from rigctl.errors import counted
-from rigctl.notify.texts import Message, NewsItem, Words
+from rigctl.notify.texts import NewsItem, Notice, Words
 from rigctl.rig.protocols import Severity
 
 GROUP_S: Final = 10.0
@@ -95,7 +95,7 @@ class Gathering:
         for key in ended:
             self._back(key, now_s)
 
-    def due(self, now_s: float, *, at_once: bool = False) -> Message | None:
+    def due(self, now_s: float, *, at_once: bool = False) -> Notice | None:
         """Return the message that is to go out now, if any; `at_once`: whatever waits, for it is the last."""
         self._remind(now_s)
         if self._first_s is None or not (at_once or now_s - self._first_s >= GROUP_S):
@@ -247,7 +247,7 @@ WORRYING_S: Final = 900.0
 class Delivery:
     """Knows what one receiver is still to be brought, and when. Mutable; times are given, wall seconds, monotonic."""
 
-    waiting: deque[Message] = field(default_factory=deque)
+    waiting: deque[Notice] = field(default_factory=deque)
     lost: int = 0
     failing_since_s: float | None = None
     under_way_s: float | None = None
@@ -257,14 +257,14 @@ class Delivery:
     _pause_s: float = 0.0
     _next_s: float = 0.0
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Notice) -> None:
         """Have a message delivered."""
         if len(self.waiting) >= MOST:
             del self.waiting[0 if self.under_way_s is None else 1]  # the one under way may well arrive
             self.lost += 1
         self.waiting.append(message)
 
-    def attempt(self, now_s: float) -> Message | None:
+    def attempt(self, now_s: float) -> Notice | None:
         """Return what is to be sent now, and take it for under way; None: nothing is."""
         if self.under_way_s is not None or not self.waiting or now_s < self._next_s:
             return None

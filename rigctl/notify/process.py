@@ -31,7 +31,7 @@ from rigctl.errors import RigctlError
 from rigctl.notify.gathering import MOST, Delivery, Gathering, SignOfLife, SummaryClock, phase_words
 from rigctl.notify.services import MessageService, NotSent, parsed, ping
 from rigctl.notify.setup import Setup, line
-from rigctl.notify.texts import Message, Words
+from rigctl.notify.texts import Notice, Words
 from rigctl.rig.protocols import Severity
 
 STEP_S: Final = 0.5
@@ -74,7 +74,7 @@ class NotifierLoop:
     summary: Callable[[Setup], str] | None = None
     """Says how the campaign stands, for the day's summary; may take long."""
     receivers: list[Receiver] = field(default_factory=list)
-    held: deque[Message] = field(default_factory=lambda: deque(maxlen=MOST))
+    held: deque[Notice] = field(default_factory=lambda: deque(maxlen=MOST))
     """Waits until it is known who is told."""
     trouble: str = ""
     """Why people cannot be told; empty: they can."""
@@ -170,7 +170,7 @@ class NotifierLoop:
         if message is not None:
             self._put(message)
 
-    def _put(self, message: Message) -> None:
+    def _put(self, message: Notice) -> None:
         self._find_services(self.clock())
         if not self.receivers:
             self.held.append(message)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from rigctl.errors import RigctlError, UsageError
-from rigctl.notify.texts import Message
+from rigctl.notify.texts import Notice
 
 if TYPE_CHECKING:
     import apprise
@@ -42,7 +42,7 @@ class MessageService:
     """Of the kind of service; says nothing of who is told."""
     key: str = field(repr=False)
     """Its URL, to know it by."""
-    send: Callable[[Message], None] = field(repr=False)
+    send: Callable[[Notice], None] = field(repr=False)
     """Blocks, for how long nobody knows.
 
     Raises:
@@ -124,8 +124,8 @@ def _asset() -> apprise.AppriseAsset:
     return apprise.AppriseAsset(app_id="rigctl", app_desc="rigctl", app_url="", async_mode=False, secure_logging=True)
 
 
-def _sender(one: apprise.Apprise, name: str, hidden: frozenset[str]) -> Callable[[Message], None]:
-    def send(message: Message) -> None:
+def _sender(one: apprise.Apprise, name: str, hidden: frozenset[str]) -> Callable[[Notice], None]:
+    def send(message: Notice) -> None:
         with _quiet(hidden) as heard:
             try:
                 taken = one.notify(title=message.title, body=message.body, notify_type=message.tone)

@@ -36,7 +36,7 @@ ONCE: Final = "It is told once: nothing will say that it is over."
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Notice:
     """Is sent to people as it is."""
 
     title: str
@@ -64,7 +64,7 @@ class Words:
     zone: tzinfo | None = None
     """None: this machine's."""
 
-    def of_news(self, news: Sequence[NewsItem], phase: str) -> Message:
+    def of_news(self, news: Sequence[NewsItem], phase: str) -> Notice:
         """Return one message about some alarms, the worst first."""
         ordered = sorted(news, key=lambda n: (n.what == "over", -n.state.severity))
         stand = [n for n in ordered if n.what != "over"]
@@ -75,19 +75,19 @@ class Words:
             lines.append(f"Now: {phase}.")
         lines.append(_to_do(stand))
         if not stand:
-            return Message(self._titled(_over_title(ordered)), "\n\n".join(lines), "success")
+            return Notice(self._titled(_over_title(ordered)), "\n\n".join(lines), "success")
         worst = max(n.state.severity for n in stand)
         tone: Tone = "failure" if worst is Severity.INVALID or _trips(stand) else "warning"
-        return Message(self._titled(_title(stand)), "\n\n".join(lines), tone if worst > Severity.MINOR else "info")
+        return Notice(self._titled(_title(stand)), "\n\n".join(lines), tone if worst > Severity.MINOR else "info")
 
-    def of_start(self, trials: int, lost: int | None) -> Message:
+    def of_start(self, trials: int, lost: int | None) -> Notice:
         """Return what is told when a campaign begins, or goes on."""
         told = f"The campaign goes on after {counted(trials, 'trial')}." if trials else "The campaign begins."
         if lost is not None:
             told += f" Trial {lost} was under way when the last process died. It is charged, and not repeated."
-        return Message(self._titled("runs"), f"{told} You will be told of what goes wrong.", "info")
+        return Notice(self._titled("runs"), f"{told} You will be told of what goes wrong.", "info")
 
-    def of_end(self, ending: str, reason: str, facts: str, *, safe: bool) -> Message:
+    def of_end(self, ending: str, reason: str, facts: str, *, safe: bool) -> Notice:
         """Return what is told when a campaign has ended; `facts` says what came of it."""
         why = ENDINGS.get(ending, ending) + (f" ({reason})" if reason and reason != ending else "")
         state = "Everything is safe." if safe else "NOT everything is confirmed safe. Go and look at the rig now."
@@ -96,9 +96,9 @@ class Words:
         )
         tone: Tone = "failure" if not safe else "warning" if ending in ("abandoned", "interlock") else "success"
         body = "\n\n".join(part for part in (f"The campaign has ended: {why}.", state, facts, do) if part)
-        return Message(self._titled("ended" if safe else "ended, NOT SAFE"), body, tone)
+        return Notice(self._titled("ended" if safe else "ended, NOT SAFE"), body, tone)
 
-    def of_silence(self, failed: str, *, started: bool) -> Message:
+    def of_silence(self, failed: str, *, started: bool) -> Notice:
         """Return what is told when the controller has gone: with an error, or without a word."""
         what = "The controller has ended before its campaign had." if started else "The campaign could not be begun."
         if failed:
@@ -110,13 +110,13 @@ class Words:
             state = "What was driven may still be driven, unless devices stop by themselves."
             do = f"Go and look. `rigctl safe` makes everything safe, and {AGAIN} goes on."
         title = "the controller has ended" if started else "could not begin"
-        return Message(self._titled(title), f"{what} {how}\n\n{state}\n\n{do}", "failure")
+        return Notice(self._titled(title), f"{what} {how}\n\n{state}\n\n{do}", "failure")
 
-    def of_day(self, summary: str) -> Message:
-        return Message(self._titled("daily summary"), summary, "info")
+    def of_day(self, summary: str) -> Notice:
+        return Notice(self._titled("daily summary"), summary, "info")
 
-    def of_test(self) -> Message:
-        return Message(self._titled("test"), "This is a test. Nothing has happened, and nothing need be done.", "info")
+    def of_test(self) -> Notice:
+        return Notice(self._titled("test"), "This is a test. Nothing has happened, and nothing need be done.", "info")
 
     def time(self, utc: str) -> str:
         """Write an instant as civil time, with its zone."""

@@ -3,12 +3,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from rigctl.notify.gathering import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
-from rigctl.notify.texts import Message
+from rigctl.notify.texts import Notice
 from tests.golden import Golden
 
 
 def message(number):
-    return Message(f"m{number}", "body", "info")
+    return Notice(f"m{number}", "body", "info")
 
 
 def test_messages_come_in_order_one_at_a_time():

@@ -11,7 +11,7 @@ import pytest
 
 from rigctl.errors import UsageError
 from rigctl.notify.services import NotSent, parsed, ping
-from rigctl.notify.texts import Message
+from rigctl.notify.texts import Notice
 from rigctl.telling import Secret
 from tests.golden import Golden
 from tests.notify.party import PLANTED, listening
@@ -27,7 +27,7 @@ def root_log():
     logging.getLogger().removeHandler(handler)
 
 
-MESSAGE = Message("tank: warning, ph", "low", "warning")
+MESSAGE = Notice("tank: warning, ph", "low", "warning")
 
 
 @pytest.mark.slow
