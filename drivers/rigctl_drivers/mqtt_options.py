@@ -31,6 +31,7 @@ class Exchange(DeviceOptions):
     """A message to the device, and its answer."""
 
     topic: str
+    """Topic that the message is sent under."""
     payload: Any = ""
     """Text, or a mapping, sent as JSON."""
     answer: str

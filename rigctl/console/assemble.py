@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl import system
 from rigctl.campaign import control
 from rigctl.campaign.acts import Act, Care
 from rigctl.campaign.journal import Journal, Reader, open_reader
@@ -20,9 +18,9 @@ from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.spec import check_readable
 from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
-from rigctl.console.options import STATES
+from rigctl.console.options import STATES, require_linux
 from rigctl.errors import UsageError
-from rigctl.flaws import Flaw, flaw_of
+from rigctl.flaws import flaw_of
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.people import this_person
 from rigctl.rig.clocks import Clock, RealClock, boot_id
@@ -54,15 +52,6 @@ def require_devices(loaded: LoadedConfig) -> None:
             f"{loaded.path}: declares no devices, so there is nothing to drive; "
             f"use `rigctl suggest` and `rigctl ingest`, or add devices"
         )
-
-
-def require_linux(where: str) -> None:
-    """Raise UsageError where no instrument can be driven, and nobody could ask the campaign to go safe."""
-    if not system.drives_instruments():
-        remedy = (
-            "run it on a computer with Linux; here `init --by-hand`, `suggest`, `ingest`, `recommend` and `report` work"
-        )
-        raise UsageError(Flaw("", "must be Linux to drive instruments", remedy, platform.system(), where))
 
 
 def state_directory(given: Path | None, rig: str) -> Path:

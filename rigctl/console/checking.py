@@ -13,7 +13,8 @@ from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.console import alarms
-from rigctl.console.assemble import require_devices, require_linux
+from rigctl.console.assemble import require_devices
+from rigctl.console.options import require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import ConfigError, counted

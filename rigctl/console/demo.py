@@ -22,7 +22,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
-from rigctl.console.assemble import require_linux
+from rigctl.console.options import require_linux
 from rigctl.console.output import number
 from rigctl.console.serving import linger, page_beside
 from rigctl.core.advice.recommend import Option

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -12,8 +13,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from rigctl import system
 from rigctl.errors import UsageError
-from rigctl.flaws import got
+from rigctl.flaws import Flaw, got
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
 
@@ -188,3 +190,12 @@ class AmendFlags:
     ] = ""
     cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
     note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None
+
+
+def require_linux(where: str) -> None:
+    """Raise UsageError where no instrument can be driven, and nobody could ask the campaign to go safe."""
+    if not system.drives_instruments():
+        remedy = (
+            "run it on a computer with Linux; here `init --by-hand`, `suggest`, `ingest`, `recommend` and `report` work"
+        )
+        raise UsageError(Flaw("", "must be Linux to drive instruments", remedy, platform.system(), where))

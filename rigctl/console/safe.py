@@ -17,7 +17,7 @@ import structlog
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, recognisable, standing
-from rigctl.console.options import STATES
+from rigctl.console.options import STATES, require_linux
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
 from rigctl.people import this_person
@@ -145,8 +145,6 @@ def make_safe(
     told = _by_campaign(directory, refused, force=force)
     if told is not None:
         return Done("the running campaign", told)
-    from rigctl.console.assemble import require_linux
-
     require_linux(str(config or directory))
     devices, speedup, notes = _what(config, directory, buses)
     return Done("rigctl safe", go_safe(devices, speedup, signals), (*refused, *notes))

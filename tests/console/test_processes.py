@@ -88,7 +88,7 @@ def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, t
         output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0, output
     assert "(stopped)" in output
-    assert "ecommendation" in output
+    assert "From now on" in output
     trials = json.loads(rigctl("status", "--state", state, "--json").stdout)["trials"]
     again = rigctl("run", CONFIG, "--state", state, *greenhouse, "--max-trials", str(trials + 1), "--json")
     resumed = json.loads(again.stdout)

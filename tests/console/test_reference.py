@@ -11,12 +11,12 @@ from rigctl.config import editor as configuration
 from rigctl.config.editor import json_schema
 from rigctl.console import verbs as commands
 from rigctl.console.cli import app
-from tests.config.test_schema import built_in, keys_of, sources
+from tests.config.test_schema import shipped, keys_of, sources
 
 COMMAND = typer.main.get_command(app)
 PAGES = {
     "cli.md": lambda: commands.page(COMMAND),
-    "configuration.md": lambda: configuration.page(json_schema(built_in())),
+    "configuration.md": lambda: configuration.page(json_schema(shipped())),
 }
 
 

@@ -10,7 +10,7 @@ from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Actuator, Identity, Sensor, Severity
 from rigctl_drivers.ascii_instrument import AsciiDriver
-from tests.config.test_schema import built_in
+from tests.config.test_schema import shipped
 from tests.drivers.pairs import FOLDER, NAMES, player, profiles, quantities, script
 from tests.drivers.peers import PtyPeer, cut_lines, patient
 
@@ -97,4 +97,4 @@ def test_a_profile_keeps_every_promise(peer, name, quantity):
 
 def test_the_driver_is_installed():
     """By its entry point, with its profiles."""
-    assert built_in().driver("ascii") is AsciiDriver
+    assert shipped().driver("ascii") is AsciiDriver

@@ -11,7 +11,7 @@ import pytest
 from rigctl.errors import BrokenPlugin, UnknownPlugin
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import SilentLine
-from tests.config.test_schema import built_in
+from tests.config.test_schema import shipped
 from tests.golden import Golden
 
 SHIPPED = {"modbus", "ezo", "ezo-pmp", "scpi", "sdm120", "sdm630"}
@@ -50,7 +50,7 @@ def test_a_driver_s_name_is_its_entry_point():
 def test_an_unknown_driver_names_the_nearest(golden: Golden):
     """A misspelt driver is an error that names the one that was meant, and all there are."""
     with pytest.raises(UnknownPlugin) as refused:
-        built_in().driver("ezo_pmp")
+        shipped().driver("ezo_pmp")
     golden(refused.value)
 
 
