@@ -20,12 +20,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Append each made page to those that lie in `docs`; mkdocs calls this once a build."""
     sys.path.insert(0, str(ROOT))  # the broken configurations are tests, which are not installed
     from tests.config.broken import cases
-    from tests.config.test_schema import built_in
+    from tests.config.test_schema import shipped
     from tests.drivers import instrument_census
 
     pages = {
         "reference/cli.md": commands.page(typer.main.get_command(app)),
-        "reference/configuration.md": configuration.page(configuration.json_schema(built_in())),
+        "reference/configuration.md": configuration.page(configuration.json_schema(shipped())),
         "reference/instruments.md": instrument_census.page(),
         "messages.md": cases.page(),
     }

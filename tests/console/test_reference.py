@@ -11,7 +11,7 @@ from rigctl.config import editor as configuration
 from rigctl.config.editor import json_schema
 from rigctl.console import verbs as commands
 from rigctl.console.cli import app
-from tests.config.test_schema import shipped, keys_of, sources
+from tests.config.test_schema import keys_of, shipped, sources
 
 COMMAND = typer.main.get_command(app)
 PAGES = {
