@@ -72,7 +72,7 @@ def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch, golden
     assert run_grid(grid, grid.cells(), store).skipped == 2
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # whatever the cluster's own processes warn of on their way out
 def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
     """Two worker processes, one killed without warning half way: every cell completes, and is recorded once."""

@@ -28,6 +28,7 @@ from tests.campaign.test_at_speed_one import FEED, Bench, Plc
 from tests.drivers import pump_apart
 from tests.drivers.i2c_parts import Bus, Circuit
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
+from tests.profiles import nightly_beyond
 
 pytestmark = pytest.mark.slow
 
@@ -181,7 +182,7 @@ async def test_fault_81_a_pump_that_browns_out_in_each_dose_never_passes_its_cap
     check_browned_out(bench, pump, refused)
 
 
-@pytest.mark.parametrize("breaks_after_ml", [18.0, 4.0])
+@pytest.mark.parametrize("breaks_after_ml", nightly_beyond(1, [18.0, 4.0]))
 async def test_fault_112_nor_does_one_on_i2c_which_tells_of_no_restart(bench, on_i2c, breaks_after_ml):
     """The same six doses: its counts alone show that it restarted."""
     pump = Supplied(breaks_after_ml)

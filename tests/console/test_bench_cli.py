@@ -71,7 +71,7 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path, golden: Golden):
             os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_stopped_grid_ends_without_workers_too(tmp_path, golden: Golden):
     """SIGTERM in the middle of a cell of this process: it is no failure of that cell, and the others do not run."""
     command = [sys.executable, "-m", "rigctl", *LONG, "--out", str(tmp_path / "results")]
@@ -129,10 +129,10 @@ def test_a_part_of_a_paper_runs_and_is_judged(bench):
 @pytest.mark.slow
 def test_drawn_problems_are_shown(bench):
     """What was drawn, by name, and what each control set attains of the best value."""
-    rows = bench.rigctl("bench", "draw", "--seed", "3", "--count", "2", "--json").json
-    assert [row["problem"] for row in rows] == ["drawn-3", "drawn-4"]
-    assert max(map(float, rows[0]["best"].values())) == 1.0
-    assert len(rows[1]["best"]) == rows[1]["control_sets"]
+    (row,) = bench.rigctl("bench", "draw", "--seed", "3", "--count", "1", "--json").json
+    assert row["problem"] == "drawn-3"
+    assert max(map(float, row["best"].values())) == 1.0
+    assert len(row["best"]) == row["control_sets"]
 
 
 def test_a_policy_that_plays_needs_a_place_for_its_results(bench):
@@ -154,14 +154,14 @@ def test_policies_play_drawn_problems_and_are_compared(bench):
         "--play",
         "etc-spend",
         "--play",
-        "ucb-psq",
+        "random",
         "--out",
         "results",
     ]
-    assert "ucb-psq" in bench.rigctl(*play).out
+    assert "random" in bench.rigctl(*play).out
     assert bench.rigctl(*play, "--json").json["skipped"] == 4
     told = bench.rigctl("bench", "summary", "results", "--json").json
-    assert {row["policy"] for row in told["standings"]["All problems"]} == {"etc-spend", "ucb-psq"}
+    assert {row["policy"] for row in told["standings"]["All problems"]} == {"etc-spend", "random"}
 
 
 def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden: Golden):

@@ -134,7 +134,7 @@ def test_no_reason_contradicts_the_table_beside_it():
     assert seen["answers"] > 50
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_reason_of_any_policy_contradicts_the_table():
     """A thousand decisions of all policies, minimised and maximised, with and without a price."""
     seen, denied = check(WORDY, range(4))

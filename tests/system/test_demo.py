@@ -94,6 +94,7 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert at_work_in(tmp_path) == []
 
 
+@pytest.mark.nightly
 def test_a_demo_is_run_once_more_without_looking_to_be_compared(demo):
     """The same seed and supply, blind; both are kept, and the truth of what both recommend is told."""
     run = demo("--compare", "--max-trials", 3, "--speed", 48000)
