@@ -205,7 +205,8 @@ def _ways(say: AnswerWords) -> Drawn:
     """Return every way of running on one outcome axis, the one to run first."""
     run, ways = say.answer.run, say.answer.ways
     axis = Scale.around([v for way in ways for v in (way.low, way.high)], 0.0, 100.0)
-    names = [words.way_label(say, way, " + ") for way in ways]
+    # beside a bar there is room for few letters on a phone
+    names = ["all left alone" if w.kind == "nothing" else words.way_label(say, w, " + ") for w in ways]
     kinds = ["chosen" if way is run else "open" if way.kind in ("setting", "rule") else "out" for way in ways]
     parts = [
         _row(
