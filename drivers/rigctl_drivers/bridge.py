@@ -16,7 +16,7 @@ from importlib import import_module
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import got
@@ -87,13 +87,6 @@ class BridgeOptions(DeviceOptions):
     """Model that must answer: the second field of `*IDN?`, or a part of the text that `identity` reads."""
     arguments: Mapping[str, bool | int | float | str] = Field(default_factory=dict)
     """Further arguments for creating the class, e.g. `{read_termination: "\\r"}`."""
-
-    @model_validator(mode="after")
-    def _parts_fit_together(self) -> BridgeOptions:
-        for holds, problem in self._rules():
-            if not holds:
-                raise ValueError(problem)
-        return self
 
     def _rules(self) -> tuple[tuple[bool, str], ...]:
         drives = self.set is not None or self.enable is not None

@@ -183,13 +183,6 @@ class ModbusOptions(DeviceOptions):
     write_multiple: Literal["auto", "never", "always"] = "auto"
     """Functions 0F and 10: where several are to be written, not at all, or even for a single one."""
 
-    @model_validator(mode="after")
-    def _parts_fit_together(self) -> ModbusOptions:
-        for holds, problem in self._rules():
-            if not holds:
-                raise ValueError(problem)
-        return self
-
     def _rules(self) -> tuple[tuple[bool, str], ...]:
         drives = self.write is not None or self.enable is not None
         on_off = self.enable is not None and self.write is None

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import (
@@ -63,13 +63,6 @@ class TextOptions(DeviceOptions):
     """Setpoint that imposes nothing, for an actuator without `enable`."""
     safe_value: float | None = Field(default=None, allow_inf_nan=False)
     """Setpoint imposed as the safe state; without it, safe means released."""
-
-    @model_validator(mode="after")
-    def _parts_fit_together(self) -> TextOptions:
-        for holds, problem in self._rules():
-            if not holds:
-                raise ValueError(problem)
-        return self
 
     def _rules(self) -> tuple[tuple[bool, str], ...]:
         drives = self.set is not None or self.enable is not None

@@ -20,9 +20,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.printable import one_line
@@ -482,6 +482,17 @@ class DeviceOptions(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        for holds, problem in self._rules():
+            if not holds:
+                raise ValueError(problem)
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        """Return what must hold between several options, each with what is wrong where it does not."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,4 +70,6 @@ def test_what_a_profile_cannot_do_is_refused(wrong, golden: Golden):
     lines = SMALL.splitlines()
     place = next(i for i, line in enumerate(lines) if line.startswith("  ca_valve:"))
     lines[place] = f'  ca_valve: {{driver: mqtt, bus: "mqtt://broker", name: lamp, {wrong}}}'
-    golden(problems("\n".join(lines) + "\n"))
+    found = problems("\n".join(lines) + "\n")
+    assert ["devices.ca_valve" in where for where in found] == [True]
+    golden(found)
