@@ -199,7 +199,7 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
     """
     spec = loaded.telling.notify
     if spec is None:
-        where, remedy = f"{loaded.path}: notify", "see docs/how-to/be-told.md"
+        where, remedy = f"{loaded.path}: notify", "`rigctl help be-told` shows how"
         raise UsageError(Flaw("is missing", "must say who is told", remedy, where=where))
     sent: dict[str, str] = {}
     if spec.urls is not None:

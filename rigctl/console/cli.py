@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -346,6 +347,23 @@ def init(
 
     done = initialise.initialise(file, said, tuple(probe or ()), units, force=force, stderr=json)
     print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))
+
+
+@app.command("help")
+def help_(
+    topic: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]", help="Of a page, or a command.")] = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Show a page of the manual, or list them: how to wire a pump, go on after a trip, what a word means."""
+    from rigctl.console import manual
+    from rigctl.console.verbs import ALONE, PANELS
+
+    some, words = manual.pages(), topic or []
+    if words and words[0] in {*ALONE, *chain(*PANELS.values())} and "-".join(words) not in some:
+        app([*words, "--help"], prog_name="rigctl")
+    some = manual.found(" ".join(words), some) if words else some
+    print_json(some) if json else manual.show(some, console())
 
 
 trial_cli.add_to(app)

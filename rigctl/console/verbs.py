@@ -19,7 +19,7 @@ from rigctl.errors import ConfigError, Mistake, RigctlError, UsageError, dotted
 from rigctl.flaws import Flaw, got
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Begin": ("demo", "init", "check"),
+    "Begin": ("demo", "init", "check", "help"),
     "Run a rig": ("run", "operate", "status", "serve", "pause", "resume", "stop", "safe"),
     "By hand": ("suggest", "ingest"),
     "What came of it": ("recommend", "report"),
