@@ -49,9 +49,9 @@ SLOW_S: Final = 2.0
 def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     """Say what holds the rig back, and when, one sentence each."""
     rig = loaded.rig
-    alone = unguarded(rig, Registry.installed()) if loaded.wired else ()
+    alone = unguarded_told(unguarded(rig, Registry.installed()), rig) if loaded.wired else ""
     if alone:
-        yield unguarded_told(alone)
+        yield alone
     yield from _follows(rig)
     yield from _caps(rig, told)
     if rig.late is not None:

@@ -115,7 +115,7 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
 
 def _unguarded(loaded: LoadedConfig) -> str:
     names = unguarded(loaded.rig, Registry.installed()) if loaded.wired else ()
-    return unguarded_told(names) if names else ""
+    return unguarded_told(names, loaded.rig)
 
 
 def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price]) -> tuple[str, ...]:

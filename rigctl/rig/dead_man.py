@@ -13,6 +13,7 @@ from rigctl.rig.protocols import Device, Heart
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring
+from rigctl.text import joined
 
 
 def hearts(handles: Mapping[str, Handle[Device]]) -> Mapping[str, tuple[Handle[Device], Heart]]:
@@ -51,9 +52,11 @@ def unguarded(spec: RigSpec, registry: Registry) -> tuple[str, ...]:
     return tuple(name for name in spec.limits if stations.get(name) not in fed)
 
 
-def unguarded_told(names: Sequence[str]) -> str:
-    """Say of actuators that nothing makes them safe should this computer die."""
-    *others, last = names
-    listed = f"{', '.join(others)} and {last}" if others else last
-    stay = "stay as they are" if others else "stays as it is"
-    return f"Should this computer die, {listed} {stay}: no watchdog in the device is fed."
+def unguarded_told(names: Sequence[str], spec: RigSpec) -> str:
+    """Say of actuators that nothing makes them safe should this computer die, and what pumps do then; "" for none."""
+    doses = [name for name in names if spec.limits[name].per_dose_ml is not None or spec.limits[name].most_ml]
+    stay = [name for name in names if name not in doses]
+    parts = [f"{joined(stay)} {'stay as they are' if stay[1:] else 'stays as it is'}"] if stay else []
+    if doses:
+        parts.append(f"{joined(doses)} {'give' if doses[1:] else 'gives'} the rest of a dose under way")
+    return f"Should this computer die, {joined(parts)}: no watchdog in the device is fed." if parts else ""

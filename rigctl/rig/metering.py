@@ -26,7 +26,7 @@ from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import MeasureSpec, TrialTiming
-from rigctl.rig.values import News
+from rigctl.rig.values import Alarm, News
 
 ASLEEP = "(asleep)"
 """Name under which the time spent in suspend is kept, rig seconds since boot."""
@@ -122,6 +122,8 @@ class Metering:
         self._waiting: asyncio.Task[None] | None = None
         self._at: dict[str, Reading] = {}
         """What was read at changes of rates since the last round."""
+        self._unread: set[str] = set()
+        """Meters of which it was told that they cannot be read."""
 
     async def meanwhile(self) -> Mapping[str, Reading]:
         """Wait as long as between samples of the power, then read the meters' counters; our own count on."""
@@ -161,10 +163,19 @@ class Metering:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
             reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), in_words(error))
-        if not reading.valid:
-            message = f"meter {name} cannot be read: {reading.detail}"
-            self._news.minor(handle.name, message, kind=f"meter {name} unread")
+        self._tell_unread(name, handle.name, reading)
         return reading
+
+    def _tell_unread(self, name: str, source: str, reading: Reading) -> None:
+        """Tell once that a meter cannot be read, however often it is asked, and once that it can be again."""
+        kind = f"meter {name} unread"
+        if reading.valid and name in self._unread:
+            self._unread.discard(name)
+            self._news.over(source, f"meter {name} can be read again", kind=kind)
+        elif not reading.valid and name not in self._unread:
+            self._unread.add(name)
+            message = f"meter {name} cannot be read: {reading.detail}"
+            self._news.alarm(Alarm(Severity.MINOR, source, message, kind=kind, state="stands"))
 
     async def _sample(self) -> set[str]:
         asked = {name: self._powers[name] for name in self._in_service if name in self._powers}
