@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -87,7 +87,8 @@ def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
     table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), decimals=decimals)
-    needed = (*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes), "cost")
+    needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
+    needed += ["cost"] if loaded.problem.known_costs is None else []
     table.require(needed, "name the columns in the first line")
     sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
     return checked([manual_row(table, row, members) for row, members in sound], table.mistakes)
@@ -101,10 +102,15 @@ def checked(rows: Sequence[ManualRow], mistakes: Sequence[Mistake]) -> tuple[Man
 
 
 def manual_row(table: PeopleTable, row: Row, control_set: Sequence[str]) -> ManualRow:
-    """Return one sound row as a trial; what does not hold is among the table's mistakes."""
+    """Return one sound row as a trial; what does not hold is among the table's mistakes.
+
+    A trial that says nothing of its cost has that of `known_costs`.
+    """
     space, outcomes = table.loaded.problem.space, table.loaded.rig.outcome_names
-    numbers, texts, members = row.numbers, row.texts, tuple(filter(None, map(str.strip, control_set)))
+    texts, members = row.texts, tuple(filter(None, map(str.strip, control_set)))
     imported = texts.get("origin") == IMPORTED
+    row = replace(row, numbers={**_known_cost(table.loaded, members), **row.numbers})
+    numbers = row.numbers
     _check(table, row, members, imported=imported)
     first, *further = (numbers.get(f"value:{name}") for name in outcomes)
     date, operator, batch, note = (" ".join(texts.get(name, "").split()) for name in SAID)
@@ -126,6 +132,12 @@ def manual_row(table: PeopleTable, row: Row, control_set: Sequence[str]) -> Manu
     )
 
 
+def _known_cost(loaded: LoadedConfig, members: tuple[str, ...]) -> Mapping[str, float]:
+    """Return what the configuration says that such a trial costs, as a number of its row."""
+    known, number = loaded.problem.known_costs, set_of(loaded.problem.space, members)
+    return {} if known is None or number < 0 else {"cost": known[number]}
+
+
 def _check(table: PeopleTable, row: Row, members: tuple[str, ...], *, imported: bool) -> None:
     """Find what is wrong with a trial beside its single numbers."""
     space, outcomes, numbers = table.loaded.problem.space, table.loaded.rig.outcome_names, row.numbers
@@ -145,7 +157,8 @@ def _check(table: PeopleTable, row: Row, members: tuple[str, ...], *, imported: 
         flaw = Flaw(f'is given, but {name} is not in "{set_label(members)}"')
         table.add(row.line, f"setpoint.{name}", flaw)
     if "cost" not in numbers:
-        table.add(row.line, "cost", Flaw("is missing", "must be an amount in the rig's currency"))
+        remedy = "give it, or known_costs in the configuration"
+        table.add(row.line, "cost", Flaw("is missing", "must be an amount in the rig's currency", remedy))
     for target in ("cost", "cost_then"):
         if numbers.get(target, 0.0) < 0:
             table.add(row.line, target, got(row.texts[target], "must not be negative"))

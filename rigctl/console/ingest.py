@@ -94,7 +94,7 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
     """Read trials from JSON: an object or a list of them, with control_set, values, outcome (null: failed), cost.
 
     Further outcomes are among the values, by name. What was set may be there as `setpoints`; and date, operator, batch,
-    note.
+    note. The cost may be left out where the configuration has `known_costs`.
 
     Raises:
         UsageError, ConfigError: something does not hold.
@@ -106,13 +106,13 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
     keys, said = ("control_set", "values", "outcome", "cost", "setpoints", *SAID), []
     for i, entry in enumerate(given if isinstance(given, list) else [given]):
         where = f"trial [{i}]"
-        if not isinstance(entry, dict) or set(entry) - set(keys) or not {"control_set", "cost"} <= set(entry):
-            raise UsageError(f"{where}: must be an object with {', '.join(keys)}")
+        if not isinstance(entry, dict) or set(entry) - set(keys) or "control_set" not in entry:
+            raise UsageError(f"{where}: must be an object with control_set; it may have {', '.join(keys[1:])}")
         members, values, setpoints = entry["control_set"], entry.get("values", {}), entry.get("setpoints", {})
         named = isinstance(members, list) and all(isinstance(m, str) for m in members)
         if not named or not isinstance(values, dict) or not isinstance(setpoints, dict):
             raise UsageError(f"{where}: control_set must be a list of names, values and setpoints objects")
-        cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry["cost"])
+        cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry.get("cost"))
         known = {name: str(entry.get(name) or "") for name in SAID}
         said.append((where, members, {**cells, **_more(loaded, f"{where}: setpoints", setpoints, known)}))
     return _trials(loaded, said)

@@ -264,7 +264,8 @@ def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[s
     """Write what came of it: what was set stands there, what is to be measured is left to fill in."""
     names = (*loaded.problem.space.names, *(further.name for further in loaded.problem.further))
     values = ",".join(f"{n}={setpoints[n]:.4g}" if n in setpoints else f"{n}=MEASURED" for n in names)
-    words = f"--control-set {set_label(setpoints)} --values {values} --outcome MEASURED --cost PAID"
+    cost = " --cost PAID" if loaded.problem.known_costs is None else ""
+    words = f"--control-set {set_label(setpoints)} --values {values} --outcome MEASURED{cost}"
     return f"{HEAD}rigctl ingest {_word(loaded.path)} {words}{_where(state)}"
 
 

@@ -27,6 +27,7 @@ from rigctl.console.options import (
     TrialFlags,
     named,
     spread,
+    table_named,
 )
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
@@ -102,15 +103,17 @@ def ingest(
     from rigctl.console.assemble import state_directory
     from rigctl.console.by_hand import read_rows
 
+    if source is not None and source != "-":
+        table_named("ingest", config, source)
     loaded = load(config)
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
         rows = read_rows(loaded, Path(source), decimals_said(decimal))
-    elif said.control_set is not None and said.cost is not None:
+    elif said.control_set is not None:
         rows = (ingesting.row_from_options(loaded, said),)
     else:
-        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
+        raise UsageError("ingest: give --control-set, or a CSV file, or - for JSON on standard input")
     if source is not None and said != TrialFlags():
         raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
     sure = made_sure(force=force, ask=source != "-" and not json)
@@ -326,10 +329,11 @@ def import_(
     from rigctl.console.assemble import find_state, loaded_here, state_directory
 
     config, file = named("import", which, "FILE")
+    path = table_named("trial import", config, file)
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
     reading = importing.ReadingOptions(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
-    plan = importing.planned(loaded, Path(file), reading)
+    plan = importing.planned(loaded, path, reading)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))

@@ -82,6 +82,21 @@ def test_costs_add_up_exactly(bench):
     assert bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=json.dumps(rows)).json["spent"] == 1.0
 
 
+def test_a_cost_that_is_known_need_not_be_said(bench):
+    """Options, JSON and a table without a cost have that of known_costs; one that is said has the last word."""
+    text = (bench.folder / "bench.yaml").read_text(encoding="utf-8")
+    bench.write("bench.yaml", text + "known_costs: {ph: 0.5 EUR, ca: 0.3 EUR, ca+ph: 0.9 EUR}\n")
+    bench.rigctl("ingest", "bench.yaml", "--control-set", "ca+ph", "--values", "ph=6,ca=2", "--outcome", "1.1")
+    bench.rigctl("ingest", "bench.yaml", "-", stdin='{"control_set": ["ca"]}')
+    bench.write("table.csv", "ph,ca,control_set,growth\n6.0,3.3,ph,1.2\n")
+    bench.rigctl("ingest", "bench.yaml", "table.csv")
+    bench.write("more.csv", "ph,ca,control_set,growth,cost\n6.0,3.3,ph,1.2,\n6.0,3.3,ph,1.2,0.75\n")
+    bench.rigctl("ingest", "bench.yaml", "more.csv")
+    rows = [json.loads(line) for line in bench.rigctl("export", "--format", "jsonl").out.splitlines()]
+    assert [row["cost"] for row in rows] == [0.9, 0.3, 0.5, 0.5, 0.75]
+    assert "--cost" not in bench.rigctl("suggest", "bench.yaml").out
+
+
 def test_another_configuration_cannot_be_mixed_in(ingested):
     """A journal takes trials of its own configuration only; the message names what changed."""
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
