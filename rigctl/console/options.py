@@ -88,6 +88,20 @@ def named(verb: str, which: Sequence[str], what: str, *, number: bool = False) -
     return Path(which[0]) if len(which) > 1 else None, which[-1]
 
 
+def table_named(verb: str, config: Path | None, file: str) -> Path:
+    """Return the table that stands after the configuration on the command line.
+
+    Raises:
+        UsageError: it is a configuration, or the two are swapped.
+    """
+    if Path(file).suffix in CONFIG_SUFFIXES:
+        if config is not None and config.suffix not in CONFIG_SUFFIXES:
+            remedy = f"write rigctl {verb} {file} {config}"
+            raise UsageError(Flaw("configuration and table are swapped", remedy=remedy, where=verb))
+        raise UsageError(got(file, "must be a table", f"write rigctl {verb} {file} FILE", where=verb))
+    return Path(file)
+
+
 def buses(given: Sequence[str] | None) -> dict[str, str]:
     """Return the URLs of `--bus NAME=URL`, by name.
 
