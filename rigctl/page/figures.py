@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +17,11 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.multi_objective.trade_off import Front, non_dominated
 from rigctl.errors import counted
+from rigctl.page.facts import RECENT
 from rigctl.page.shown import Facts, Money, ShownLabels, Slice, Supply, Why
 from rigctl.page.svg import (
     GUTTER,
+    TEXT,
     WIDE,
     Drawing,
     Scale,
@@ -33,11 +36,16 @@ from rigctl.page.svg import (
 from rigctl.page.words import between, money, number, with_unit
 from rigctl.text import set_label
 
+Axis = Literal["money", "trial", "time"]
+AXES: Mapping[Axis, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "rig time"})
+"""Along what trials are shown, and how it is named."""
 COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
 READING_COLUMNS = 60
 LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
+WIDE_LANE = 32
+"""The same where each trial is a dot."""
 FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
 
 
@@ -89,6 +97,11 @@ def fuel(budget: Money, currency: str) -> Markup:
 # Course -----------------------------------------------------------------------------------------------------------
 
 
+def trend(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
+    """Return outcomes, costs and what was controlled, one below the other."""
+    return course(facts, tracks, axis) + costs(facts, tracks, axis) + strip(tracks, axis)
+
+
 def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     """Return outcomes and the best so far along money, trials or time."""
     xs, labels = tracks.along(axis), facts.labels
@@ -99,11 +112,56 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     figure.dots(xs[shown], tracks.outcome[shown], "dot")
     better = np.r_[[True] * min(len(xs), 1), np.diff(tracks.best) != 0] & np.isfinite(tracks.best)
     bx, by = xs[better], tracks.best[better]
+    told = "none so far"
     if len(bx):
         figure.steps(np.r_[bx, xs[-1]], np.r_[by, by[-1]], "best")
-    last = with_unit(float(tracks.best[-1]) if len(xs) else None, labels.outcome.unit)
-    told = f"{counted(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
-    return figure.markup(f"{labels.outcome.name} against {axis}", told)
+        told = f"best so far {with_unit(float(by[-1]), labels.outcome.unit)}, trial {tracks.trial[better][-1]:.0f}"
+        figure.text("100%", figure.y(float(by[-1])) - 5, told, "end", "label found")
+    counts = counted(int(np.isfinite(tracks.outcome).sum()), "outcome")
+    return figure.markup(f"{labels.outcome.name} against {AXES[axis]}", f"{counts}; {told}")
+
+
+def costs(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
+    """Return what each trial cost and the mean of the last ten, on the axis of the drawing above; empty: none did."""
+    xs, currency = tracks.along(axis), facts.labels.currency
+    paid = np.flatnonzero(tracks.cost > 0)
+    if not paid.size:
+        return Markup()
+    x, y = xs[paid], tracks.cost[paid]
+    total, n = np.r_[0.0, np.cumsum(y)], np.arange(1, len(y) + 1)
+    mean = (total[n] - total[np.maximum(n - RECENT, 0)]) / np.minimum(n, RECENT)
+    low, high = _span(xs, axis)
+    figure = Drawing.over((low, high), np.r_[0.0, y], 100)
+    figure.levels(f"{currency} a trial")
+    shown = thinned(x, y, COLUMNS)
+    figure.dots(x[shown], y[shown], "dot")
+    shown = thinned(x, mean, COLUMNS)
+    figure.line(x[shown], mean[shown], "cost")
+    told = f"{money(float(mean[-1]), currency)}, mean of the last {counted(min(len(y), RECENT), 'trial')}"
+    figure.text("100%", TEXT - 2, told, "end", "label money")
+    return figure.markup(f"cost of a trial against {AXES[axis]}", told)
+
+
+def axes(tracks: Tracks) -> tuple[Axis, ...]:
+    """Return along what trials lie apart: what was imported or done by hand may have cost nothing, and at no time."""
+    return tuple(a for a in AXES if a == "trial" or 2 * len(np.unique(tracks.along(a))) > len(tracks.trial))
+
+
+def by_set(facts: Facts, tracks: Tracks) -> Markup:
+    """Return the outcome of every trial, one lane per control set, with the mean of each."""
+    known, labels, told = np.isfinite(tracks.outcome), facts.labels, []
+    figure = Drawing(Scale.around(tracks.outcome, 0, WIDE), Scale(0, 1, 0, 1), WIDE_LANE * len(tracks.sets) + TEXT + 6)
+    for lane, chosen in enumerate(tracks.sets):
+        ys, at = tracks.outcome[known & (tracks.played == lane)], WIDE_LANE * lane + 22
+        mean = f", mean {with_unit(float(ys.mean()), labels.outcome.unit)}" if len(ys) else ""
+        told.append(f"{set_label(chosen, ' + ')}: {counted(len(ys), 'trial')}{mean}")
+        figure.text("0", at - 10, told[-1])
+        figure.dots(ys, np.full(len(ys), at), "dot")
+        if len(ys):
+            figure.line((ys.mean(),) * 2, (at - 7, at + 7), "best")
+    ticks = figure.x.ticks(5)
+    figure.places([(t, label_of(t) + (f" {labels.outcome.unit}" if t == ticks[-1] else "")) for t in ticks])
+    return figure.markup(f"{labels.outcome.name} by control set", "; ".join(told))
 
 
 def strip(tracks: Tracks, axis: Axis) -> Markup:
@@ -118,7 +176,7 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
     told = "; ".join(f"{set_label(s)}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
-    return figure.markup(f"control set played against {axis}", told)
+    return figure.markup(f"control set played against {AXES[axis]}", told)
 
 
 def _span(xs: FloatArray, axis: Axis) -> tuple[float, float]:
@@ -229,15 +287,12 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
 def bar(share: float, told: str) -> Markup:
     """Return a small bar, full at 1."""
     width = short(100 * min(max(share, 0.0), 1.0))
-    kind = "over" if share >= 0.9 else "fill-1"
+    kind = "over" if share >= 0.9 else "some"
     inner = Markup('<rect class="{}" width="{}%" height="6"/><rect class="frame" width="100%" height="6"/>')
     return drawing(6, told, "", inner.format(kind, width), "bar")
 
 
 # Trials as series -----------------------------------------------------------------------------------------------------
-
-
-Axis = Literal["money", "trial", "time"]
 
 
 def thinned(xs: FloatArray, ys: FloatArray, columns: int) -> IntArray:
@@ -277,6 +332,8 @@ class Tracks:
     """All trials as arrays (n,), in order."""
 
     trial: FloatArray
+    cost: FloatArray
+    """Currency units."""
     money: FloatArray
     """Spent after it, currency units."""
     time_h: FloatArray
@@ -292,13 +349,15 @@ class Tracks:
 
     @classmethod
     def of(cls, rows: Sequence[TrialRow], *, maximise: bool) -> Tracks:
+        cost = np.array([to_units(row.cost) for row in rows], dtype=float)
         outcome = np.array([row.outcome if row.recorded else np.nan for row in rows], dtype=float)
         pick = np.fmax if maximise else np.fmin
         sets = sorted({row.control_set for row in rows}, key=lambda names: (len(names), names))
         number = {names: i for i, names in enumerate(sets)}
         return cls(
             trial=np.array([row.trial for row in rows], dtype=float),
-            money=np.cumsum([to_units(row.cost) for row in rows], dtype=float),
+            cost=cost,
+            money=np.cumsum(cost),
             time_h=np.array([row.changed_s for row in rows], dtype=float) / 3600.0,
             outcome=outcome,
             best=pick.accumulate(outcome) if len(rows) else outcome,

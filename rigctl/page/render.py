@@ -13,7 +13,7 @@ from rigctl.campaign.journal.alarms import AlarmState, pressing
 from rigctl.core.advice.advise import Advice, advise, held
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
-from rigctl.page.figures import Axis, Tracks, series
+from rigctl.page.figures import Tracks, series
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
 from rigctl.text import joined, lasting, set_label, settings
@@ -88,7 +88,6 @@ def environment() -> Environment:
 MOST_ALARMS = 20
 """Alarms that are listed beside the log."""
 View = Mapping[str, Any] | None
-AXES: tuple[tuple[Axis, str], ...] = (("money", "money spent"), ("trial", "trial"), ("time", "time"))
 T = TypeVar("T")
 
 
@@ -103,7 +102,7 @@ def kept(facts: Facts, name: str, of: object, draw: Callable[[], T]) -> T:
 
 
 def _now(facts: Facts, study: Study | None, _: Tracks) -> View:
-    return {"sentence": words.headline(facts, study)}
+    return {"sentence": words.headline(facts, study), "say": words.answer_in(facts.labels, study)}
 
 
 def _trial(facts: Facts, _: Study | None, __: Tracks) -> View:
@@ -153,7 +152,7 @@ def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
         facts,
         "course",
         (),
-        lambda: [(axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis)) for axis, name in AXES],
+        lambda: [(axis, figures.AXES[axis], figures.trend(facts, tracks, axis)) for axis in figures.axes(tracks)],
     )
     return {"drawings": drawn}
 
@@ -199,10 +198,10 @@ def worth_of(facts: Facts, study: Study | None) -> Sequence[Advice]:
 _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] = MappingProxyType(
     {
         "now": ("Now", _now),
+        "course": ("Trend", _course),
         "trial": ("Trial", _trial),
         "advice": ("What to run from now on", _advice),
         "money": ("Money", _money),
-        "course": ("Course", _course),
         "why": ("Why this control set", _why),
         "awaited": ("Outcomes awaited", lambda facts, *_: {} if facts.awaited else None),
         "readings": ("Readings", _readings),

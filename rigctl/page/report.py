@@ -25,7 +25,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
 from rigctl.page import figures, words
 from rigctl.page.facts import gather
-from rigctl.page.figures import FILLS, Axis, Tracks, reads
+from rigctl.page.figures import FILLS, Tracks, reads
 from rigctl.page.render import asset, environment, worth_of
 from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
@@ -171,7 +171,6 @@ ROW = 24
 """Pixels that a way of running takes."""
 NAMES = 32
 """Percent of a drawing that their names take."""
-AXES: Final[tuple[Axis, ...]] = ("money", "trial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +241,18 @@ def _money(facts: Facts) -> Drawn:
 def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
     name = facts.labels.outcome.name
     sets = [set_label(tracks.sets[i]) for i in tracks.played]
-    columns = ("trial", "money", "hours", name, "best", "control_set")
-    series = (tracks.trial, tracks.money, tracks.time_h, tracks.outcome, tracks.best)
+    columns = ("trial", "cost", "money", "hours", name, "best", "control_set")
+    series = (tracks.trial, tracks.cost, tracks.money, tracks.time_h, tracks.outcome, tracks.best)
     rows = tuple(zip(*(values.tolist() for values in series), sets, strict=True))
-    for axis in AXES:
-        title = f"{name} against {axis}, and the best so far"
-        yield Drawn(f"course-{axis}", "course", title, figures.course(facts, tracks, axis), columns, rows)
-    yield Drawn("played", "course", "Control set played, by trial", figures.strip(tracks, "trial"), columns, rows)
+    axis = figures.axes(tracks)[0]
+    against = figures.AXES[axis]
+    drawn = (
+        (f"course-{axis}", f"{name} against {against}", figures.course(facts, tracks, axis)),
+        (f"cost-{axis}", f"Cost of a trial against {against}", figures.costs(facts, tracks, axis)),
+        ("played", f"Control set of each trial against {against}", figures.strip(tracks, axis)),
+        ("by-set", f"{name} by control set, every trial", figures.by_set(facts, tracks)),
+    )
+    yield from (Drawn(file, "course", title, drawing, columns, rows) for file, title, drawing in drawn if drawing)
 
 
 def _readings(facts: Facts, study: Study | None) -> Iterator[Drawn]:

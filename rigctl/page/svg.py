@@ -166,12 +166,18 @@ class Drawing:
 
     def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]]) -> None:
         """Draw levels at round numbers, name the unit above them, and places along the bottom."""
+        self.levels(unit)
+        self.places(ticks_x)
+
+    def levels(self, unit: str) -> None:
         for value in (t for t in self.y.ticks(max(2, round(self.height / 28))) if self.y(t) <= self.height - TEXT - 6):
             y = short(self.y(value))
             self._behind.append(Markup('<line class="grid" x1="0" x2="100%" y1="{}" y2="{}"/>').format(y, y))
             self.text("0", self.y(value) + 4, label_of(value))
         if unit:
             self.text("0", TEXT - 2, unit)
+
+    def places(self, ticks_x: Sequence[tuple[float, str]]) -> None:
         for at, text in ticks_x:
             self.text(self._across(at), self.height - 2, text, _anchor(self.x(at)))
 
@@ -189,8 +195,9 @@ class Drawing:
 
 def drawing(height: float, title: str, told: str, inner: Markup, kind: str = "figure") -> Markup:
     """Return marks as one accessible drawing as wide as there is room."""
-    opening = Markup('<svg class="{}" role="img" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
-    return opening.format(kind, short(height), printable(title), printable(told), inner)
+    desc = Markup("<desc>{}</desc>").format(printable(told)) if told else ""
+    opening = Markup('<svg class="{}" role="img" width="100%" height="{}"><title>{}</title>{}{}</svg>')
+    return opening.format(kind, short(height), printable(title), desc, inner)
 
 
 def _anchor(place: float) -> str:

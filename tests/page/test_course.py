@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.codec import fields_of
-from rigctl.page.figures import Tracks, runs, thinned
-from tests.campaign.records import make_decision
+from rigctl.page.facts import gather
+from rigctl.page.figures import Tracks, axes, costs, runs, thinned
+from tests.campaign.records import make_decision, record_trial
+from tests.page.conftest import NOON
 
 
 def row(trial, outcome=1.0, cost=500_000, names=("a",), state=State.RECORDED):
@@ -60,3 +65,22 @@ def test_runs_join_what_no_eye_can_tell_apart():
     assert runs(held, starts, starts + 1, 0.5) == [(0, 2), (3, 4), (5, 6)]
     assert runs(held, starts, starts + 1, 1.0) == [(0, 6)]
     assert runs(held & False, starts, starts + 1, 1.0) == []
+
+
+def test_trials_are_shown_along_what_tells_them_apart():
+    """Those of a spreadsheet cost nothing and have no time: along money they would lie on one another."""
+    rig, sheet = [row(n) for n in range(1, 9)], [replace(row(n, cost=0), changed_s=0.0) for n in range(1, 9)]
+    assert axes(Tracks.of(rig, maximise=True)) == ("money", "trial", "time")
+    assert axes(Tracks.of(sheet, maximise=True)) == ("trial",)
+    assert axes(Tracks.of([*sheet[:2], *rig[2:]], maximise=True)) == ("money", "trial", "time")
+    assert axes(Tracks.of([], maximise=True)) == ("trial",)
+
+
+def test_what_cost_nothing_has_no_costs_drawn(journal, tmp_path):
+    """A mean of costs is of trials that were paid for, and of the last ten of them."""
+    record_trial(journal)
+    with open_reader(tmp_path) as reader:
+        facts = gather(reader, None, None, NOON)
+    rows = [row(1, cost=0), *(row(n, cost=100_000 * n) for n in range(2, 13))]
+    assert costs(facts, Tracks.of(rows[:1], maximise=True), "trial") == ""
+    assert "0.75 EUR, mean of the last 10 trials" in costs(facts, Tracks.of(rows, maximise=True), "trial")

@@ -124,15 +124,15 @@
     course(place) {
       const { course } = this.data, along = document.querySelector("input[name=along]:checked")?.value ?? "money";
       const x = course.x[along];
-      const best = { label: "best so far", stroke: colour("--ink"), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } };
-      const series = [dots(course.label, 5, colour("--fill-2"), colour("--fill-2")), best];
+      const best = { label: "best so far", stroke: colour("--found"), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } };
+      const series = [dots(course.label, 5, colour("--dot"), colour("--dot")), best];
       return new uPlot(options(place.clientWidth, 210, x.label, course.unit, series), [x.values, course.outcome, course.best], place);
     },
     reading(place) {
       const found = this.data.readings.find((r) => r.name === place.dataset.name);
       if (!found || !found.x.length) return null;
       const series = [
-        dots("left alone", 5, colour("--fill-2"), colour("--fill-2")),
+        dots("left alone", 5, colour("--dot"), colour("--dot")),
         dots("controlled", 6, colour("--ink"), colour("--ink")),
       ];
       return new uPlot(options(place.clientWidth, 150, "trial", found.unit, series, found.band), [found.x, found.alone, found.held], place);
