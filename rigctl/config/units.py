@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,10 +48,54 @@ COMMON: Final = (
 )
 """What may be meant by a unit that is none."""
 
+_PREFIXES: Final = {"": 0, "k": 3, "c": -2, "m": -3, "u": -6}
+_PREFIXED: Final = (
+    {"s": "s", "m": "m", "g": "g", "A": "A", "mol": "n", "L": "1e-3 mmm", "l": "1e-3 mmm", "M": "1e3 n/mmm"}
+    | {"N": "1e3 gm/ss", "Pa": "1e3 g/mss", "bar": "1e8 g/mss", "W": "1e3 gmm/sss", "Wh": "3600e3 gmm/ss"}
+    | {"V": "1e3 gmm/sssA", "S": "1e-3 sssAA/gmm", "Hz": "/s"}
+)
+"""Unit -> its factor, and the letters of the base units that are multiplied and divided (n: mole)."""
+_OTHERS: Final = {"min": "60 s", "h": "3600 s", "d": "86400 s", "day": "86400 s", "hPa": "1e5 g/mss"}
+_UNCONVERTED: Final = ("K", "degC", "degF", "percent", "%", "ppm", "rpm", "deg", "dB", "octave", "decade", *SCALES)
+_TERM: Final = re.compile(r"([A-Za-z%]+)([1-9]?)")
+_PER_PRODUCT: Final = re.compile(r"/\(([A-Za-z0-9]+)\*([A-Za-z0-9]+)\)")
 
-@cache  # a constant that takes 0.2 s to build; nothing changes it afterwards
+
+@cache
+def _usual() -> Mapping[str, tuple[Fraction, Counter[str]]]:
+    """Return the units that most rigs need no others than, each as a factor and powers of base units."""
+    found = {name: (Fraction(1), Counter((name,))) for name in _UNCONVERTED}
+    prefixed = [(p + name, meaning, power) for name, meaning in _PREFIXED.items() for p, power in _PREFIXES.items()]
+    for name, meaning, power in (*prefixed, *((name, meaning, 0) for name, meaning in _OTHERS.items())):
+        factor, _, bases = meaning.rpartition(" ")
+        above, _, below = bases.partition("/")
+        powers = Counter(above)
+        powers.subtract(below)
+        found[name] = Fraction(factor or 1) * Fraction(10) ** power, powers
+    return found
+
+
+def _in_base_units(text: str) -> tuple[Fraction, Counter[str]] | None:
+    """Return a unit as a factor and powers of base units; None where only the registry can tell."""
+    whole, powers = Fraction(1), Counter[str]()
+    text = text.translate(_RAISED)
+    bare = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    for place, term in enumerate(_PER_PRODUCT.sub(r"/\1/\2", bare).split("/")):
+        if term == "1" and not place:
+            continue
+        found = _TERM.fullmatch(term)
+        if found is None or found[1] not in _usual():
+            return None
+        factor, bases = _usual()[found[1]]
+        times = int(found[2] or 1) * (-1 if place else 1)
+        whole *= factor**times
+        powers.update({base: n * times for base, n in bases.items()})
+    return whole, powers
+
+
+@cache  # a constant that takes 0.6 s to load and build; nothing changes it afterwards
 def _registry() -> pint.UnitRegistry[Decimal]:
-    import pint  # noqa: PLC0415  # only once a configuration is loaded
+    import pint  # noqa: PLC0415  # only where a unit is none of the usual ones
 
     registry: pint.UnitRegistry[Decimal] = pint.UnitRegistry(non_int_type=Decimal)
     for scale in SCALES:
@@ -67,18 +114,23 @@ class Units:
     """
 
     def __init__(self, currency: str | None) -> None:
-        self._registry = _registry()
         self.currency = currency
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
-    def unit(self, text: str) -> Any:
+    def unit(self, text: str) -> str:
+        """Return a unit as it is written."""
+        if _in_base_units(text) is None:
+            self._unit(text)
+        return text
+
+    def _unit(self, text: str) -> Any:
         text = text.translate(_RAISED)
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(got(text, 'must be a unit such as "mM", "L/min" or "pH" ("1" for none)'))
         if _MEGALITRE.search(text):
             raise ValueError(got(text, 'must be a unit such as "mL"', write(_MEGALITRE.sub("mL", text))))
         try:
-            return self._registry.parse_units(_POWER.sub(r"**\1", text))
+            return _registry().parse_units(_POWER.sub(r"**\1", text))
         except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
             raise ValueError(
                 got(text, 'must be a known unit such as "mM", "L/min" or "pH" ("1" for none)', _unit_meant(text))
@@ -164,7 +216,7 @@ class Units:
     def _why(self, unit: str, other: str, value: str) -> str:
         """Say why one unit of `value` is not another: it is none, or of something else."""
         try:
-            self.unit(unit)
+            self._unit(unit)
         except ValueError:
             if _MEGALITRE.search(unit):
                 return f"no rig doses megalitres; {write(_MEGALITRE.sub('mL', value))}"
@@ -172,11 +224,17 @@ class Units:
         return f"{unit} cannot be converted to {other}"
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
-        source, target = self.unit(unit), self.unit(other)
+        this, that = _in_base_units(unit), _in_base_units(other)
+        if this is not None and that is not None and this[1] == that[1]:
+            ratio = this[0] / that[0]
+            factor = Decimal(ratio.numerator) / ratio.denominator
+            if len(factor.as_tuple().digits) < MOST_DIGITS:  # it has an end; how others are rounded, the registry says
+                return amount * factor
+        source, target = self._unit(unit), self._unit(other)
         if source == target:
             return amount
         try:
-            converted = Decimal(self._registry.Quantity(amount, source).to(target).magnitude)
+            converted = Decimal(_registry().Quantity(amount, source).to(target).magnitude)
         except Exception as error:  # pint: DimensionalityError, OffsetUnitCalculusError, decimal's own, ...
             raise ValueError(f"{unit} cannot be converted to {other}") from error
         if not converted.is_finite():
