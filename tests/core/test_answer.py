@@ -55,6 +55,7 @@ def wrong_amounts(answer):
             yield f"{way}: net is not what it is worth less what it costs"
     pairs = [(answer.why, run, answer.why.other)] if answer.why else []
     pairs += [(answer.try_next, answer.try_next.other, run)] if answer.try_next else []
+    pairs += [(answer.today, run, answer.today.other)] if answer.today else []
     for said, one, other in pairs:
         differences = [
             (said.gain, sign * (one.expected - other.expected)),

@@ -95,6 +95,8 @@ class Answer:
     certainty: Certainty
     try_next: Difference | None
     """A way that promises more, but is not known well enough, against the first one."""
+    today: Difference | None
+    """The first way against today's practice; None: it is not known."""
     price: float | None
     """Of one unit of outcome, currency units; None: it was not said."""
     maximise: bool
@@ -109,7 +111,7 @@ class Answer:
 
     def named(self, most: int) -> tuple[WayToRun, ...]:
         """Return the ways that sentences name, and others up to so many, in their order."""
-        named = [d.other for d in (self.why, self.try_next) if d is not None]
+        named = [d.other for d in (self.why, self.try_next, self.today) if d is not None]
         named += [] if self.certainty.rival is None else [self.certainty.rival]
         kept: list[WayToRun] = []
         for way in (self.run, *named, *(w for w in self.ways if w.kind != "setting"), *self.ways):
@@ -157,6 +159,7 @@ class _Making:
             why=self._why(run, others),
             certainty=self._certainty(run, others, better),
             try_next=better,
+            today=next((self._against(run, w) for w in others if w.kind == "today"), None),
             price=self.found.price,
             maximise=self.found.maximise,
             decimals=self.decimals,

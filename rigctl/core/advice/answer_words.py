@@ -45,6 +45,13 @@ class AnswerWords:
             return "Nothing else was tried so far."
         return f"It {self._compared(why, self.name(why.other), tolerated=', which is tolerated,')}."
 
+    def against_today(self) -> str:
+        """Say what that is worth against today's practice; empty where that is not known, or the reason says so."""
+        today, why = self.answer.today, self.answer.why
+        if today is None or (why is not None and why.other.kind == "today"):
+            return ""
+        return f"Compared with today's practice it {self._compared(today)}."
+
     def sure(self) -> str:
         """Say how sure that is, and what would settle it; empty where the way to try next settles it."""
         certain, run = self.answer.certainty, self.answer.run
@@ -97,8 +104,8 @@ class AnswerWords:
         return f"{given} {joint} costs {most}{about}{paid} per trial"
 
     def lines(self) -> Iterator[str]:
-        """Yield why, how sure, and what to try next."""
-        yield from filter(None, (self.why(), self.sure(), self.next()))
+        """Yield why, what it is worth against today's practice, how sure that is, and what to try next."""
+        yield from filter(None, (self.why(), self.against_today(), self.sure(), self.next()))
 
     @property
     def price_unit(self) -> str:
