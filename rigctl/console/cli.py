@@ -99,15 +99,18 @@ def demo(
     from rigctl.console import demo as demonstration
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    where = {"data": data, "keep": keep}
+    where, out = {"data": data, "keep": keep}, console(stderr=json)
+
+    def tell(done: demonstration.Demo) -> None:
+        if json:
+            print_json(demonstration.to_json(done))
+        else:
+            demonstration.show(done, out)
+            typer.echo(after_demo())
+
     done = demonstration.demo(
-        scenario, changes, console(stderr=json), ctx.obj, **where, serve=serve, blind=blind, compare=compare
+        scenario, changes, out, ctx.obj, **where, tell=tell, serve=serve, blind=blind, compare=compare
     )
-    if json:
-        print_json(demonstration.to_json(done))
-    else:
-        demonstration.show(done, console())
-        typer.echo(after_demo())
     raise typer.Exit(done.exit_code)
 
 

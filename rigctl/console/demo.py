@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -262,6 +262,7 @@ def demo(
     *,
     data: Path | None,
     keep: Path | None,
+    tell: Callable[[Demo], object],
     serve: bool = False,
     blind: bool = False,
     compare: bool = False,
@@ -269,7 +270,8 @@ def demo(
     """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
 
     One seed is that of the campaign's decisions and of the simulated rig. `blind`: nobody looks before a trial;
-    `compare`: the same campaign is run again like that, on a rig of the same seed.
+    `compare`: the same campaign is run again like that, on a rig of the same seed. What came of it is told by `tell`
+    before the page, where there is one, is closed.
 
     Raises:
         UsageError: there is no such scenario, it needs what was not given, nobody looks in it anyway, or this system
@@ -282,15 +284,17 @@ def demo(
     if (blind or compare) and first.rig.timing.look is None:
         raise UsageError(f"--{'compare' if compare else 'blind'}: in --scenario {name} nobody looks before a trial")
     scenario = DemoRig(name, first.rig.speedup, first.seed, data, stepped=True)
-    with _place(keep) as directory:
+    with _place(keep) as directory, page_beside(serve, directory / "state", console) as page:
         alone = blind and not compare
-        done = replace(_played(scenario, changes, directory, console, signals, serve=serve, blind=alone), keep=keep)
-        if not compare or done.outcome.result.ending == "abandoned":
-            return done
-        beside = directory / "blind"
-        beside.mkdir(exist_ok=True)
-        console.print("The same campaign once more, without looking first.")
-        return replace(done, blind=_played(scenario, changes, beside, console, signals, serve=False, blind=True))
+        done = replace(_played(scenario, changes, directory, console, signals, blind=alone), keep=keep)
+        if compare and done.outcome.result.ending != "abandoned":
+            beside = directory / "blind"
+            beside.mkdir(exist_ok=True)
+            console.print("The same campaign once more, without looking first.")
+            done = replace(done, blind=_played(scenario, changes, beside, console, signals, blind=True))
+        tell(done)
+        linger(page, signals, console)
+        return done
 
 
 def _played(
@@ -300,17 +304,14 @@ def _played(
     console: Console,
     signals: Signals | None,
     *,
-    serve: bool,
     blind: bool,
 ) -> Demo:
     began = time.monotonic()
     with simulator(scenario, directory) as buses:
         loaded = _configured(scenario.name, replace(changes, buses=buses), blind=blind)
         clock = SteppedClock(loaded.rig.speedup, Stepper(directory))
-        with page_beside(serve, directory / "state", console) as page_is_there:
-            outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
-            campaign_s = time.monotonic() - began
-            linger(page_is_there, signals, console)
+        outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
+        campaign_s = time.monotonic() - began
     with open_reader(directory / "state") as reader:
         outcomes = [row.outcome for row in reader.trials() if row.outcome is not None]
     told, followed, untold, found = None, None, "there is no recommendation", outcome.recommendation

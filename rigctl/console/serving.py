@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -110,8 +110,8 @@ def revoke_token(directory: Path, name: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], object]) -> Iterator[Callable[[], bool]]:
-    """Serve the page from a process of its own while the block runs; gives whether it still does.
+def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], object]) -> Iterator[Callable[[], str]]:
+    """Serve the page from a process of its own while the block runs; gives where it is, empty once it is no more.
 
     Whatever becomes of it, the campaign does not notice: it is told once, and that is all.
 
@@ -119,7 +119,7 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
         UsageError: what it needs is not installed.
     """
     if not wanted:
-        yield lambda: False
+        yield str
         return
     say = tell if callable(tell) else tell.print
     make_directory(directory)
@@ -134,33 +134,39 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
         )
     except OSError as error:
         say(f"no page: {error}")
-        yield lambda: False
+        yield str
         return
+    at: list[str] = []
     ending = threading.Event()
-    threading.Thread(target=_pass_on, args=[process, say, ending], name="page", daemon=True).start()
+    threading.Thread(target=_pass_on, args=[process, say, ending, at], name="page", daemon=True).start()
     try:
-        yield lambda: process.poll() is None
+        yield lambda: at[0] if at and process.poll() is None else ""
     finally:
         ending.set()
         _end(process)
 
 
-def linger(page_is_there: Callable[[], bool], signals: Signals | None, console: Console) -> None:
-    """Keep the page until a person at a terminal has looked: until Ctrl-C, if none has come before."""
-    if signals is None or signals.heard or not sys.stdin.isatty() or not page_is_there():
+def linger(page: Callable[[], str], signals: Signals | None, console: Console) -> None:
+    """Keep the page until a person at a terminal has looked and closes it, unless a signal has come before."""
+    if signals is None or signals.heard or not sys.stdin.isatty() or not page():
         return
-    console.print("The campaign has ended. The page stays until Ctrl-C.")
-    while not signals.heard and page_is_there():
-        time.sleep(EVERY_S)
+    console.print(f"The page is still open: {page()}\nPress Enter to close it.", soft_wrap=True)
+    while not signals.heard and page():
+        if select.select([sys.stdin], [], [], EVERY_S)[0]:
+            sys.stdin.readline()
+            return
 
 
-def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event) -> None:
+def _pass_on(
+    process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event, at: list[str]
+) -> None:
     """Say where the page is, and once, if it comes to that, that it is no more."""
     said = ""
     with process.stdout or nullcontext(()) as lines:
         for line in lines:
             text = line.decode(errors="replace").strip()
             if text.startswith("http://"):
+                at.append(text)
                 say(f"page: {text}")
             else:
                 said = text or said

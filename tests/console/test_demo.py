@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import os
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from rigctl.campaign.events import CampaignResult
+from rigctl.config.load import Overrides
+from rigctl.console import demo as demonstration
 from rigctl.console.demo import ARRAYS, NAMES, NEED_ARRAYS, Demo, check_scenario, compared
 from rigctl.console.run import Ended
+from rigctl.console.serving import linger
 from rigctl.errors import UsageError
 from rigctl.rig.values import SafeReport
+from rigctl.signals import Signals
 from sim_rig import scenarios
 from tests.console.test_golden import loaded
 from tests.golden import Golden
@@ -75,3 +82,28 @@ def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth(golde
     assert list(compared(blind)) == []
     stopped = replace(blind, outcome=replace(ended, result=replace(result, ending="abandoned", reason="SIGINT")))
     assert (seeing.exit_code, replace(seeing, blind=stopped).exit_code) == (0, 130)
+
+
+@pytest.mark.parametrize(("pressed", "heard"), [(b"\n", []), (b"", ["SIGINT"])])
+def test_the_page_stays_until_a_person_closes_it(monkeypatch, pressed, heard):
+    """At a terminal: it says where the page is, and asks; a signal that came before ends it unasked."""
+    terminal, shell = os.openpty()
+    said, signals = io.StringIO(), Signals()
+    signals.heard[:] = heard
+    with os.fdopen(shell, "r") as keys:
+        monkeypatch.setattr("sys.stdin", keys)
+        os.write(terminal, pressed)
+        linger(lambda: "http://127.0.0.1:8765/", signals, Console(file=said))
+    os.close(terminal)
+    assert ("http://127.0.0.1:8765/" in said.getvalue()) is not bool(heard)
+
+
+def test_a_demo_tells_what_came_of_it_before_the_page_is_closed(monkeypatch, tmp_path):
+    """Whoever looks at the page has the verdict beside it."""
+    order = []
+    played = Demo("greenhouse", None, None, None, None, "", 0.0)
+    monkeypatch.setattr(demonstration, "_played", lambda *a, **k: played)
+    monkeypatch.setattr(demonstration, "linger", lambda *_: order.append("asks"))
+    changes, out = Overrides(max_trials=1), Console(file=io.StringIO())
+    demonstration.demo("greenhouse", changes, out, None, data=None, keep=tmp_path, tell=lambda _: order.append("tells"))
+    assert order == ["tells", "asks"]
