@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
 from rigctl.config.problem import COLUMNS
-from rigctl.config.units import SCALES, Units
+from rigctl.config.units import Units
 from rigctl.config.wording import no_name
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
@@ -54,9 +54,6 @@ def unit_of(text: str) -> str:
     text = text.strip()
     if not text:
         raise ValueError(got(None, "must be a unit such as mM, L/min, pH or degC", '"1" for none'))
-    for scale in SCALES:
-        if text.casefold() == scale.casefold() and text != scale:  # some are other units then: ph is the phot
-            raise ValueError(got(text, f"must be written {scale}"))
     Units(None).unit(text)
     return text
 

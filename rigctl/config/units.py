@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from rigctl.config.trade import COMMON, DEFINED, MEANT, RARE, SCALES, SPELT
 from rigctl.config.wording import bracketed, quantity_meant
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.flaws import got, write
@@ -25,28 +26,19 @@ _QUANTITY: Final = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]
 _UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
 _RAISED: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 """As people and spreadsheets write cm² and m⁻³."""
+_KNOWN: Final = 'must be a known unit such as "mM", "L/min" or "pH" ("1" for none)'
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
-_LONG_NUMBER: Final = re.compile(r"\d{3}")
-_MEGALITRE: Final = re.compile(r"(?<![A-Za-z])M[lL](?![A-Za-z])")
-"""No rig doses megalitres; whoever writes them means mL, and a cap of 80 ML is none."""
+_LONG_NUMBER: Final = re.compile(r"(?<!OD)\d{3}")
+_FACTOR: Final = re.compile(r"(?<![A-Za-z0-9*^()/ -])(?!1(?![0-9]))[0-9]|[0-9][eE][0-9]")
+"""A number that no unit is raised to."""
+_WORD: Final = re.compile(r"[A-Za-zµμ°ºΩ]+")
 MOST_DIGITS: Final = 20
 """Of a quantity: decimals compute with 28, and a price must stay exact."""
 LARGEST: Final = 300
 """Power of ten of a quantity."""
 LARGEST_SUM: Final = 12
 """Power of ten of an amount of money: the journal counts micro-units in 64 bits."""
-
-SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
-"""Instrument scales that convert to nothing else."""
-
-
-COMMON: Final = (
-    *("s", "min", "h", "day", "mL", "L", "g", "kg", "mg/L", "g/L", "mol/L", "mmol/L", "umol/L", "mM", "uM", "ppm"),
-    *("percent", "degC", "degF", "K", "W", "kW", "kWh", "V", "mV", "A", "mA", "Hz", "rpm", "bar", "Pa", "kPa", "hPa"),
-    *("mm", "cm", "m", "m/s", "m/min", "mL/min", "L/min", "uS/cm", "mS/cm", "dB", "deg", "N", "Nm", *SCALES),
-)
-"""What may be meant by a unit that is none."""
 
 _PREFIXES: Final = {"": 0, "k": 3, "c": -2, "m": -3, "u": -6}
 _PREFIXED: Final = (
@@ -56,7 +48,10 @@ _PREFIXED: Final = (
 )
 """Unit -> its factor, and the letters of the base units that are multiplied and divided (n: mole)."""
 _OTHERS: Final = {"min": "60 s", "h": "3600 s", "d": "86400 s", "day": "86400 s", "hPa": "1e5 g/mss"}
-_UNCONVERTED: Final = ("K", "degC", "degF", "percent", "%", "ppm", "rpm", "deg", "dB", "octave", "decade", *SCALES)
+_UNCONVERTED: Final = (
+    *("K", "degC", "degF", "percent", "%", "ppm", "rpm", "deg", "dB", "octave", "decade"),
+    *filter(str.isalpha, SCALES),
+)
 _TERM: Final = re.compile(r"([A-Za-z%]+)([1-9]?)")
 _PER_PRODUCT: Final = re.compile(r"/\(([A-Za-z0-9]+)\*([A-Za-z0-9]+)\)")
 
@@ -98,8 +93,8 @@ def _registry() -> pint.UnitRegistry[Decimal]:
     import pint  # noqa: PLC0415  # only where a unit is none of the usual ones
 
     registry: pint.UnitRegistry[Decimal] = pint.UnitRegistry(non_int_type=Decimal)
-    for scale in SCALES:
-        registry.define(f"{scale} = [{scale}]")
+    for definition in (*(f"{scale} = [{scale}]" for scale in SCALES), *DEFINED):
+        registry.define(definition)
     return registry
 
 
@@ -119,22 +114,23 @@ class Units:
 
     def unit(self, text: str) -> str:
         """Return a unit as it is written."""
+        read, remedy = _asked(text)
+        if remedy:
+            raise ValueError(got(text, "", remedy, lead=f": {read}") if read else got(text, _KNOWN, remedy))
         if _in_base_units(text) is None:
-            self._unit(text)
+            self._registered(text)
         return text
 
-    def _unit(self, text: str) -> Any:
-        text = text.translate(_RAISED)
-        if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
-            raise ValueError(got(text, 'must be a unit such as "mM", "L/min" or "pH" ("1" for none)'))
-        if _MEGALITRE.search(text):
-            raise ValueError(got(text, 'must be a unit such as "mL"', write(_MEGALITRE.sub("mL", text))))
-        try:
-            return _registry().parse_units(_POWER.sub(r"**\1", text))
-        except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
-            raise ValueError(
-                got(text, 'must be a known unit such as "mM", "L/min" or "pH" ("1" for none)', _unit_meant(text))
-            ) from error
+    def _registered(self, text: str) -> Any:
+        """Return what the registry makes of a unit."""
+        plain = text.translate(_RAISED)
+        if not _UNIT.fullmatch(plain) or _LONG_NUMBER.search(plain) or _FACTOR.search(plain):
+            remedy = "take the number out of the unit" if _FACTOR.search(plain) else ""
+            raise ValueError(got(text, 'must be a unit such as "mM", "L/min" or "pH" ("1" for none)', remedy))
+        found = _parsed(plain)
+        if found is None:
+            raise ValueError(got(text, _KNOWN, _unit_meant(plain)))
+        return found
 
     def factor(self, unit: str, other: str) -> float:
         """Return how many `other` one `unit` is."""
@@ -216,11 +212,10 @@ class Units:
     def _why(self, unit: str, other: str, value: str) -> str:
         """Say why one unit of `value` is not another: it is none, or of something else."""
         try:
-            self._unit(unit)
+            self.unit(unit)
         except ValueError:
-            if _MEGALITRE.search(unit):
-                return f"no rig doses megalitres; {write(_MEGALITRE.sub('mL', value))}"
-            return "; ".join(filter(None, (f'"{unit}" is no known unit', _unit_meant(unit))))
+            read, remedy = _asked(unit, value)
+            return "; ".join(filter(None, (read or f'"{unit}" is no known unit', remedy or _unit_meant(unit))))
         return f"{unit} cannot be converted to {other}"
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
@@ -230,7 +225,7 @@ class Units:
             factor = Decimal(ratio.numerator) / ratio.denominator
             if len(factor.as_tuple().digits) < MOST_DIGITS:  # it has an end; how others are rounded, the registry says
                 return amount * factor
-        source, target = self._unit(unit), self._unit(other)
+        source, target = self._registered(self.unit(unit)), self._registered(self.unit(other))
         if source == target:
             return amount
         try:
@@ -242,8 +237,39 @@ class Units:
         return converted
 
 
+def _parsed(text: str) -> Any:
+    """Return what Pint makes of a unit; None where it is none, or one that nobody means."""
+    for spelt, name in SPELT.items():
+        text = spelt.sub(name, text)
+    try:
+        found = _registry().parse_units(_POWER.sub(r"**\1", text))
+    except Exception:  # noqa: BLE001  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
+        return None
+    return None if RARE.search(str(found)) else found
+
+
+def _asked(unit: str, value: str | None = None) -> tuple[str, str]:
+    """Return what a unit is read as that people mean otherwise, and the remedy: another unit, also in `value`."""
+    if any(spelt.search(unit) for spelt in SPELT):
+        return "", ""
+    for pattern, meant in MEANT.items():
+        found = pattern.search(unit)
+        if found is None:
+            continue
+        ways = [pattern.sub(way, unit) for way in meant]
+        remedy = " or ".join(write(way if value is None else value.replace(unit, way)) for way in ways)
+        remedy, read = remedy.replace("or write", "or"), _parsed(found[0])
+        if read is None:
+            return "", remedy
+        in_full = f', or "{read}" if you mean that' if str(read).isalpha() else ""
+        return f"{found[0]} is read as {read}", f"{remedy}{in_full}"
+    return "", ""
+
+
 def _unit_meant(text: str) -> str:
-    near = nearest(text, COMMON)
+    """Return the remedy for a unit that is none: word by word if that makes one, else the nearest as a whole."""
+    words = _WORD.sub(lambda word: word[0] if _parsed(word[0]) else nearest(word[0], COMMON) or word[0], text)
+    near = words if words != text and _parsed(words) is not None else nearest(text, COMMON)
     return f'did you mean "{near}"?' if near is not None and near != text else ""
 
 

@@ -1,4 +1,4 @@
-"""Units: the usual ones are converted without the registry, and exactly as it does."""
+"""Units: the usual ones, those of the trades that own rigs, and what is asked about those that are read as others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from decimal import Decimal
 import pytest
 
 from rigctl.config import units
-from rigctl.config.units import COMMON, Units
+from rigctl.config.trade import COMMON
+from rigctl.config.units import Units
+from rigctl.flaws import flaw_of
 
 COMPOUND = (
     *("1", "1/h", "1/min", "cm2/day", "(cm2/day)", "(mm2/h)", "m2/day", "cm2/h", "cm²/day", "W/(m2*K)", "kW/(cm2*K)"),
@@ -36,8 +38,8 @@ def test_usual_units_are_converted_exactly_as_the_registry_does(amount, monkeypa
     """Every pair of usual units of one dimension gives the number that pint gives, digit for digit."""
     names = sorted({*units._usual(), *COMMON, *COMPOUND})
     kinds = {name: units._in_base_units(name) for name in names}
-    usual = [name for name in names if kinds[name] is not None]
-    assert set(names) - set(usual) == {"Nm"}
+    usual = [name for name in names if kinds[name] is not None and not any(units._asked(name))]
+    assert set(names) - set(usual) <= {*COMMON, "uS", "mS"}
     told = Units("EUR")
     pairs = [(a, b) for a, b in itertools.product(usual, usual) if kinds[a][1] == kinds[b][1]]
     quick = [told._convert(amount, a, b) for a, b in pairs]
@@ -49,3 +51,65 @@ def test_usual_units_are_converted_exactly_as_the_registry_does(amount, monkeypa
 def test_what_is_not_plainly_usual_is_asked_of_the_registry(text):
     """Only whole names, powers and quotients of usual units are read without it."""
     assert units._in_base_units(text) is None
+
+
+TRADE = [
+    ("0.1 mm/rev", "mm/rev", 0.1),
+    ("1 inch/rev", "mm/rev", 25.4),
+    ("60 rev/min", "rpm", 60),
+    ("5 wt.%", "wt%", 5),
+    ("5 % w/w", "wt%", 5),
+    ("5 %vol", "vol%", 5),
+    ("2mol%", "mol%", 2),
+    ("1.2 equiv", "eq", 1.2),
+    ("3 mEq/L", "eq/L", 0.003),
+    ("2e6 CFU/mL", "cfu/mL", 2e6),
+    ("0.3 OD600/h", "OD600/h", 0.3),
+    ("55 %RH", "RH", 55),
+    ("500 sccm", "slpm", 0.5),
+    ("0.5 Nm", "N*m", 0.5),
+    ("12 °C", "degC", 12),
+    ("3 µg/l", "ug/L", 3),
+    ("7 ppb", "ug/kg", 7),
+]
+
+
+@pytest.mark.parametrize(("text", "unit", "value"), TRADE)
+def test_units_of_the_trade_are_known(text: str, unit: str, value: float):
+    """A percent of moles is no mole, and an OD of 600 nm no number of 600."""
+    assert Units("EUR").to(text, unit, "it") == pytest.approx(value)
+
+
+@pytest.mark.parametrize(("text", "unit"), [("5 %", "wt%"), ("5 mol%", "wt%"), ("1 OD600", "OD595"), ("1 bar", "barg")])
+def test_what_only_looks_alike_is_not_converted(text: str, unit: str):
+    """Percentages of different things, wavelengths, and pressures above nothing and above the atmosphere's."""
+    with pytest.raises(ValueError, match="cannot be converted"):
+        Units("EUR").to(text, unit, "it")
+
+
+ASKED = """C degC, F degF, Celsius degC, ºC degC, C/min degC/min, ph pH, PH pH, mS mS/cm, RPM rpm, kwh kWh, mv/s mV/s,
+mL/H mL/h, Mg/L mg/L, ML mL, lpm L/min, pct percent, ppt g/kg, cts count, pcs 1, - 1, Nm3/h m3/h, brix Brix"""
+
+
+@pytest.mark.parametrize(("typed", "meant"), [pair.split() for pair in ASKED.split(",")])
+def test_a_near_miss_is_asked_about(typed: str, meant: str):
+    """Also where another unit has that name: C is the coulomb, ph a picohour; beside a number as well as alone."""
+    units = Units("EUR")
+    for asked in (lambda: units.unit(typed), lambda: units.to(f"2 {typed}", meant, "it")):
+        with pytest.raises(ValueError) as refused:
+            asked()
+        assert f'{meant}"' in flaw_of(refused.value).remedy
+    units.unit(meant)
+
+
+def test_what_is_asked_about_can_be_said_in_full():
+    """And where nothing else can be meant, nothing is asked: farads per gram, coulombs per area."""
+    for unit in ("coulomb", "farad", "picohour", "megaliter", "F/g", "C/cm2", "mS/cm", "mC", "uF"):
+        Units("EUR").unit(unit)
+
+
+@pytest.mark.parametrize("unit", ["1e6/mL", "10^6 cfu/mL", "EC", "EUR"])
+def test_a_number_and_an_exacoulomb_are_no_units(unit: str):
+    """A number within a unit was taken for the charge of an electron, and any two letters for one with a prefix."""
+    with pytest.raises(ValueError):
+        Units("EUR").unit(unit)
