@@ -104,8 +104,9 @@ def test_a_near_miss_is_asked_about(typed: str, meant: str):
 
 def test_what_is_asked_about_can_be_said_in_full():
     """And where nothing else can be meant, nothing is asked: farads per gram, coulombs per area."""
+    units = Units("EUR")
     for unit in ("coulomb", "farad", "picohour", "megaliter", "F/g", "C/cm2", "mS/cm", "mC", "uF"):
-        Units("EUR").unit(unit)
+        assert units.same(unit, unit), unit
 
 
 @pytest.mark.parametrize("unit", ["1e6/mL", "10^6 cfu/mL", "EC", "EUR"])
