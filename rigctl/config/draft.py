@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 from rigctl import flaws
 from rigctl.codec import fields_of
-from rigctl.text import set_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,16 +267,12 @@ def _control_sets(draft: Draft) -> tuple[Any, str]:
     return [*([n] for n in names), *combinations(names, 2), names], "each alone, each pair, all together"
 
 
-def _known_costs(draft: Draft) -> list[tuple[str, str]] | None:
-    """Return each control set's cost: of every trial, and of controlling each variable; None where one is not said."""
+def _known_costs(draft: Draft) -> dict[str, str] | None:
+    """Return what every trial and each controlled variable cost; None where one is not said."""
     if any(v.cost is None for v in draft.variables):
         return None
-    variables, found = draft.variables, []
-    for size in range(1, len(variables) + 1) if len(variables) <= MOST_FOR_ALL else (1, 2, len(variables)):
-        for members in combinations(variables, size):
-            cost = Decimal(draft.per_trial or "0") + sum(Decimal(v.cost or "0") for v in members)
-            found.append((set_label(v.name for v in members), f"{cost:f}"))
-    return found
+    amounts = {"trial": draft.per_trial or "0", **{v.name: v.cost or "0" for v in draft.variables}}
+    return {name: f"{Decimal(amount):f} {draft.currency}" for name, amount in amounts.items()}
 
 
 # a rig with wires -------------------------------------------------------------------------------------------------

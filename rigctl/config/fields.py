@@ -70,6 +70,12 @@ def _actuators(value: Any) -> str | list[str]:
 
 Money = Annotated[Micros, Late("money", amount_like(PER_TRIAL.example), 0, in_unit=False)]
 _MONEY: Final = amount_like("40 EUR")
+_SUMMANDS: Final = {
+    "type": "object",
+    "additionalProperties": _MONEY,
+    "description": "What each variable adds, and each trial.",
+}
+KnownCost = Annotated[Micros | dict[str, Micros], Late("known_cost", {"anyOf": [_MONEY, _SUMMANDS]}, 0, in_unit=False)]
 _LIMITS: Final = {"total": "Limit of the whole campaign.", "max_per_trial": "Limit of each trial."}
 _AMOUNTS: Final = {name: {**_MONEY, "description": meaning} for name, meaning in _LIMITS.items()}
 _BUDGET: Final = {"type": "object", "properties": _AMOUNTS, "required": ["total"], "additionalProperties": False}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Empirical, Marginal
 from rigctl.core.experiment.marginals.gaussian import largest_sd
-from rigctl.core.experiment.money import to_units
+from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
 from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
@@ -39,6 +39,8 @@ COLUMNS = frozenset(
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 
 
+_EVERY_TRIAL = "trial"
+"""Beside variables, none of which is named so, what adds to the cost of a trial."""
 _NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "costs")
 """Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
@@ -223,20 +225,34 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
         flaw = Flaw(", which are per set", remedy="remove one of them", got='"per-setting" beside known_costs')
         context.findings.add(("costs",), flaw)
     labels = {frozenset(s): set_label(s) for s in sets}
-    costs: dict[frozenset[str], float] = {}
+    costs: dict[frozenset[str], Micros] = {}
     for label, amount in given.items():
         path: KeyPath = ("known_costs", label)
         members = frozenset(set_members(label))
-        if members not in labels and context.findings.whole("variables"):
+        if isinstance(amount, Mapping):
+            costs = _sums(context, path, amount, labels) | costs
+        elif members not in labels and context.findings.whole("variables"):
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set"))
-        costs[members] = to_units(amount)
+        else:
+            costs[members] = amount
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
-        if context.findings.whole("known_costs"):  # else its own mistake is told
+        if not context.findings.told_below(("known_costs",)):
             flaw = Flaw(f"has no cost for {', '.join(missing)}", remedy="give all or none")
             context.findings.add(("known_costs",), flaw)
         return None
-    return tuple(costs[frozenset(s)] for s in sets)
+    return tuple(to_units(costs[frozenset(s)]) for s in sets)
+
+
+def _sums(
+    context: CheckContext, path: KeyPath, each: Mapping[str, Micros], sets: Iterable[frozenset[str]]
+) -> dict[frozenset[str], Micros]:
+    """Return what trials cost of which each controlled variable adds its own amount; of other control sets nothing."""
+    names = [_EVERY_TRIAL, *context.config.variables]
+    for name in each:
+        if name not in names and context.findings.whole("variables"):
+            context.findings.add((*path, name), unknown(name, names, "a variable or the trial"))
+    return {s: each.get(_EVERY_TRIAL, 0) + sum(each[n] for n in s) for s in sets if s <= each.keys()}
 
 
 def _declared(

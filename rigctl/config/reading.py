@@ -257,13 +257,17 @@ class Quantities:
         return found
 
 
-class Readers(Quantities):
-    """Reads the value at one place of the file; raises ValueError, which says what was got and what is allowed."""
-
-    # money
+class Amounts(Quantities):
+    """Reads amounts of money."""
 
     def money(self, value: Any) -> Micros:
         return self._units.money(_text(value, str(PER_TRIAL)))
+
+    def known_cost(self, value: Any) -> Micros | dict[str, Micros]:
+        """Read a control set's cost, or what each variable adds to one."""
+        if not (isinstance(value, dict) and self._path[-1] == "each"):
+            return self.money(value)
+        return {n: self._context.findings.attempt((*self._path, n), 0, self.money, v) for n, v in value.items()}
 
     def budget(self, value: Any) -> tuple[Micros, Micros | None]:
         """Read an amount, or {total, max_per_trial}."""
@@ -279,6 +283,10 @@ class Readers(Quantities):
         if amount == 0:
             raise ValueError(got(value, "must be more than nothing"))
         return amount
+
+
+class Readers(Amounts):
+    """Reads the value at one place of the file; raises ValueError, which says what was got and what is allowed."""
 
     def price(self, value: Any) -> Decimal | Tariff:
         """Read a meter's price, or prices by time of use, of which every hour has one."""

@@ -17,7 +17,7 @@ from rigctl.config.fields import (
     Budget,
     ControlSets,
     Currency,
-    Money,
+    KnownCost,
     SafeState,
     Samples,
     Trials,
@@ -318,8 +318,10 @@ class RigConfig(FileSection):
     """What a trial costs."""
     costs: Literal["per-set", "per-setting"] = "per-set"
     """Whether a control set's trials have one mean cost, or the setpoints matter too (dosing more costs more)."""
-    known_costs: dict[str, Money] = Field(default_factory=dict)
-    """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
+    known_costs: dict[str, KnownCost] = Field(default_factory=dict)
+    """What a trial costs, if that is known beforehand: per control set, {a: 0.2 EUR, a+b: 0.3 EUR}, or what each trial
+    and each controlled variable add, {each: {trial: 1 EUR, a: 0.1 EUR, b: 0.2 EUR}}. What a control set itself has
+    wins."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
     stop: StopSection | None = None

@@ -201,6 +201,19 @@ def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
     assert problem.budget == 12_000_000
 
 
+@pytest.mark.parametrize(
+    ("written", "costs"),
+    [
+        ("{each: {ca: 0.1 EUR, ph: 0.2 EUR}}", (0.2, 0.1, 0.3)),
+        ("{each: {trial: 1 EUR, ca: 0.1 EUR, ph: 0.2 EUR}, ph+ca: 1.25 EUR}", (1.2, 1.1, 1.25)),
+        ("{ca: 3 EUR, each: {ph: 0.2 EUR}, ph+ca: 4 EUR}", (0.2, 3.0, 4.0)),
+    ],
+)
+def test_known_costs_may_be_sums(written, costs):
+    """Of what a trial and each controlled variable add, to the millionth; what is said of a control set itself wins."""
+    assert loaded(BY_HAND + f"known_costs: {written}\n").problem.known_costs == costs
+
+
 @pytest.mark.parametrize("written", ["{max_per_trial: 3 EUR}", "{total: 12 EUR, most: 3 EUR}", "[12 EUR]", "12"])
 def test_a_budget_is_an_amount_or_a_total_and_what_a_trial_may_cost(written):
     """Anything else is refused at its line."""
