@@ -25,7 +25,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 POLICIES = (
     "arm-per-scope", "ca-mobo", "ei", "ei-psq", "eipc", "explore-then-commit", "likely-maximisers", "mo-ucb", "pbgi",
-    "pbgi-d", "random", "ts-psq", "ucb-cvs", "ucb-cvs-etc", "ucb-psq", "value-per-cost",
+    "pbgi-d", "random", "sadcbo", "ts-psq", "ucb-cvs", "ucb-cvs-etc", "ucb-psq", "value-per-cost",
 )  # fmt: skip
 USUAL_FIRST = sorted(POLICIES, key=lambda name: name not in ("likely-maximisers", "explore-then-commit", "ca-mobo"))
 SEVERAL = ("ca-mobo", "mo-ucb")
