@@ -143,7 +143,8 @@ def _end_words(facts: Facts) -> str:
     trials = counted(few, "trial") if few == many else f"{few} to {many} trials"
     if days is None:
         return f"The budget lasts for {trials} more."
-    return f"The budget lasts for {trials} more, until about {(facts.now + timedelta(days=days)).date()}."
+    until = facts.now + timedelta(days=days / facts.speedup)
+    return f"The budget lasts for {trials} more, until about {until.date()}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

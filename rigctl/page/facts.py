@@ -104,6 +104,7 @@ def gather(
         alarms=heard.shown(reader.alarms.now_s(), now.isoformat()),
         heard=heard,
         version="" if condition.start is None else condition.start.version,
+        speedup=1.0 if loaded is None else loaded.rig.speedup,
         bands=_bands(loaded),
         instruments=instruments(reader, loaded, status),
         awaited=_awaited(reader, course, labels),
@@ -276,8 +277,7 @@ def _money(
 
 
 def _days(over: Sequence[TrialRow], trials: int) -> float | None:
-    ends = [datetime.fromisoformat(row.changed_utc) for row in over]
-    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
+    gaps = [later.changed_s - earlier.changed_s for earlier, later in pairwise(over)]
     pace_s = median(gaps) if gaps else 0.0
     return trials * pace_s / 86_400 if pace_s >= 1.0 else None  # what a person wrote down at once has no pace
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -252,26 +252,32 @@ class ProcessScholar:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._pool: ProcessPoolExecutor | None = None
+        self._last: Study | None = None
 
     async def studies(self) -> AsyncIterator[Study]:
-        """Yield what the model says now, then that with what would change the choice; what cannot be had is logged."""
+        """Yield what the model says now, then that with what would change the choice; or why it says nothing."""
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_settle)
-        loop, pool = asyncio.get_running_loop(), self._pool
+        loop, pool, found = asyncio.get_running_loop(), self._pool, None
         try:
             found = await loop.run_in_executor(pool, studied_now, self._directory)
-            yield found
+            yield _with_flips_before(found, self._last)
+            self._last = found
             if found.decision:
-                yield await loop.run_in_executor(pool, flipped_now, self._directory, found)
+                self._last = await loop.run_in_executor(pool, flipped_now, self._directory, found)
+                yield self._last
         except (RigctlError, BrokenProcessPool) as error:
-            log = structlog.get_logger("rigctl.page")
-            log.warning("what the model says is not shown", error=f"{type(error).__name__}: {error}")
-        except Exception:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
+            log, why = structlog.get_logger("rigctl.page"), str(error)
+            log.warning("what the model says is not shown", error=why)
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
             structlog.get_logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
+            why = f"{type(error).__name__}: {error}"
         else:
             return
         await self.close()
+        if found is None:
+            yield Study(0, 0, None, trouble=why)
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
@@ -279,6 +285,13 @@ class ProcessScholar:
             for process in list((pool._processes or {}).values()):  # noqa: SLF001 - it may be in the middle of a study
                 process.terminate()
             await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
+
+
+def _with_flips_before(found: Study, last: Study | None) -> Study:
+    """Return a study whose flips are not known yet with those of an earlier choice, until they are."""
+    if last is None or last.flips is None or last.trials > found.trials:
+        return found
+    return replace(found, flips=last.flips, flips_of=last.flips_of)
 
 
 def studied_now(directory: Path) -> Study:

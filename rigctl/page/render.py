@@ -160,7 +160,7 @@ def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
 def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
     if not facts.course.rows:
         return None
-    bands = facts.bands if study is None else study.bands
+    bands = facts.bands if study is None or study.trouble else study.bands
     supplies = () if study is None else study.supplies
     rows, units = facts.course.rows, facts.labels.units
     drawn = kept(

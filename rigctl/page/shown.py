@@ -207,7 +207,7 @@ class Money:
     trials_left: tuple[int, int] | None = None
     """At the price of a dear trial, and of a cheap one, of the last."""
     days_left: float | None = None
-    """Wall days, as fast as the last trials were."""
+    """Rig days, as fast as the last trials were."""
     operated: float = 0.0
     """By batches for production, beside the budget."""
 
@@ -299,6 +299,8 @@ class Facts:
     heard: Alarms = field(default=Alarms(), repr=False, compare=False)
     """What they are made of."""
     version: str = ""
+    speedup: float = 1.0
+    """Rig seconds per wall second; only a simulated rig has another than 1."""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
     instruments: tuple[Instrument, ...] = ()
@@ -367,7 +369,7 @@ class Study:
     trials: int
     """Charged trials it knows."""
     decision: int
-    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they are not sought."""
+    """The last trial that was chosen, of which `came` is; 0: none, or it is not sought."""
     recommendation: Recommendation | None
     """None before a trial has given an outcome."""
     slices: tuple[Slice, ...] = ()
@@ -376,9 +378,12 @@ class Study:
     supplies: tuple[Supply, ...] = ()
     """Where a supply has changed, its stretches before and after."""
     flips: tuple[str, ...] | None = None
-    """The cheapest changes that would flip the choice, in words; None: not sought yet."""
+    """The cheapest changes that would have flipped the choice of `flips_of`, in words; None: none was sought yet."""
+    flips_of: int = 0
     came: tuple[str, ...] = ()
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
     response: tuple[str, ...] = ()
     """How the response has changed, and whether plant or sensor has; sentences. Empty: not that anybody could tell."""
     notes: tuple[str, ...] = ()
+    trouble: str = ""
+    """Why the model says nothing; empty: it does."""

@@ -114,7 +114,7 @@ def with_flips(found: Study, loaded: LoadedConfig, known: StudyPast) -> Study:
         return found
     decision = known.last.trial
     came = found.came if decision == found.decision else ()
-    return replace(found, decision=decision, flips=_flips(loaded, known), came=came)
+    return replace(found, decision=decision, flips=_flips(loaded, known), flips_of=decision, came=came)
 
 
 def recommended(

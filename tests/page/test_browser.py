@@ -100,7 +100,7 @@ def test_the_page_in_a_browser(tmp_path, axe):
         wait_until(lambda: driver.find_elements("css selector", "table.rule"), "a rule that follows readings")
         click(driver, "button.pause")
         wait_until(lambda: "paused by Anna (page)" in text_of(driver, "now"), "the pause")
-        wait_until(lambda: "Being worked out" not in everything(driver), "the model of all trials")
+        wait_until(lambda: "The model is reading" not in everything(driver), "the model of all trials")
         look_at_the_tables(driver)
         pictures(driver)
         click(driver, "button.resume")

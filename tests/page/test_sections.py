@@ -12,7 +12,7 @@ from rigctl.campaign.trial import Event
 from rigctl.core.advice.answer import answer_of
 from rigctl.page.facts import gather
 from rigctl.page.render import sections
-from rigctl.page.shown import Phase, Supply
+from rigctl.page.shown import Phase, Study, Supply
 from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -75,12 +75,22 @@ def test_places_on_the_axis_are_right(shown):
 
 
 def test_what_would_change_it_is_of_this_decision(shown):
-    """Changes are shown only beside the decision that they were found for."""
+    """Those of an earlier choice say whose they are: to find them takes longer than a quick rig takes for a trial."""
     facts, known = shown
-    flip = "At 1 EUR a trial, ca would be chosen."
-    own = replace(known, decision=facts.why.trial, flips=(flip,))
-    assert flip in sections(facts, own)["why"]
-    assert flip not in sections(facts, replace(own, decision=facts.why.trial - 1))["why"]
+    flip, trial = "At 1 EUR a trial, ca would be chosen.", facts.why.trial
+    own = replace(known, flips=(flip,), flips_of=trial)
+    for found, title in ((own, "What would change this"), (replace(own, flips_of=trial - 1), f"of trial {trial - 1}<")):
+        assert (flip in sections(facts, found)["why"], title in sections(facts, found)["why"]) == (True, True)
+    assert "What would" not in sections(facts, replace(own, flips=None))["why"]
+
+
+def test_a_model_that_says_nothing_is_no_reason_to_show_nothing(shown):
+    """The best trial stands in place of its answer, at once; and why there is none, if it is known."""
+    facts, _ = shown
+    best = f"Best so far is trial {facts.best.trial}: "
+    assert best in sections(facts, None)["advice"]
+    failed = sections(facts, Study(0, 0, None, trouble="no such plug-in"))
+    assert (best in failed["advice"], "no such plug-in" in failed["advice"]) == (True, True)
 
 
 def test_a_study_that_is_behind_says_so(shown, golden: Golden):
