@@ -24,7 +24,8 @@ from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.table import SAID, Decimals, Names, PeopleTable, Row, read_table
+from rigctl.console.numerals import Decimals
+from rigctl.console.table import SAID, Names, PeopleTable, Row, read_table
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units

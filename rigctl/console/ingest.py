@@ -33,15 +33,14 @@ from rigctl.console.by_hand import (
     memories,
     observation,
 )
+from rigctl.console.numerals import Decimals, is_empty
 from rigctl.console.options import TrialFlags
 from rigctl.console.table import (
     SAID,
-    Decimals,
     Names,
     PeopleTable,
     Row,
     SheetColumn,
-    is_empty,
     key,
     read_table,
     record_of,

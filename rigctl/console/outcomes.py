@@ -22,8 +22,9 @@ from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
+from rigctl.console.numerals import Decimals
 from rigctl.console.options import AmendFlags
-from rigctl.console.table import Decimals, Names, read_table
+from rigctl.console.table import Names, read_table
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros

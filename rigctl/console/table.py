@@ -1,51 +1,23 @@
-"""Tables that people keep: whatever encoding, separator, way of writing numbers, names of columns and units.
-
-What cannot be told apart is never guessed: `1,234` alone may be a thousand or one and a bit.
-"""
+"""Tables that people keep: what their columns mean, in which units, and what their rows say."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.config.wording import number_meant
-from rigctl.errors import Mistake, UsageError, reason
+from rigctl.console.numerals import Decimals, decimals_of, is_empty, parsed, parted
+from rigctl.console.sheet import Sheet, read_sheet
+from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
-from rigctl.plugins import did_you_mean
 
-Decimals = Literal["comma", "point"]
-
-SEPARATORS: Final = (";", "\t", ",", "|")
-MOST_ROWS = 100_000
-HEADER_WITHIN = 20
-"""Lines in which the header stands, below a title."""
-EMPTY: Final = frozenset({"", "-", "–", "—", "?", "na", "n/a", "#n/a", "#nv", "nan", "null", "none", "nil"})
-"""How people write that there is nothing; in small letters."""
-NOT_CSV: Final = (
-    (b"PK\x03\x04", "an .xlsx or .ods spreadsheet"),
-    (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
-    (b"%PDF", "a PDF"),
-    (b"SQLite format 3", "a database; `rigctl suggest --history` reads a journal"),
-)
-_BOMS: Final = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_SPACES: Final = re.compile(r"[\s\u00a0\u202f\u2009'’]")
-_PLAIN: Final = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?")
-_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(([.,])\d{3})(\2\d{3})*(?!\2)([.,]\d+)?")
 SAID: Final = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
 NUMBERS: Final = ("value", "setpoint", "look", "look_sd", "cost", "cost_then", "noise_sd", "noise_factor")
@@ -55,191 +27,6 @@ DIGITS: Final = 12
 """Of a converted number: 4.94 cm are 49.4 mm, not 49.400000000000006."""
 CURRENCIES: Final = {"€": "EUR", "$": "USD", "£": "GBP"}
 _UNIT: Final = re.compile(r"(?P<name>.*?)\s*(?:\[(?P<a>[^]]*)\]|\((?P<b>[^)]*)\)|/\s*(?P<c>\S+)|,\s*(?P<d>\S+))")
-_SUFFIXED: Final = re.compile(r"(?P<number>[^A-Za-z%€$£°µμ]*?)\s*(?P<unit>[A-Za-z%€$£°µμ].*)")
-
-
-# the file -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """Holds a table as text."""
-
-    header: tuple[str, ...]
-    header_line: int
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
-    """Line of the file, and its cells, as many as the header has; without blank lines."""
-    encoding: str
-    separator: str
-
-
-def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None = None) -> Sheet:
-    """Read a table.
-
-    Args:
-        path: the file.
-        known: tells whether a header's text names something that is looked for; the header is the line with most.
-        separator: of columns; None: as it is found.
-
-    Raises:
-        UsageError: it is not there, no table of text, or has no header; says what to do.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path}: {unread(path, error)}") from error
-    for magic, what in NOT_CSV:
-        if data.startswith(magic):
-            raise UsageError(
-                Flaw(f"is {what}", "must be text", "save it as CSV in your spreadsheet, and give that", where=str(path))
-            )
-    text, encoding = _decoded(data)
-    lines = text.split("\n", 1)
-    told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
-    found = separator or (told[1] if told else _separator(text))
-    try:
-        table = _table(text, found)
-    except csv.Error as error:
-        raise UsageError(f"{path}: {unread(path, error)}") from error
-    if told:
-        table = [(line, cells) for line, cells in table if line > 1]
-    return _sheet(path, table, known, encoding, found)
-
-
-def unread(path: Path, error: Exception) -> str:
-    """Say why a table cannot be read, and where it was looked for."""
-    if isinstance(error, IsADirectoryError):
-        return "is a folder, must be a table saved as CSV"
-    if isinstance(error, UnicodeDecodeError):
-        return 'is not in UTF-8, must be text; save it as "CSV UTF-8" in your spreadsheet'
-    if not isinstance(error, FileNotFoundError):
-        return f"cannot be read{'' if isinstance(error, OSError) else ' as CSV'}: {reason(error)}"
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        return f"cannot be read: there is no folder {folder}"
-    tables = sorted(str(path.with_name(file.name)) for file in folder.glob("*.csv"))
-    near = did_you_mean(str(path), tables) or (f"there are {', '.join(tables[:5])}" if tables else "")
-    return f"cannot be read: there is no such file in {folder}; {near or 'save the table there as CSV'}"
-
-
-def _sheet(
-    path: Path, table: list[tuple[int, list[str]]], known: Callable[[str], bool], encoding: str, separator: str
-) -> Sheet:
-    if not table:
-        raise UsageError(Flaw("is empty", "must have a header and one row per trial", where=str(path)))
-    counts = [sum(map(known, cells)) for _, cells in table[:HEADER_WITHIN]]
-    at = counts.index(max(counts))
-    line, cells = table[at]
-    header = tuple(cell.strip() for cell in cells)
-    while header and not header[-1]:
-        header = header[:-1]
-    rows = []
-    for number, row in table[at + 1 :]:
-        if any(cell.strip() for cell in row[len(header) :]):
-            raise UsageError(
-                f"{path}:{number}: got {len(row)} columns, the header in line {line} has {len(header)}; "
-                "a comma in a number may have been taken for a separator: quote it, or save with semicolons"
-            )
-        rows.append((number, tuple(cell.strip() for cell in (row + [""] * len(header))[: len(header)])))
-    if len(rows) > MOST_ROWS:
-        raise UsageError(f"{path}: has {len(rows)} rows, at most {MOST_ROWS} are taken")
-    return Sheet(header, line, tuple(rows), encoding, separator)
-
-
-def _table(text: str, separator: str) -> list[tuple[int, list[str]]]:
-    """Return the lines that are not blank, with their numbers."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    table, line = [], 1
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            table.append((line, cells))
-        line = reader.line_num + 1  # a cell may have several lines
-    return table
-
-
-def _decoded(data: bytes) -> tuple[str, str]:
-    for bom, name in _BOMS:
-        if data.startswith(bom):
-            return data.decode(name, errors="replace"), "UTF-16" if name == "utf-16" else "UTF-8"
-    if data[1:2] == b"\0" or data[:1] == b"\0":  # text in Latin letters, without a mark at its head
-        return data.decode("utf-16-le" if data[1:2] == b"\0" else "utf-16-be", errors="replace"), "UTF-16"
-    try:
-        return data.decode("utf-8"), "UTF-8"
-    except UnicodeDecodeError:
-        pass
-    try:
-        return data.decode("cp1252"), "Windows-1252 (Latin-1)"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "Latin-1"
-
-
-def _separator(text: str) -> str:
-    """Return what cuts most lines into the same number of columns, and into most."""
-    head = "\n".join(line for line in text.splitlines() if line.strip())[:20_000]
-
-    def worth(separator: str) -> tuple[float, int]:
-        try:
-            widths = [len(cells) for _, cells in _table(head, separator)][:50]
-        except csv.Error:
-            return 0.0, 0
-        usual = max(set(widths), key=lambda w: (widths.count(w), w), default=1)
-        return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
-
-    return max(SEPARATORS, key=worth)
-
-
-def is_empty(cell: str) -> bool:
-    """Tell whether a cell says that there is nothing."""
-    return cell.strip().casefold() in EMPTY
-
-
-def decimals_of(cells: Sequence[str]) -> Decimals | None:
-    """Return which mark these numbers have before their fraction; None where none of them says.
-
-    Raises:
-        ValueError: some say one, some the other.
-    """
-    found: dict[Decimals, str] = {}
-    for cell in cells:
-        mark = _mark(_SPACES.sub("", cell))
-        if mark is not None:
-            found.setdefault("comma" if mark == "," else "point", cell)
-    if len(found) > 1:
-        raise ValueError(f'"{found["comma"]}" has a decimal comma, "{found["point"]}" a decimal point')
-    return next(iter(found), None)
-
-
-def _mark(number: str) -> str | None:
-    """Return the decimal mark of one number, if it can be told from a thousands separator."""
-    marks = [c for c in number if c in ",."]
-    if not marks:
-        return None
-    if len(set(marks)) == 2:
-        return marks[-1] if marks.count(marks[-1]) == 1 else None
-    if len(marks) > 1 or (_GROUPED.fullmatch(number) and not number.lstrip("+-").startswith("0")):
-        return None  # 1.234.567, or 1.234
-    return marks[0] if _PLAIN.fullmatch(number) else None
-
-
-def parsed(cell: str, decimals: Decimals | None) -> float:
-    """Return a number as it is written, with thousands separators or without.
-
-    Raises:
-        ValueError: it is none, or may be read in two ways where `decimals` does not say which.
-    """
-    number = _SPACES.sub("", cell)
-    mark, other = (",", ".") if decimals == "comma" else (".", ",")
-    if decimals is None and _GROUPED.fullmatch(number) and _mark(number) is None and not number.count(".") > 1:
-        raise ValueError(f'got "{cell}", which may be a thousand or a fraction; say --decimal comma or --decimal point')
-    if other in number:
-        whole, _, fraction = number.partition(mark)
-        if not re.fullmatch(rf"[+-]?\d{{1,3}}(\{other}\d{{3}})+", whole) or other in fraction:
-            remedy = number_meant(cell) if mark == "." else ""
-            raise ValueError(got(cell, f"must be a number with a decimal {decimals or 'point'}", remedy))
-        number = number.replace(other, "")
-    if not _PLAIN.fullmatch(number):
-        raise ValueError(got(cell, "must be a number"))
-    return float(number.replace(mark, "."))
 
 
 # its columns ----------------------------------------------------------------------------------------------------------
@@ -476,7 +263,7 @@ class PeopleTable:
         Raises:
             ValueError: it is no number, or in a unit that does not convert.
         """
-        number, own = _parted(cell)
+        number, own = parted(cell)
         said = own or unit
         if said and _unit(said) == _unit(column.unit or column.into):
             said = ""
@@ -516,7 +303,7 @@ def read_table(
     """
     sheet = read_sheet(path, names.known, separator)
     found = columns_of(names, sheet.header, f"{path}:{sheet.header_line}")
-    cells = [_parted(c)[0] for _, row in sheet.rows for column, c in zip(found, row, strict=True) if column.numeric]
+    cells = [parted(c)[0] for _, row in sheet.rows for column, c in zip(found, row, strict=True) if column.numeric]
     try:
         decimals = decimals or decimals_of([cell for cell in cells if not is_empty(cell)])
     except ValueError as error:
@@ -547,11 +334,3 @@ def record_of(
             table.add(0, column.header, got(cell, "must be a number"))
     (row,) = table.rows()
     return table, replace(row, texts={target: cell for target, cell in said.items() if cell})
-
-
-def _parted(cell: str) -> tuple[str, str]:
-    """Return the number of a cell, and the unit that stands behind it."""
-    found = _SUFFIXED.fullmatch(cell.strip())
-    if found is None or re.fullmatch(r"[eE][+-]?\d+", found["unit"]):
-        return cell, ""
-    return found["number"], found["unit"]
