@@ -325,7 +325,7 @@ def import_(
     json: AsJson = False,
 ) -> None:
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
-    from rigctl.console import ingest as importing
+    from rigctl.console import importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
 
     config, file = named("import", which, "FILE")

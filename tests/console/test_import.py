@@ -11,7 +11,7 @@ import pytest
 from rigctl.campaign import decide as deciding
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.config.load import load
-from rigctl.console import assemble, ingest
+from rigctl.console import assemble, importing
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from rigctl.rig.clocks import RealClock
 from tests.campaign.reaper import one_life
@@ -21,7 +21,7 @@ from tests.golden import Golden
 
 def observations(state="state/dough"):
     loaded = load("dough.yaml")
-    with open_reader(ingest.Path(state)) as reader:
+    with open_reader(importing.Path(state)) as reader:
         return reader.history(loaded.problem.space).observations
 
 
@@ -94,7 +94,7 @@ def test_however_a_spreadsheet_saves_it(dough, table, separator, decimal, encode
     """The same trials come out of every form in every encoding, with either end of line."""
     for end in ("\n", "\r\n"):
         put(dough, encode(text(table, separator, end)))
-        plan = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), ingest.ReadingOptions())
+        plan = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.ReadingOptions())
         assert (plan.table.sheet.separator, plan.table.decimals, len(plan.rows)) == (separator, decimal, 5)
         assert [row.values["hydration"] for row in plan.rows] == [63.5, 70.0, 82.0, 66.0, 75.0]
         assert [row.known.amount for row in plan.rows] == [500_000, None, 750_000, 250_000, 1_234_500_000]
@@ -125,8 +125,8 @@ HEADERS = {
 def test_however_the_columns_are_called(dough, header, maps, first):
     """Capitals, units, which are converted, and names that the person maps."""
     put(dough, text([header, *TABLE[1:]]).encode())
-    reading = ingest.ReadingOptions(dict(m.rsplit("=", 1) for m in maps))
-    row, *_ = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), reading).rows
+    reading = importing.ReadingOptions(dict(m.rsplit("=", 1) for m in maps))
+    row, *_ = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert (*row.values.values(), row.outcome) == pytest.approx(first)
     assert (row.control_set, row.known.amount) == (("hydration",), 500_000)
 
@@ -149,8 +149,8 @@ CELLS = {
 def test_however_a_number_is_written(dough, cell, decimal, amount):
     """Thousands separators, currency signs, and all the ways of writing that there is nothing."""
     put(dough, text([TABLE[0], ["63", "30", "49", cell, "hydration"]], ";").encode())
-    reading = ingest.ReadingOptions(decimals=decimal)
-    (row,) = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), reading).rows
+    reading = importing.ReadingOptions(decimals=decimal)
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert row.known.amount == amount
 
 
@@ -158,7 +158,7 @@ def test_however_a_number_is_written(dough, cell, decimal, amount):
 def test_a_unit_may_stand_behind_each_number(dough, cell):
     """If it is the column's own, however it is written."""
     put(dough, text([TABLE[0], ["63 %", cell, "49 mm", "1", "proof"]], ";").encode())
-    (row,) = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), ingest.ReadingOptions()).rows
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.ReadingOptions()).rows
     assert (row.values, row.outcome) == ({"hydration": 63.0, "proof": 30.0}, 49.0)
 
 
@@ -173,7 +173,7 @@ SAID = {
 def test_what_was_controlled_may_stand_in_columns_of_its_own(dough, header, cells, members):
     """Of yes and no, or of what was set."""
     put(dough, text([[*TABLE[0][:4], *header], [*TABLE[1][:4], *cells]]).encode())
-    (row,) = ingest.planned(load("dough.yaml"), ingest.Path("old.csv"), ingest.ReadingOptions()).rows
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.ReadingOptions()).rows
     assert row.control_set == members
     assert dict(row.setpoints) == ({"hydration": 64.0} if "64" in cells else {})
 
@@ -236,7 +236,7 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
     """Killed before each row and each commit: never a trial without its import, or the other way round."""
     put(dough, text(TABLE[:3]).encode())
     loaded = load("dough.yaml")
-    plan = ingest.planned(loaded, ingest.Path("old.csv"), ingest.ReadingOptions())
+    plan = importing.planned(loaded, importing.Path("old.csv"), importing.ReadingOptions())
     instants = ("BEGIN", "COMMIT", "INSERT INTO trials", "INSERT INTO imports", "INSERT INTO by_hand")
 
     def live(state):
@@ -247,7 +247,7 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
                     self._connection.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(instants) else None)
 
             assemble.Journal = Watched
-            ingest.record(loaded, state, plan, (None, 1.0), lambda _: None)
+            importing.record(loaded, state, plan, (None, 1.0), lambda _: None)
 
         return work
 

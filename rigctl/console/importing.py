@@ -1,0 +1,322 @@
+"""Trials from before the campaign: `rigctl trial import` takes them out of a table, as evidence alone."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign.journal.reader import set_of
+from rigctl.campaign.journal.rows import ImportRow
+from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import begin_by_hand, own_journal
+from rigctl.console.by_hand import (
+    IMPORTED,
+    ManualRow,
+    doubts,
+    manual_row,
+    manual_trial,
+)
+from rigctl.console.ingest import recorded_so_far
+from rigctl.console.numerals import Decimals, is_empty
+from rigctl.console.table import (
+    Names,
+    PeopleTable,
+    Row,
+    SheetColumn,
+    key,
+    read_table,
+)
+from rigctl.core.experiment.money import to_units
+from rigctl.errors import ConfigError, Mistake, UsageError, counted
+from rigctl.flaws import Flaw, got
+from rigctl.people import this_person
+from rigctl.text import set_label
+
+MOST_MISTAKES = 30
+"""More are counted, not told."""
+YES, NO = (
+    frozenset({"yes", "y", "x", "1", "true", "ja", "oui", "si"}),
+    frozenset({"no", "n", "0", "false", "nein", "non"}),
+)
+NOTHING = frozenset({"nothing", "none", "-", "–", "", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """Says how the file is to be read."""
+
+    maps: Mapping[str, str] = field(default_factory=dict)
+    """Header -> what it is."""
+    decimals: Decimals | None = None
+    """None: as the numbers say."""
+    separator: str | None = None
+    controlled: str | None = None
+    """What was controlled in every row, joined by `+`; `nothing`; None: columns say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """Says what would be imported."""
+
+    table: PeopleTable
+    digest: str
+    rows: tuple[ManualRow, ...]
+    left_out: tuple[str, ...]
+    """Rows of which nothing can be learned, and why."""
+
+
+def planned(loaded: LoadedConfig, path: Path, reading: ReadingOptions) -> ImportPlan:
+    """Read past trials from a table.
+
+    Raises:
+        UsageError: the file is no table, or its columns are not what is needed.
+        ConfigError: cells do not hold; carries them with line and column.
+    """
+    names = Names(loaded, reading.maps)
+    table = read_table(path, names, decimals=reading.decimals, separator=reading.separator, commas_part=False)
+    _require(loaded, table, reading)
+    reader = _Rows(loaded, table, reading.controlled)
+    rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
+    if table.mistakes:
+        more = len(table.mistakes) - MOST_MISTAKES
+        last = [Mistake(str(path), Flaw(f"and {more} more"))] if more > 0 else []
+        raise ConfigError([*table.mistakes[:MOST_MISTAKES], *last])
+    if not rows:
+        why = "; ".join(reader.left_out) or f"line {table.sheet.header_line} is its header, and no row follows"
+        raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
+    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
+
+
+def _require(loaded: LoadedConfig, table: PeopleTable, reading: ReadingOptions) -> None:
+    measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
+    table.require([f"value:{name}" for name in measured], 'say which with --map "HEADER={}", once for each')
+    says = any(t == "control_set" or t.startswith(("setpoint:", "controlled:")) for t in table.has)
+    if reading.controlled is None and not says:
+        first = loaded.problem.space.names[0]
+        raise UsageError(
+            f'{table.head}: no column says what was controlled; map one of names with --map "HEADER=control_set" or '
+            f'of yes and no with --map "HEADER=controlled.{first}", or say it of all rows with --controlled a+b or '
+            "nothing"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Reads rows, and collects which are left out; what is wrong with them is collected by the table."""
+
+    loaded: LoadedConfig
+    table: PeopleTable
+    controlled: str | None
+    left_out: list[str] = field(default_factory=list)
+
+    def row(self, row: Row) -> ManualRow | None:
+        """Return one row as a trial; None if it is left out, or does not hold."""
+        numbers, before = row.numbers, len(self.table.mistakes)
+        if numbers.get("cost", 0.0) < 0:
+            self._add(row, "cost", "must not be negative")
+        members = self._members(row)
+        if not row.sound or len(self.table.mistakes) > before:
+            return None
+        variables, (first, *more) = self.loaded.problem.space.names, self.loaded.rig.outcome_names
+        failed, cost = f"value:{first}" not in numbers, numbers.get("cost")
+        missing = [n for n in (*variables, *(() if failed else more)) if f"value:{n}" not in numbers]
+        if failed and (missing or cost is None):
+            missing = [first]
+        if missing:
+            self.left_out.append(f"line {row.line}: has no {', '.join(missing)}")
+            return None
+        apart = {f"setpoint:{n}" for n in variables if n not in members} | {f"value:{n}" for n in more if failed}
+        told = {target: number for target, number in numbers.items() if target not in {*apart, "cost"}}
+        told |= {"cost": 0.0} if cost is None else {"cost": 0.0, "cost_then": cost}
+        evidence = replace(row, numbers=told, texts={**row.texts, "origin": IMPORTED})
+        return manual_row(self.table, evidence, members)
+
+    def _add(self, row: Row, target: str, must: str) -> None:
+        header = next((c.header for c in self.table.columns if c.target == target), target)
+        self.table.add(row.line, header, got(row.texts[target], must))
+
+    def _members(self, row: Row) -> tuple[str, ...]:
+        """Return what was controlled, in the configuration's order."""
+        if self.controlled is not None:
+            return self._named("--controlled", self.controlled)
+        if "control_set" in self.table.has:
+            header = next(c.header for c in self.table.columns if c.target == "control_set")
+            return self._named(f"{row.where}: {header}", row.texts.get("control_set", ""))
+        members = []
+        for name in self.loaded.problem.space.names:
+            cell = row.texts.get(f"controlled:{name}", "")
+            if key(cell) in YES or (f"setpoint:{name}" in row.numbers and key(cell) not in NO):
+                members.append(name)
+            elif cell and key(cell) not in NO:
+                self._add(row, f"controlled:{name}", "must be yes or no")
+        return tuple(members)
+
+    def _named(self, where: str, text: str) -> tuple[str, ...]:
+        if key(text) in NOTHING or is_empty(text):
+            return ()
+        names = {key(name): name for name in self.loaded.problem.space.names}
+        found = []
+        for part in re.split(r"[+,;/&|]|\band\b|\bund\b", text):
+            if not part.strip():
+                continue
+            name = names.get(key(part)) or names.get(key(self._mapped(part)))
+            if name is None:
+                known = ", ".join(names.values())
+                flaw = got(part.strip(), "must be variables joined by +, or nothing", f"known: {known}")
+                self.table.mistakes.append(Mistake(where, flaw))
+            else:
+                found.append(name)
+        return tuple(name for name in self.loaded.problem.space.names if name in found)
+
+    def _mapped(self, part: str) -> str:
+        """Return the variable whose column has this header."""
+        for column in self.table.columns:
+            if column.target.startswith("value:") and key(column.header).startswith(key(part)):
+                return column.target.removeprefix("value:")
+        return ""
+
+
+def doubted(loaded: LoadedConfig, directory: Path, plan: ImportPlan) -> tuple[str, ...]:
+    """Return what looks mistyped, beside what has been recorded so far."""
+    return doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
+
+
+def record(
+    loaded: LoadedConfig,
+    directory: Path,
+    plan: ImportPlan,
+    noise: tuple[float | None, float],
+    sure: Callable[[Sequence[str]], None],
+    *,
+    again: bool = False,
+) -> Mapping[str, Any]:
+    """Put past trials into the journal, made if missing: all of them, or none if anything goes wrong.
+
+    Args:
+        loaded: the configuration.
+        directory: the campaign's.
+        plan: what to record.
+        noise: of the outcomes: their sd in own units, None where it is not known; and then their factor.
+        sure: is told what looks mistyped, and raises if it shall not be recorded.
+        again: also if the same file was imported before.
+
+    Raises:
+        UsageError: it was imported before, a trial is under way, or the journal is of another configuration.
+        Locked: a campaign is running here.
+        JournalError: the journal cannot be used.
+    """
+    sure(doubted(loaded, directory, plan))
+    with own_journal(directory, loaded.rig.speedup) as journal:
+        for done in journal.read.people.imports().values():
+            if done.digest == plan.digest and not again:
+                raise UsageError(
+                    f"{plan.table.path}: has been imported already, {done.utc[:16]} by {done.who} "
+                    f"({counted(done.trials, 'trial')}); with --force it is imported once more"
+                )
+        begin_by_hand(loaded, journal)
+        first, who = len(journal.read.trials()) + 1, this_person()
+        corrections = journal.read.people.last_correction()
+        manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
+        source = ImportRow(0, plan.table.path.name, plan.digest, len(manuals), *noise, who, utc="")
+        journal.ingest(manuals, loaded.rig.outcome_names, source)
+        journal.beat(ended="import")
+        spent = journal.read.campaign().spent
+    return {
+        "trials": list(range(first, first + len(manuals))),
+        "left_out": list(plan.left_out),
+        "spent": to_units(spent),
+        "budget": to_units(loaded.problem.budget),
+    }
+
+
+def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[float | None, float]:
+    """Return what is said of the noise of past outcomes.
+
+    Raises:
+        UsageError: it is no noise; or an sd is given where there are several outcomes, each in a unit of its own.
+    """
+    for option, value in (("--noise", sd), ("--noise-factor", factor)):
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(got(value, "must be more than 0", where=option))
+    if sd is not None and factor != 1.0:
+        raise UsageError("--noise, --noise-factor: give one of them")
+    if sd is not None and loaded.problem.further:
+        names = ", ".join(loaded.rig.outcome_names)
+        raise UsageError(f"--noise: there are several outcomes ({names}); give --noise-factor, which holds for all")
+    return sd, factor
+
+
+def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
+    """Return what would be imported, for programs."""
+    return {
+        "file": str(plan.table.path),
+        "encoding": plan.table.sheet.encoding,
+        "separator": plan.table.sheet.separator,
+        "decimal": plan.table.decimals or "point",
+        "columns": [
+            {"header": c.header, "is": c.target.split(":")[-1] if c.target else None, "unit": c.unit or c.into}
+            for c in plan.table.columns
+        ],
+        "trials": len(plan.rows),
+        "control_sets": dict(_sets(loaded, plan)),
+        "without_cost": sum(row.known.amount is None for row in plan.rows),
+        "failed": sum(row.outcome is None for row in plan.rows),
+        "left_out": list(plan.left_out),
+    }
+
+
+def _sets(loaded: LoadedConfig, plan: ImportPlan) -> Counter[str]:
+    strange = " (no control set of this campaign)"
+    found: Counter[str] = Counter()
+    for row in plan.rows:
+        label = set_label(row.control_set) or "nothing"
+        found[label + (strange if set_of(loaded.problem.space, row.control_set) == -1 else "")] += 1
+    return found
+
+
+def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
+    """Return what would be imported, line by line, for people."""
+    decimal = plan.table.decimals or "point"
+    separator = {"\t": "tab"}.get(plan.table.sheet.separator, plan.table.sheet.separator)
+    lines = [f"{plan.table.path}: {plan.table.sheet.encoding}, columns separated by {separator}, decimal {decimal}"]
+    _, first = plan.table.sheet.rows[0]
+    table = [("column", "is", "first value", "becomes")]
+    table += [
+        (c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.table.columns, first, strict=True)
+    ]
+    for header, meaning, cell, number in table:
+        lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
+    sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
+    missing = sum(row.known.amount is None for row in plan.rows)
+    lines.append(
+        f"{counted(len(plan.rows), 'trial')}; controlled: {sets}; {missing} without a cost. Nothing is charged."
+    )
+    lines += [f"left out: {what}" for what in plan.left_out]
+    return lines
+
+
+def _is(column: SheetColumn) -> str:
+    kind, _, name = column.target.partition(":")
+    if not kind:
+        return "not used"
+    return {"value": name, "setpoint": f"setpoint of {name}", "controlled": f"{name} controlled?"}.get(kind, kind)
+
+
+def _becomes(column: SheetColumn, cell: str, plan: ImportPlan) -> str:
+    if not column.numeric:
+        return ""
+    try:
+        return "nothing" if is_empty(cell) else f"{plan.table.number(column, cell):g} {column.into}".rstrip()
+    except ValueError:
+        return ""
+
+
+def _short(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
