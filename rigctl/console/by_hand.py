@@ -24,7 +24,7 @@ from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.numerals import Decimals
+from rigctl.console.sheet import Reading
 from rigctl.console.table import SAID, Names, PeopleTable, Row, read_table
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
@@ -78,7 +78,7 @@ class ManualRow:
     """What the variables read before it was decided, as in an export; nothing where nobody looked."""
 
 
-def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None) -> tuple[ManualRow, ...]:
+def read_rows(loaded: LoadedConfig, path: Path, reading: Reading | None = None) -> tuple[ManualRow, ...]:
     """Read every row of the file; columns it does not need are ignored.
 
     Raises:
@@ -87,7 +87,7 @@ def read_rows(loaded: LoadedConfig, path: Path, decimals: Decimals | None = None
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
-    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), decimals=decimals)
+    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), reading or Reading())
     needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
     needed += ["cost"] if loaded.problem.known_costs is None else []
     table.require(needed, "name the columns in the first line")

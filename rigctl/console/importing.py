@@ -24,7 +24,8 @@ from rigctl.console.by_hand import (
     manual_trial,
 )
 from rigctl.console.ingest import recorded_so_far
-from rigctl.console.numerals import Decimals, is_empty
+from rigctl.console.numerals import is_empty
+from rigctl.console.sheet import Reading
 from rigctl.console.table import (
     Names,
     PeopleTable,
@@ -49,19 +50,6 @@ NOTHING = frozenset({"nothing", "none", "-", "–", "", "0"})
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingOptions:
-    """Says how the file is to be read."""
-
-    maps: Mapping[str, str] = field(default_factory=dict)
-    """Header -> what it is."""
-    decimals: Decimals | None = None
-    """None: as the numbers say."""
-    separator: str | None = None
-    controlled: str | None = None
-    """What was controlled in every row, joined by `+`; `nothing`; None: columns say so."""
-
-
-@dataclass(frozen=True, slots=True)
 class ImportPlan:
     """Says what would be imported."""
 
@@ -72,33 +60,41 @@ class ImportPlan:
     """Rows of which nothing can be learned, and why."""
 
 
-def planned(loaded: LoadedConfig, path: Path, reading: ReadingOptions) -> ImportPlan:
+def planned(loaded: LoadedConfig, path: Path, reading: Reading, controlled: str | None = None) -> ImportPlan:
     """Read past trials from a table.
+
+    Args:
+        loaded: the configuration.
+        path: the table.
+        reading: how it is to be read.
+        controlled: what was controlled in every row, joined by `+`; `nothing`; None: columns say so.
 
     Raises:
         UsageError: the file is no table, or its columns are not what is needed.
         ConfigError: cells do not hold; carries them with line and column.
     """
-    names = Names(loaded, reading.maps)
-    table = read_table(path, names, decimals=reading.decimals, separator=reading.separator, commas_part=False)
-    _require(loaded, table, reading)
-    reader = _Rows(loaded, table, reading.controlled)
+    table = read_table(path, Names(loaded), reading, commas_part=False)
+    _require(loaded, table, controlled)
+    reader = _Rows(loaded, table, controlled)
     rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
     if table.mistakes:
         more = len(table.mistakes) - MOST_MISTAKES
         last = [Mistake(str(path), Flaw(f"and {more} more"))] if more > 0 else []
         raise ConfigError([*table.mistakes[:MOST_MISTAKES], *last])
     if not rows:
-        why = "; ".join(reader.left_out) or f"line {table.sheet.header_line} is its header, and no row follows"
+        why = (
+            "; ".join(reader.left_out)
+            or f"{table.sheet.cell(table.sheet.header_line)} is its header, and no row follows"
+        )
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
     return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
 
 
-def _require(loaded: LoadedConfig, table: PeopleTable, reading: ReadingOptions) -> None:
+def _require(loaded: LoadedConfig, table: PeopleTable, controlled: str | None) -> None:
     measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
     table.require([f"value:{name}" for name in measured], 'say which with --map "HEADER={}", once for each')
     says = any(t == "control_set" or t.startswith(("setpoint:", "controlled:")) for t in table.has)
-    if reading.controlled is None and not says:
+    if controlled is None and not says:
         first = loaded.problem.space.names[0]
         raise UsageError(
             f'{table.head}: no column says what was controlled; map one of names with --map "HEADER=control_set" or '
@@ -130,7 +126,7 @@ class _Rows:
         if failed and (missing or cost is None):
             missing = [first]
         if missing:
-            self.left_out.append(f"line {row.line}: has no {', '.join(missing)}")
+            self.left_out.append(f"{self.table.sheet.cell(row.line)}: has no {', '.join(missing)}")
             return None
         apart = {f"setpoint:{n}" for n in variables if n not in members} | {f"value:{n}" for n in more if failed}
         told = {target: number for target, number in numbers.items() if target not in {*apart, "cost"}}
@@ -217,14 +213,14 @@ def record(
         for done in journal.read.people.imports().values():
             if done.digest == plan.digest and not again:
                 raise UsageError(
-                    f"{plan.table.path}: has been imported already, {done.utc[:16]} by {done.who} "
+                    f"{plan.table.sheet.path}: has been imported already, {done.utc[:16]} by {done.who} "
                     f"({counted(done.trials, 'trial')}); with --force it is imported once more"
                 )
         begin_by_hand(loaded, journal)
         first, who = len(journal.read.trials()) + 1, this_person()
         corrections = journal.read.people.last_correction()
         manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
-        source = ImportRow(0, plan.table.path.name, plan.digest, len(manuals), *noise, who, utc="")
+        source = ImportRow(0, plan.table.sheet.path.name, plan.digest, len(manuals), *noise, who, utc="")
         journal.ingest(manuals, loaded.rig.outcome_names, source)
         journal.beat(ended="import")
         spent = journal.read.campaign().spent
@@ -256,9 +252,12 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
 def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
     """Return what would be imported, for programs."""
     return {
-        "file": str(plan.table.path),
+        "file": str(plan.table.sheet.path),
         "encoding": plan.table.sheet.encoding,
         "separator": plan.table.sheet.separator,
+        "sheet": plan.table.sheet.name,
+        "other_sheets": list(plan.table.sheet.others),
+        "header_line": plan.table.sheet.header_line,
         "decimal": plan.table.decimals or "point",
         "columns": [
             {"header": c.header, "is": c.target.split(":")[-1] if c.target else None, "unit": c.unit or c.into}
@@ -284,9 +283,12 @@ def _sets(loaded: LoadedConfig, plan: ImportPlan) -> Counter[str]:
 def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     """Return what would be imported, line by line, for people."""
     decimal = plan.table.decimals or "point"
-    separator = {"\t": "tab"}.get(plan.table.sheet.separator, plan.table.sheet.separator)
-    lines = [f"{plan.table.path}: {plan.table.sheet.encoding}, columns separated by {separator}, decimal {decimal}"]
-    _, first = plan.table.sheet.rows[0]
+    sheet = plan.table.sheet
+    separator = {"\t": "tab"}.get(sheet.separator, sheet.separator)
+    form = f"sheet {sheet.name}" if sheet.name else f"columns separated by {separator}, decimal {decimal}"
+    lines = [f"{plan.table.sheet.path}: {sheet.encoding}, {form}; {sheet.cell(sheet.header_line)} is the header"]
+    lines += [f"not read: {', '.join(sheet.others)} (--sheet NAME)"] if sheet.others else []
+    _, first = sheet.rows[0]
     table = [("column", "is", "first value", "becomes")]
     table += [
         (c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.table.columns, first, strict=True)

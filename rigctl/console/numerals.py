@@ -22,6 +22,12 @@ _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(([.,])\d{3})(\2\d{3})*(?!\2)([.,]\d+
 _SUFFIXED: Final = re.compile(r"(?P<number>[^A-Za-z%€$£°µμ]*?)\s*(?P<unit>[A-Za-z%€$£°µμ].*)")
 
 
+class Exact(str):
+    """A number as a program has written it: a point is before its fraction, whatever else the table does."""
+
+    __slots__ = ()
+
+
 def is_empty(cell: str) -> bool:
     """Tell whether a cell says that there is nothing."""
     return cell.strip().casefold() in EMPTY
@@ -34,7 +40,7 @@ def decimals_of(cells: Sequence[str]) -> Decimals | None:
         ValueError: some say one, some the other.
     """
     found: dict[Decimals, str] = {}
-    for cell in cells:
+    for cell in (cell for cell in cells if not isinstance(cell, Exact)):
         mark = _mark(_SPACES.sub("", cell))
         if mark is not None:
             found.setdefault("comma" if mark == "," else "point", cell)
@@ -61,6 +67,8 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
     Raises:
         ValueError: it is none, or may be read in two ways where `decimals` does not say which.
     """
+    if isinstance(cell, Exact):
+        return float(cell)
     number = _SPACES.sub("", cell)
     mark, other = (",", ".") if decimals == "comma" else (".", ",")
     if decimals is None and _GROUPED.fullmatch(number) and _mark(number) is None and not number.count(".") > 1:
@@ -79,6 +87,6 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
 def parted(cell: str) -> tuple[str, str]:
     """Return the number of a cell, and the unit that stands behind it."""
     found = _SUFFIXED.fullmatch(cell.strip())
-    if found is None or re.fullmatch(r"[eE][+-]?\d+", found["unit"]):
+    if found is None or re.fullmatch(r"\D+", found["number"]) or re.fullmatch(r"[eE][+-]?\d+", found["unit"]):
         return cell, ""
-    return found["number"], found["unit"]
+    return type(cell)(found["number"]), found["unit"]  # what is exact remains so

@@ -121,18 +121,22 @@ def buses(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take the fields of a dataclass as options: of the one that one of its parameters is."""
+    """Let a command take the fields of dataclasses as options: of those that its parameters are."""
     signature = inspect.signature(command, eval_str=True)
-    holder = next(p for p in signature.parameters.values() if is_dataclass(p.annotation))
-    kind: Any = holder.annotation
-    hints, own = get_type_hints(kind, include_extras=True), fields(kind)
+    taken = signature.parameters.values()
+    holders: dict[str, Any] = {p.name: p.annotation for p in taken if is_dataclass(p.annotation)}
 
     def taking(*arguments: Any, **given: Any) -> None:
-        given[holder.name] = kind(**{field.name: given.pop(field.name) for field in own})
+        for name, kind in holders.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         command(*arguments, **given)
 
-    options = [holder.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
-    spelt = (options if p is holder else [p] for p in signature.parameters.values())
+    def options(holder: inspect.Parameter) -> list[inspect.Parameter]:
+        hints = get_type_hints(holder.annotation, include_extras=True)
+        own = fields(holder.annotation)
+        return [holder.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
+
+    spelt = (options(p) if p.name in holders else [p] for p in taken)
     taking.__name__, taking.__doc__ = command.__name__, command.__doc__
     taking.__signature__ = signature.replace(parameters=[*chain.from_iterable(spelt)])  # type: ignore[attr-defined]
     return taking
@@ -191,6 +195,21 @@ class TrialFlags:
     @property
     def known(self) -> Mapping[str, str]:
         return {"date": self.date, "operator": self.operator, "batch": self.batch, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class TableFlags:
+    """What options say of how a table is to be read."""
+
+    sheet: Annotated[str | None, typer.Option(metavar="NAME", help="Of a spreadsheet; default: the first.")] = None
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(metavar="comma|point", help="Before fractions; default: as the numbers say.")
+    ] = None
+    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None
 
 
 @dataclass(frozen=True, slots=True)

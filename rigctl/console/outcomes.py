@@ -22,8 +22,8 @@ from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
-from rigctl.console.numerals import Decimals
 from rigctl.console.options import AmendFlags
+from rigctl.console.sheet import Reading
 from rigctl.console.table import Names, read_table
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
@@ -70,14 +70,14 @@ class OutcomeFile:
     """What is wrong with single lines."""
 
 
-def given_in(loaded: LoadedConfig, path: Path, decimals: Decimals | None) -> OutcomeFile:
+def given_in(loaded: LoadedConfig, path: Path, reading: Reading) -> OutcomeFile:
     """Read the columns trial, the first outcome's name, and perhaps unit, further outcomes, why.
 
     Raises:
         UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
     first, *more = loaded.rig.outcome_names
-    table = read_table(path, Names(loaded, beside=BESIDE), decimals=decimals)
+    table = read_table(path, Names(loaded, beside=BESIDE), reading)
     table.require(("trial", f"value:{first}"), "name the columns in the first line")
     said: dict[int, SaidOutcome] = {}
     empty = []
@@ -110,8 +110,8 @@ class Asked:
     said: tuple[SaidOutcome, ...] = ()
     source: Path | None = None
     lost: bool = False
-    decimals: Decimals | None = None
-    """Of the file's numbers; None: as they say."""
+    reading: Reading = field(default_factory=Reading)
+    """Of the file."""
 
     @property
     def nothing(self) -> bool:
@@ -119,9 +119,7 @@ class Asked:
         return not self.said and self.source is None
 
 
-def asked_of(
-    which: Sequence[str], source: Path | None, values: str, decimals: Decimals | None = None, *, lost: bool
-) -> Asked:
+def asked_of(which: Sequence[str], source: Path | None, values: str, reading: Reading, *, lost: bool) -> Asked:
     """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it.
 
     Raises:
@@ -133,9 +131,9 @@ def asked_of(
     if source is not None:
         if words or values or lost:
             raise UsageError(f"outcome: got {got} and --from {source}; give either a file or one trial")
-        return Asked(config, source=source, decimals=decimals)
-    if decimals is not None:
-        raise UsageError("--decimal: says how a file is to be read; give --from FILE, too, or leave it out")
+        return Asked(config, source=source, reading=reading)
+    if reading != Reading():
+        raise UsageError("outcome: options say how a table is to be read; give --from FILE, too, or leave them out")
     if not words:
         if values or lost:
             raise UsageError("outcome: give the trial's number, too: rigctl trial outcome TRIAL VALUE [UNIT]")
@@ -197,7 +195,7 @@ def record(
     with open_campaign(asked.config, directory) as campaign:
         loaded, reader, said = campaign.loaded, campaign.reader, asked.said
         if asked.source is not None:
-            given = given_in(loaded, asked.source, asked.decimals)
+            given = given_in(loaded, asked.source, asked.reading)
             said, so = _all_awaited(loaded, reader, given, force=force)
             known += [{"trial": n, "outcome": f"trial {n}: is recorded so already"} for n in so]
             known += [{"trial": n, "outcome": f"trial {n}: nothing is said of it here yet"} for n in given.empty]

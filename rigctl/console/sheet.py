@@ -1,4 +1,4 @@
-"""Files of tables: text whatever its encoding and separator, cut into a header and rows of cells."""
+"""Files of tables: spreadsheets, and text whatever its encoding and separator, cut into a header and rows of cells."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from rigctl.console.numerals import Decimals
+from rigctl.console.options import TableFlags
+from rigctl.console.workbook import SAVE, read_workbook
 from rigctl.errors import UsageError, reason
-from rigctl.flaws import Flaw
+from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 
+TABLES: Final = (".csv", ".xlsx", ".ods")
+ZIPPED: Final = b"PK\x03\x04"
 SEPARATORS: Final = (";", "\t", ",", "|")
 MOST_ROWS = 100_000
 HEADER_WITHIN = 20
 """Lines in which the header stands, below a title."""
 NOT_CSV: Final = (
-    (b"PK\x03\x04", "an .xlsx or .ods spreadsheet"),
-    (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
+    (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet of old, or protected by a password"),
     (b"%PDF", "a PDF"),
+    (b"<", "XML or HTML, whatever its name"),
     (b"SQLite format 3", "a database; `rigctl suggest --history` reads a journal"),
 )
 _BOMS: Final = (
@@ -33,27 +38,91 @@ _BOMS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """Says how a table is to be read, as far as a person says; else it is found out."""
+
+    sheet: str | None = None
+    """Of a spreadsheet; None: the first."""
+    maps: Mapping[str, str] = field(default_factory=dict)
+    """Header -> what it is."""
+    decimals: Decimals | None = None
+    separator: str | None = None
+
+    @classmethod
+    def of(cls, flags: TableFlags) -> Reading:
+        """Raise UsageError where what options say does not hold."""
+        decimals: Mapping[str | None, Decimals | None] = {None: None, "comma": "comma", "point": "point"}
+        if flags.decimal not in decimals:
+            raise UsageError(got(flags.decimal, "must be comma or point", where="--decimal"))
+        separator = {"tab": "\t", "\\t": "\t"}.get(flags.separator or "", flags.separator)
+        if separator is not None and len(separator) != 1:
+            raise UsageError(got(flags.separator, "must be one character, or tab", where="--separator"))
+        example = 'e.g. "hydration [%]=hydration"'
+        return cls(
+            flags.sheet,
+            dict(_pairs("--map", flags.maps, f"HEADER=NAME, {example}")),
+            decimals[flags.decimal],
+            separator,
+        )
+
+
+def _pairs(option: str, given: Sequence[str] | None, allowed: str) -> Iterator[tuple[str, str]]:
+    for text in given or ():
+        name, equals, value = (part.strip() for part in text.rpartition("="))
+        if not (equals and name and value):
+            raise UsageError(got(text, f"must be {allowed}", where=option))
+        yield name, value
+
+
+@dataclass(frozen=True, slots=True)
 class Sheet:
     """Holds a table as text."""
 
+    path: Path
     header: tuple[str, ...]
     header_line: int
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     """Line of the file, and its cells, as many as the header has; without blank lines."""
     encoding: str
+    """Of text; else the kind of spreadsheet."""
     separator: str
+    """Of columns; empty in a spreadsheet."""
+    name: str = ""
+    """Of the sheet; empty where there are none."""
+    others: tuple[str, ...] = ()
+    """Sheets of the file that are not read."""
+    hidden: frozenset[int] = frozenset()
+    """Lines that the spreadsheet does not show."""
+
+    def cell(self, line: int, column: int | None = None) -> str:
+        """Return where in it a row or one of its cells stands, as people see it: `row 7` and `B7`, or `line 7`."""
+        if not self.name:
+            return f"line {line}"
+        return f"row {line}" if column is None else f"{letters(column)}{line}"
+
+    def place(self, line: int, column: int | None = None) -> str:
+        """Return the same with the file, and the sheet where there are some: `old.xlsx: Trials: B7`, or `old.csv:7`."""
+        if self.name:
+            return f"{self.path}: {self.name}: {self.cell(line, column)}"
+        return f"{self.path}:{line}" if line else str(self.path)
 
 
-def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None = None) -> Sheet:
+def letters(column: int) -> str:
+    """Return the letters that a spreadsheet has above a column; the first, A, is 0."""
+    before, last = divmod(column, 26)
+    return (letters(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def read_sheet(path: Path, known: Callable[[str], bool], reading: Reading) -> Sheet:
     """Read a table.
 
     Args:
         path: the file.
         known: tells whether a header's text names something that is looked for; the header is the line with most.
-        separator: of columns; None: as it is found.
+        reading: what a person says of it.
 
     Raises:
-        UsageError: it is not there, no table of text, or has no header; says what to do.
+        UsageError: it is not there, no table, or has no header; says what to do.
     """
     try:
         data = path.read_bytes()
@@ -61,13 +130,18 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
         raise UsageError(f"{path}: {unread(path, error)}") from error
     for magic, what in NOT_CSV:
         if data.startswith(magic):
-            raise UsageError(
-                Flaw(f"is {what}", "must be text", "save it as CSV in your spreadsheet, and give that", where=str(path))
-            )
+            raise UsageError(Flaw(f"is {what}", "must be a table", SAVE, where=str(path)))
+    if data.startswith(ZIPPED):
+        grid = read_workbook(path, data, reading.sheet)
+        return replace(
+            _sheet(path, grid.rows, known, grid.kind, ""), name=grid.name, others=grid.others, hidden=grid.hidden
+        )
+    if reading.sheet is not None:
+        raise UsageError(got(reading.sheet, f"must not be given: {path} is text, without sheets", where="--sheet"))
     text, encoding = _decoded(data)
     lines = text.split("\n", 1)
     told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
-    found = separator or (told[1] if told else _separator(text))
+    found = reading.separator or (told[1] if told else _separator(text))
     try:
         table = _table(text, found)
     except csv.Error as error:
@@ -80,7 +154,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], separator: str | None =
 def unread(path: Path, error: Exception) -> str:
     """Say why a table cannot be read, and where it was looked for."""
     if isinstance(error, IsADirectoryError):
-        return "is a folder, must be a table saved as CSV"
+        return "is a folder, must be a table"
     if isinstance(error, UnicodeDecodeError):
         return 'is not in UTF-8, must be text; save it as "CSV UTF-8" in your spreadsheet'
     if not isinstance(error, FileNotFoundError):
@@ -88,9 +162,9 @@ def unread(path: Path, error: Exception) -> str:
     folder = path.absolute().parent
     if not folder.is_dir():
         return f"cannot be read: there is no folder {folder}"
-    tables = sorted(str(path.with_name(file.name)) for file in folder.glob("*.csv"))
+    tables = sorted(str(path.with_name(file.name)) for file in folder.iterdir() if file.suffix.lower() in TABLES)
     near = did_you_mean(str(path), tables) or (f"there are {', '.join(tables[:5])}" if tables else "")
-    return f"cannot be read: there is no such file in {folder}; {near or 'save the table there as CSV'}"
+    return f"cannot be read: there is no such file in {folder}; {near or 'save the table there'}"
 
 
 def _sheet(
@@ -101,28 +175,29 @@ def _sheet(
     counts = [sum(map(known, cells)) for _, cells in table[:HEADER_WITHIN]]
     at = counts.index(max(counts))
     line, cells = table[at]
-    header = tuple(cell.strip() for cell in cells)
+    header = tuple(cells)
     while header and not header[-1]:
         header = header[:-1]
     rows = []
     for number, row in table[at + 1 :]:
-        if any(cell.strip() for cell in row[len(header) :]):
+        if separator and any(row[len(header) :]):
             raise UsageError(
                 f"{path}:{number}: got {len(row)} columns, the header in line {line} has {len(header)}; "
                 "a comma in a number may have been taken for a separator: quote it, or save with semicolons"
             )
-        rows.append((number, tuple(cell.strip() for cell in (row + [""] * len(header))[: len(header)])))
+        rows.append((number, tuple((row + [""] * len(header))[: len(header)])))
     if len(rows) > MOST_ROWS:
         raise UsageError(f"{path}: has {len(rows)} rows, at most {MOST_ROWS} are taken")
-    return Sheet(header, line, tuple(rows), encoding, separator)
+    return Sheet(path, header, line, tuple(rows), encoding, separator)
 
 
 def _table(text: str, separator: str) -> list[tuple[int, list[str]]]:
     """Return the lines that are not blank, with their numbers."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     table, line = [], 1
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
+    for row in reader:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
             table.append((line, cells))
         line = reader.line_num + 1  # a cell may have several lines
     return table

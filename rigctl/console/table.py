@@ -14,7 +14,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.numerals import Decimals, decimals_of, is_empty, parsed, parted
-from rigctl.console.sheet import Sheet, read_sheet
+from rigctl.console.sheet import Reading, Sheet, read_sheet
 from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 
@@ -208,7 +208,6 @@ class Row:
 class PeopleTable:
     """Holds a table whose columns are known, and collects what is wrong with its cells."""
 
-    path: Path
     sheet: Sheet
     columns: tuple[SheetColumn, ...]
     decimals: Decimals | None
@@ -218,7 +217,7 @@ class PeopleTable:
     @property
     def head(self) -> str:
         """Return where its header is, for people."""
-        return f"{self.path}:{self.sheet.header_line}"
+        return self.sheet.place(self.sheet.header_line)
 
     @property
     def has(self) -> Collection[str]:
@@ -236,7 +235,7 @@ class PeopleTable:
     def rows(self) -> Iterator[Row]:
         """Yield every row; what does not hold is among the mistakes, and left out of it."""
         for line, cells in self.sheet.rows:
-            where, before = self._place(line), len(self.mistakes)
+            where, before = self.sheet.place(line), len(self.mistakes)
             numbers: dict[str, float] = {}
             texts = {c.target: cell for c, cell in zip(self.columns, cells, strict=True) if not is_empty(cell)}
             for column, cell in zip(self.columns, cells, strict=True):
@@ -251,11 +250,10 @@ class PeopleTable:
 
     def add(self, line: int, what: str, flaw: Flaw) -> None:
         """Note what is wrong with a column, or something else, in a line."""
-        file = str(self.path) if line else ""
-        self.mistakes.append(Mistake(f"{self._place(line)}: {what}", flaw, line=line, file=file))
-
-    def _place(self, line: int) -> str:
-        return f"{self.path}:{line}" if line else str(self.path)
+        file = str(self.sheet.path) if line else ""
+        named = (what, f"value:{what}")
+        column = next((n for n, c in enumerate(self.columns) if c.header == what or c.target in named), None)
+        self.mistakes.append(Mistake(f"{self.sheet.place(line, column)}: {what}", flaw, line=line, file=file))
 
     def number(self, column: SheetColumn, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.
@@ -281,37 +279,30 @@ class PeopleTable:
             raise ValueError(got(cell, must)) from error
 
 
-def read_table(
-    path: Path,
-    names: Names,
-    *,
-    decimals: Decimals | None = None,
-    separator: str | None = None,
-    commas_part: bool = True,
-) -> PeopleTable:
+def read_table(path: Path, names: Names, reading: Reading, *, commas_part: bool = True) -> PeopleTable:
     """Read a table that a person keeps.
 
     Args:
         path: the file.
         names: what its headers may mean.
-        decimals: the mark before fractions; None: as the numbers say.
-        separator: of columns; None: as it is found.
+        reading: what a person says of it.
         commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
 
     Raises:
         UsageError: it is no table, its columns are not clear, or its numbers contradict each other.
     """
-    sheet = read_sheet(path, names.known, separator)
-    found = columns_of(names, sheet.header, f"{path}:{sheet.header_line}")
+    names = replace(names, maps=reading.maps)
+    sheet = read_sheet(path, names.known, reading)
+    found = columns_of(names, sheet.header, sheet.place(sheet.header_line))
     cells = [parted(c)[0] for _, row in sheet.rows for column, c in zip(found, row, strict=True) if column.numeric]
     try:
-        decimals = decimals or decimals_of([cell for cell in cells if not is_empty(cell)])
+        decimals = reading.decimals or decimals_of([cell for cell in cells if not is_empty(cell)])
     except ValueError as error:
         remedy = "write all numbers in one way, or say which with --decimal comma or --decimal point"
         raise UsageError(f"{path}: {error}; {remedy}") from error
     if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
         decimals = "point"
-    return PeopleTable(path, sheet, found, decimals, names.loaded)
+    return PeopleTable(sheet, found, decimals, names.loaded)
 
 
 def record_of(
@@ -327,8 +318,8 @@ def record_of(
     """
     names, said = Names(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
     columns = tuple(SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target)) for target in said)
-    sheet = Sheet(tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), "", "")
-    table = PeopleTable(Path(where), sheet, columns, "point", loaded, mistakes)
+    sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), "", "")
+    table = PeopleTable(sheet, columns, "point", loaded, mistakes)
     for column, cell in zip(columns, said.values(), strict=True):
         if column.numeric and cell and is_empty(cell):  # in a table it is left out
             table.add(0, column.header, got(cell, "must be a number"))

@@ -23,6 +23,7 @@ from rigctl.console.options import (
     Now,
     Seed,
     State,
+    TableFlags,
     Technical,
     TrialFlags,
     named,
@@ -32,12 +33,10 @@ from rigctl.console.options import (
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
 from rigctl.errors import UsageError
-from rigctl.flaws import got
 from rigctl.printable import printable
 
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="What was wrong, for whoever reads it later.")]
-Decimal = Annotated[str | None, typer.Option(metavar="comma|point", help="Of the file; default: as its numbers say.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here; - is standard output."),
@@ -89,10 +88,12 @@ def suggest(
 @spread
 def ingest(
     config: Config,
-    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A spreadsheet or CSV file, or - for JSON on stdin.")
+    ] = None,
     *,
     said: TrialFlags,
-    decimal: Decimal = None,
+    flags: TableFlags,
     state: State = None,
     force: Force = False,
     json: AsJson = False,
@@ -102,6 +103,7 @@ def ingest(
     from rigctl.console import ingest as ingesting
     from rigctl.console.assemble import state_directory
     from rigctl.console.by_hand import read_rows
+    from rigctl.console.sheet import Reading
 
     if source is not None and source != "-":
         table_named("ingest", config, source)
@@ -109,13 +111,15 @@ def ingest(
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
-        rows = read_rows(loaded, Path(source), decimals_said(decimal))
+        rows = read_rows(loaded, Path(source), Reading.of(flags))
     elif said.control_set is not None:
         rows = (ingesting.row_from_options(loaded, said),)
     else:
-        raise UsageError("ingest: give --control-set, or a CSV file, or - for JSON on standard input")
+        raise UsageError("ingest: give --control-set, or a table, or - for JSON on standard input")
     if source is not None and said != TrialFlags():
         raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
+    if source in (None, "-") and flags != TableFlags():
+        raise UsageError("ingest: options say how a table is to be read; give FILE, too, or leave them out")
     sure = made_sure(force=force, ask=source != "-" and not json)
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
     if done.departed:
@@ -238,6 +242,7 @@ def explain(
 
 
 @trial.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
+@spread
 def outcome(
     which: Annotated[
         list[str] | None,
@@ -245,9 +250,10 @@ def outcome(
     ] = None,
     *,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="CSV with the columns trial, the outcomes, and unit.")
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="A table with the columns trial, the outcomes, and unit."),
     ] = None,
-    decimal: Decimal = None,
+    flags: TableFlags,
     values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
     lost: Annotated[bool, typer.Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="For whoever reads it later.")] = "",
@@ -260,8 +266,9 @@ def outcome(
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
     from rigctl.console import outcomes
     from rigctl.console.assemble import find_own_state
+    from rigctl.console.sheet import Reading
 
-    asked = outcomes.asked_of(which or [], source, values, decimals_said(decimal), lost=lost)
+    asked = outcomes.asked_of(which or [], source, values, Reading.of(flags), lost=lost)
     directory = find_own_state(asked.config, state)
     if asked.nothing:
         waiting = outcomes.waiting(directory)
@@ -297,17 +304,14 @@ def amend(
 
 
 @trial.command("import")
+@spread
 def import_(
     which: Annotated[
-        list[str], typer.Argument(metavar="[CONFIG] FILE", help="A table as text; default CONFIG: as last started.")
+        list[str],
+        typer.Argument(metavar="[CONFIG] FILE", help="A spreadsheet or CSV file; default CONFIG: as last started."),
     ],
     *,
-    maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
-    ] = None,
-    decimal: Decimal = None,
-    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None,
+    flags: TableFlags,
     controlled: Annotated[
         str | None, typer.Option(metavar="NAMES", help="What was controlled in all rows, joined by +; or nothing.")
     ] = None,
@@ -327,13 +331,13 @@ def import_(
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
     from rigctl.console import importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
+    from rigctl.console.sheet import Reading
 
     config, file = named("import", which, "FILE")
     path = table_named("trial import", config, file)
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
-    reading = importing.ReadingOptions(_maps(maps or []), decimals_said(decimal), _tab(separator), controlled)
-    plan = importing.planned(loaded, path, reading)
+    plan = importing.planned(loaded, path, Reading.of(flags), controlled)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
@@ -352,30 +356,6 @@ def import_(
         imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
         tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
         typer.echo(after_ingest(loaded, state, spent=False))
-
-
-def _maps(given: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in given:
-        header, equals, name = (part.strip() for part in text.rpartition("="))
-        if not (equals and header and name):
-            raise UsageError(got(text, 'must be HEADER=NAME, e.g. "hydration [%]=hydration"', where="--map"))
-        found[header] = name
-    return found
-
-
-def decimals_said(given: str | None) -> Any:
-    """Return the mark that a person says numbers have before their fraction."""
-    if given not in (None, "comma", "point"):
-        raise UsageError(got(given, "must be comma or point", where="--decimal"))
-    return given
-
-
-def _tab(given: str | None) -> str | None:
-    text = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
-    if text is not None and len(text) != 1:
-        raise UsageError(got(given, "must be one character, or tab", where="--separator"))
-    return text
 
 
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:

@@ -1,0 +1,73 @@
+"""Spreadsheets as people's programs save them, made of lists of cells."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from datetime import date
+from xml.sax.saxutils import escape
+
+from openpyxl import Workbook
+
+Cells = Sequence[Sequence[object]]
+SPACES = " ".join(f'xmlns:{n}="urn:oasis:names:tc:opendocument:xmlns:{n}:1.0"' for n in ("office", "table", "text"))
+
+
+class Percent(float):
+    """A number that the spreadsheet shows as a percentage: .635 is 63.5 %."""
+
+
+def xlsx(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), merged: Sequence[str] = ()) -> bytes:
+    """Return a workbook; rows that are hidden and cells that are merged are those of its first sheet."""
+    book, out = Workbook(), io.BytesIO()
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for r, row in enumerate(rows, start=1):
+            for c, value in enumerate(row, start=1):
+                cell = sheet.cell(r, c, float(value) if isinstance(value, Percent) else None if value == "" else value)
+                cell.number_format = "0.0%" if isinstance(value, Percent) else cell.number_format
+    for row in hidden:
+        book.worksheets[0].row_dimensions[row].hidden = True
+    for area in merged:
+        book.worksheets[0].merge_cells(area)
+    book.save(out)
+    return out.getvalue()
+
+
+def ods(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = ()) -> bytes:
+    """Return the same as OpenDocument, with a million blank rows at the end, as LibreOffice writes them."""
+    tables = "".join(_table(name, rows, hidden) for name, rows in sheets.items())
+    content = f"<office:document-content {SPACES}><office:body><office:spreadsheet>{tables}"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", f"{content}</office:spreadsheet></office:body></office:document-content>")
+    return out.getvalue()
+
+
+def _table(name: str, rows: Cells, hidden: Sequence[int]) -> str:
+    shown = dict.fromkeys(hidden, ' table:visibility="collapse"')
+    lines = (
+        f"<table:table-row{shown.get(number, '')}>{''.join(map(_cell, row))}</table:table-row>"
+        for number, row in enumerate(rows, start=1)
+    )
+    blank = '<table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row>'
+    return f'<table:table table:name="{escape(name)}">{"".join(lines)}{blank}</table:table>'
+
+
+def _cell(value: object) -> str:
+    if value == "":
+        return "<table:table-cell/>"
+    if isinstance(value, bool):
+        kind, text = f'"boolean" office:boolean-value="{str(value).lower()}"', "WAHR" if value else "FALSCH"
+    elif isinstance(value, Percent):
+        kind, text = f'"percentage" office:value="{float(value)!r}"', f"{100 * value:.1f} %".replace(".", ",")
+    elif isinstance(value, int | float):
+        kind, text = f'"float" office:value="{value!r}"', str(value).replace(".", ",")
+    elif isinstance(value, date):
+        kind, text = f'"date" office:date-value="{value.isoformat()}"', value.strftime("%d.%m.%y")
+    else:
+        kind, text = '"string"', str(value)
+    return f"<table:table-cell office:value-type={kind}><text:p>{escape(text)}</text:p></table:table-cell>"
