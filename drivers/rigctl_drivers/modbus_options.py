@@ -5,21 +5,44 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import DeviceOptions
 from rigctl_drivers.registers import NumberType, WordOrder, decode, encode, width
 
-Address = Field(ge=0, le=0xFFFF)
+TABLES: Final[Mapping[int, Literal["discrete", "input", "holding"]]] = MappingProxyType(
+    {1: "discrete", 3: "input", 4: "holding"}
+)
+"""By the digit that manuals put before a number that is counted from 1: 40001, 400001."""
+
+
+def as_in_manuals(address: int) -> str:
+    """Return the place that a manual calls by such a number, as keys; empty where no manual does."""
+    size = 100_000 if address > 0xFFFF else 10_000
+    table, number = TABLES.get(address // size), address % size
+    return f"register: {table}, at: {number - 1}" if table is not None and number else ""
+
+
+def _sent(address: object) -> object:
+    meant = as_in_manuals(address) if isinstance(address, int) and address > 0xFFFF else ""
+    if meant:
+        raise ValueError(got(address, "must be at most 65535", f"in a manual it stands for {{{meant}}}"))
+    return address
+
+
+Address = Annotated[int, BeforeValidator(_sent), Field(ge=0, le=0xFFFF)]
+"""As sent, counted from 0."""
 
 
 class NumberOptions(DeviceOptions):
     """How a number stands in registers: value = raw x scale + offset."""
 
-    at: int = Address
+    at: Address
     """Address as sent, counted from 0; manuals often print this + 40001 (holding) or + 30001 (input registers)."""
     type: NumberType = "uint16"
     """How the registers are to be understood."""
@@ -55,7 +78,7 @@ class NumberOptions(DeviceOptions):
 class BlockOptions(DeviceOptions):
     """Registers that are read in one request, for all devices that name the same block."""
 
-    at: int = Address
+    at: Address
     """First address as sent, counted from 0."""
     count: int = Field(ge=1, le=125)
     """How many registers."""
@@ -104,11 +127,11 @@ class WriteOptions(NumberOptions):
 class EnableOptions(DeviceOptions):
     """What puts the setpoint in force: a coil, or a holding register and its two values."""
 
-    coil: int | None = Field(default=None, ge=0, le=0xFFFF)
+    coil: Address | None = None
     """Address of the coil as sent, counted from 0."""
     table: Literal["holding"] | None = Field(default=None, alias="register")
     """`holding`: a register takes the coil's place."""
-    at: int | None = Field(default=None, ge=0, le=0xFFFF)
+    at: Address | None = None
     """Address of that register as sent, counted from 0."""
     on: int = Field(default=1, ge=0, le=0xFFFF)
     """What the register holds while the setpoint is in force."""
@@ -134,7 +157,7 @@ class IdentityOptions(DeviceOptions):
 
     table: Literal["input", "holding"] = Field(default="holding", alias="register")
     """Which table."""
-    at: int = Address
+    at: Address
     """Address as sent, counted from 0."""
     value: int = Field(ge=0, le=0xFFFF)
     """What must stand there."""
@@ -143,11 +166,11 @@ class IdentityOptions(DeviceOptions):
 class HeartbeatOptions(DeviceOptions):
     """A holding register that must be written again and again, else the unit makes its outputs safe by itself."""
 
-    at: int = Address
+    at: Address
     """Address of the register as sent, counted from 0; it is given another number each time."""
     every_s: float = Field(default=1.0, ge=0.1, le=60)
     """Wall seconds between two writes; not below the period of the watch."""
-    timeout_at: int | None = Field(default=None, ge=0, le=0xFFFF)
+    timeout_at: Address | None = None
     """Holding register of the watchdog's time, read before anything is driven; 0 there means that it is off."""
     timeout_scale_s: float = Field(default=0.1, gt=0, le=60)
     """Seconds per count of that register."""
@@ -202,3 +225,14 @@ class ModbusOptions(DeviceOptions):
             ),
             (not on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
         )
+
+
+def doubtful_addresses(options: DeviceOptions, above: str = "") -> Iterator[str]:
+    """Say which addresses look as manuals print them; some devices do have such ones."""
+    for name, value in options:
+        if isinstance(value, DeviceOptions):
+            yield from doubtful_addresses(value, f"{above}{name}.")
+        elif name.endswith("at") and isinstance(value, int):
+            meant, table = as_in_manuals(value), getattr(options, "table", "holding")
+            if meant and (value > 20_000 or table == "discrete"):
+                yield f"sends {above}{name} {value} as it is; if that is a number from a manual, write {{{meant}}}"

@@ -32,7 +32,14 @@ from rigctl.rig.protocols import (
     RegisterLine,
     Sensor,
 )
-from rigctl_drivers.modbus_options import EnableOptions, HeartbeatOptions, ModbusOptions, ReadOptions, WriteOptions
+from rigctl_drivers.modbus_options import (
+    EnableOptions,
+    HeartbeatOptions,
+    ModbusOptions,
+    ReadOptions,
+    WriteOptions,
+    doubtful_addresses,
+)
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, float_step, width
 from rigctl_drivers.searching import search_modbus
@@ -424,6 +431,11 @@ class ModbusRegisterDriver(Driver):
         named += [(name, value) for name, value in own.items() if value is not None]
         misfits = ((name, value, _misfit(options, value)) for name, value in named)
         return [f"{name} {value:g} {why}" for name, value, why in misfits if why]
+
+    @staticmethod
+    def assess(options: ModbusOptions) -> tuple[Sequence[str], Sequence[str]]:
+        """Ask about addresses that look as manuals print them."""
+        return (), tuple(doubtful_addresses(options))
 
     @staticmethod
     def rounded(options: ModbusOptions, setpoint: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Final, Literal
@@ -180,16 +180,21 @@ class _Parser:
         return Compare(name.text, sign, value, unit)
 
 
-def can_hold(*conditions: Condition) -> bool:
+def can_hold(*conditions: Condition, within: Mapping[str, tuple[float, float]] | None = None) -> bool:
     """Tell whether some readings make all of these true at once; True also where there are too many cases to try.
 
     Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all.
+
+    Args:
+        conditions: engineering units.
+        within: the lowest and the highest value of readings, by name; those without are any number.
     """
     limits: dict[str, set[float]] = {}
     for condition in conditions:
         for compare in comparisons(condition):
             limits.setdefault(compare.name, set()).add(compare.limit)
-    cases = {name: _stretches(sorted(values)) for name, values in limits.items()}
+    ends = {name: (within or {}).get(name, (-math.inf, math.inf)) for name in limits}
+    cases = {name: _stretches(values, *ends[name]) for name, values in limits.items()}
     if math.prod(map(len, cases.values())) > MAX_CASES:
         return True
     readings = (dict(zip(cases, values, strict=True)) for values in product(*cases.values()))
@@ -206,6 +211,7 @@ def comparisons(condition: Condition) -> Iterator[Compare]:
             yield from comparisons(part)
 
 
-def _stretches(limits: list[float]) -> list[float]:
-    between = [(a + b) / 2 for a, b in pairwise(limits)]
-    return [-math.inf, *limits, *between, math.inf]
+def _stretches(limits: Collection[float], low: float, high: float) -> list[float]:
+    inside = sorted({low, high, *(limit for limit in limits if low < limit < high)})
+    between = [(a + b) / 2 for a, b in pairwise(inside) if math.isfinite(a + b)]
+    return [*inside, *between]

@@ -30,6 +30,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
+from rigctl.rig.titration import OVERSHOOT
 from rigctl.rig.values import News
 from rigctl.text import lasting
 
@@ -261,6 +262,7 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
                 flaw = Flaw("", f"must be {least}", got=f"{cap_ml:g} mL")
                 context.findings.add(("safety", "limits", pump, key), flaw)
     for pump, dosing in spec.dosing.items():
+        _too_coarse(context, spec, devices, dosing, pump)
         served = next((v.name for v in spec.variables if pump in v.actuators), None)
         named = (
             ("variables", served or "", "plausible"),
@@ -272,6 +274,27 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
         if dosing.sensor not in spec.plausible:
             flaw = Flaw("is missing", f"must say which readings of {dosing.sensor} can be true: {pump} doses by them")
             context.findings.add(("variables", served, "plausible"), flaw)
+
+
+def _too_coarse(
+    context: CheckContext, spec: RigSpec, devices: Mapping[str, Device], dosing: DosingSpec, pump: str
+) -> None:
+    """Find a tolerance that the smallest dose leaps over: from just outside it to beyond what is accepted then."""
+    path: KeyPath = ("dosing", pump)
+    if context.findings.told_below(path):
+        return
+    shares = {pump: 1.0, **spec.partners.get(pump, {})}
+    least_ml = max(_least_ml(devices, name) / share for name, share in shares.items())
+    moves = least_ml * abs(dosing.effect_per_ml)
+    least = moves / (1 + OVERSHOOT)
+    if dosing.tolerance >= least * (1 - ROUNDING):
+        return
+    unit = next((v.unit for v in context.config.variables.values() if pump in v.actuators), "")
+    weaker = f"{dosing.effect_per_ml * dosing.tolerance / least:.2g} {unit}/mL"
+    why = f"the smallest dose, {least_ml:g} mL, moves {dosing.sensor} by {moves:.3g} {unit}"
+    must = f"must be at least {least:.3g} {unit}: {why}"
+    flaw = got(context.findings.given((*path, "tolerance")), must, f"or dilute the stock to an effect of {weaker}")
+    context.findings.add((*path, "tolerance"), flaw)
 
 
 def _least_ml(devices: Mapping[str, Device], pump: str) -> float:

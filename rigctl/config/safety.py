@@ -19,7 +19,7 @@ from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
-from rigctl.rig.conditions import Condition
+from rigctl.rig.conditions import Condition, Not
 from rigctl.rig.limits import ActuatorLimits, LimitSpec
 from rigctl.rig.spec import (
     InterlockSpec,
@@ -188,9 +188,33 @@ def _interlocks(context: CheckContext) -> tuple[InterlockSpec, ...]:
             given = context.findings.given((*path, "when"))
             flaw = got(given, "must be true of some readings", lead=", which can never hold")
             context.findings.add((*path, "when"), flaw)
+        else:
+            _always(context, (*path, "when"), interlock.when)
         if interlock.until is not None:
             _ends(context, (*path, "until"), interlock.when, interlock.until)
     return found
+
+
+def _always(context: CheckContext, path: KeyPath, when: Condition) -> None:
+    """Find an interlock that holds whatever is read: of all that can be true, or of all that trials do on purpose."""
+    if any(context.findings.told_below((section,)) for section in ("variables", "outcome", "further_outcomes")):
+        return
+    plausible: dict[str, tuple[float, float]] = {}
+    usual: dict[str, tuple[float, float]] = {}
+    for _, name, section in context.measured:
+        for reading in filter(None, (name, section.sensor)):
+            if section.plausible is not None:
+                plausible[reading] = section.plausible
+            if isinstance(section, VariableSection):
+                ends = (*section.range, *(section.natural_range or ()))
+                usual[reading] = (min(ends), max(ends))
+    given, remedy = context.findings.given(path), "is the sign the wrong way round?"
+    if not can_hold(Not(when), within=plausible):
+        lead = ", which is true of every plausible reading"
+        context.findings.add(path, got(given, "must be false of some", remedy, lead=lead))
+    elif not can_hold(Not(when), within=plausible | usual):
+        lead = ", which is true at every setpoint and every natural value"
+        context.findings.warn(path, got(given, "", remedy, lead=lead))
 
 
 def _ends(context: CheckContext, path: KeyPath, when: Condition, until: Condition) -> None:

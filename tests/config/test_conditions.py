@@ -131,4 +131,7 @@ def test_conditions_that_exclude_each_other_cannot_hold_at_once():
     assert not can_hold(parsed("tank-level < 5"), parsed("tank-level >= 5"))
     assert can_hold(parsed("tank-level <= 5"), parsed("tank-level >= 5"))
     assert can_hold(parsed("ph < 5"), parsed("tank-level > 8"))
+    assert not can_hold(parsed("ph < 5"), within={"ph": (5.0, 7.0)})
+    assert can_hold(parsed("ph <= 5"), within={"ph": (5.0, 7.0)})
+    assert can_hold(parsed("6 < ph < 6.5"), within={"ph": (5.0, 7.0)})
     assert [c.limit for c in comparisons(parsed("not ph < 5 or ph > 7"))] == [5.0, 7.0]
