@@ -33,7 +33,7 @@ from rigctl.console.options import (
     buses,
     spread,
 )
-from rigctl.console.output import after_check, after_demo, console, print_json, tell
+from rigctl.console.output import after_check, after_demo, after_status, console, print_json, tell
 from rigctl.console.verbs import Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -177,6 +177,8 @@ def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = Fa
         return
     answer = query.status(directory)
     tell(answer if json else watching.for_people(answer), json)
+    if not json:
+        typer.echo(after_status(answer, config, state))
 
 
 @app.command()

@@ -276,6 +276,30 @@ def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> st
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
 
 
+def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | None) -> str:
+    """Deal with what stands in the way, else go on, else read what came of it."""
+    which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"
+    named = f"{'CONFIG' if config is None else _word(config)}{_where(state)}"
+    done = "ended" in answer and answer["ended"] in ("budget", "finished", "trials")
+    if "tripped" in answer:
+        verb, why = "help after-a-trip", "find the cause before anything runs again"
+    elif answer.get("standing_alarms"):
+        verb, why = f"alarm list{which}", ""
+    elif answer.get("paused"):
+        verb, why = f"resume{which}", ""
+    elif answer["running"]:
+        verb, why = f"status{which} --watch", ""
+    elif answer.get("awaiting"):
+        verb, why = f"trial outcome {named} {answer['awaiting'][0]} VALUE", "its outcome is awaited"
+    elif "ended" in answer and not done:
+        verb, why = f"{'operate' if 'production' in answer else 'run'} {named}", "everything is made safe first"
+    elif done or answer["spent"] >= answer["budget"]:
+        verb, why = f"recommend{which}", ""
+    else:
+        verb, why = f"suggest {named}", f"at any time: rigctl recommend{which}"
+    return f"{HEAD}rigctl {verb}{f'   ({why})' if why else ''}"
+
+
 def after_recommend(config: Path | None, state: Path | None, rule: Rule | None) -> str:
     """Write it all down for others; where readings count, ask what is best at just what was read."""
     which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"

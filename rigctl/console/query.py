@@ -10,18 +10,19 @@ from typing import Any
 
 from rigctl.campaign import control
 from rigctl.campaign.acts import changes
+from rigctl.campaign.answered import given
 from rigctl.campaign.instruments import as_last_known
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.alarms import worst
 from rigctl.campaign.journal.glance import BY_HAND
-from rigctl.campaign.journal.rows import ByHand, TrialRow
+from rigctl.campaign.journal.rows import ByHand, CampaignRow, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
 from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
 from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.output import INDENT
-from rigctl.console.report import measured_front
+from rigctl.console.report import measured_best
 from rigctl.console.suggest import sentences
 from rigctl.core.advice import aftermath
 from rigctl.core.advice.aftermath import CameOf
@@ -53,7 +54,7 @@ def status(directory: Path) -> Mapping[str, Any]:
     with open_reader(directory) as reader:
         row, trials = reader.campaign(), reader.trials()
         runs = [start for start in reader.starts() if start.ended not in BY_HAND]
-        last = trials[-1] if trials else None
+        last, trip = trials[-1] if trials else None, reader.trips.latched()
         return {
             "running": False,
             "rig": row.rig,
@@ -65,12 +66,19 @@ def status(directory: Path) -> Mapping[str, Any]:
             "alarms": len(reader.alarms.rows()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             **({"ended": runs[-1].ended} if runs else {}),
-            **measured_front(row, trials),
+            **({} if trip is None else {"tripped": f"{told_utc(trip.utc)}: {trip.reason}"}),
+            **_found(reader, row, trials, directory),
             **_awaited(trials),
             **_people(reader, trials),
             **_alarms(reader),
             **_upkeep(reader, directory),
         }
+
+
+def _found(reader: Reader, row: CampaignRow, trials: Sequence[TrialRow], directory: Path) -> Mapping[str, Any]:
+    """Return what was found so far: what was measured best, and what was answered last."""
+    found, answer = measured_best(row, trials), given(directory, reader.people.last_correction())
+    return {**found, **({} if answer is None else {"answer": {"told": answer.told, "trial": answer.trial}})}
 
 
 def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:
@@ -86,7 +94,7 @@ def _front(directory: Path) -> Mapping[str, Any]:
         with open_reader(directory) as reader:
             trials = reader.trials()
             beside = {**_awaited(trials), **_people(reader, trials), **_alarms(reader)}
-            return {**measured_front(reader.campaign(), trials), **beside}
+            return {**_found(reader, reader.campaign(), trials, directory), **beside}
     except (UsageError, JournalError):
         return {}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rigctl.campaign.answered import GivenAnswer, keep
 from rigctl.campaign.instruments import barred
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
@@ -60,6 +61,9 @@ def from_journal(
     with remembering(reader.directory, history):
         found = replace(study.recommended(loaded, history, state, least, now), held=away)
         found = replace(found, awaited=study.awaited(loaded, history, state, found))
+        if now is None and reader.directory is not None:
+            told = words.answer(ShownLabels.of(loaded), found).in_short()
+            keep(reader.directory, GivenAnswer(told, history.observations[-1].trial, reader.people.last_correction()))
         if not changes:
             return found
         priced = prices(reader, campaign_spec(loaded))
@@ -232,12 +236,24 @@ def _front_lines(front: Front, labels: ShownLabels, width: int) -> Iterator[str]
     yield from wrapped(told, width, INDENT)
 
 
-def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Return the measured front of a journal, without its configuration; empty where there is one outcome only."""
-    further = json.loads(campaign.identity.get("further_outcomes", "[]"))
-    known = (t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided)
+def measured_best(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Return the best that a journal has measured, without its configuration: a trial; of several outcomes a front."""
+    known = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided]
+    if json.loads(campaign.identity.get("further_outcomes", "[]")):
+        return _measured_front(campaign, known)
+    sign = 1.0 if json.loads(campaign.identity["outcome.maximise"]) else -1.0
+    best = max(known, key=lambda t: sign * (t.outcome or 0.0), default=None)
+    if best is None:
+        return {}
+    unit = json.loads(campaign.identity.get("outcome.unit", '""'))
+    which = {"trial": best.trial, "control_set": best.control_set}
+    return {"best_trial": {**which, "outcome": best.outcome, "name": campaign.outcome, "unit": unit}}
+
+
+def _measured_front(campaign: CampaignRow, known: Sequence[TrialRow]) -> Mapping[str, Any]:
+    further = json.loads(campaign.identity["further_outcomes"])
     rows = [t for t in known if len(t.further) == len(further)]
-    if not further or not rows:
+    if not rows:
         return {}
     names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one
     first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.instruments import said_of, wrong_with
 from rigctl.campaign.journal import Reader, open_reader
@@ -17,10 +17,10 @@ from rigctl.config.load import load_text
 from rigctl.console import progress, query
 from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
 from rigctl.console.progress import Board
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, counted
 from rigctl.page.words import AGAIN, ending
 from rigctl.rig.values import Alarm
-from rigctl.text import set_label, told_utc
+from rigctl.text import set_label, shown_unit, told_utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,26 +32,69 @@ LINE_EVERY_S = 60.0
 NAMES: Mapping[str, str] = {
     "pareto_trials": "trials that no other beats in every outcome",
     "hypervolume": "hypervolume, measured",
+    "alarms": "alarms so far",
+    "first_due": "first outcome due",
 }
-IF_ANY = ("paused", "standing", "why", "doses", "readings", "acts")
-"""Is shown where there is something to say."""
+ORDER = ("rig", "running", "ended", "tripped", "phase", "spent", "last_trial", "best_trial", "answer")
+"""What people read first."""
 NOT_SAID = f"not said: killed, or only starting now; {AGAIN} makes everything safe first, then goes on"
-FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
+FOR_PROGRAMS = ("ok", "pid", "speedup", "watch", "buses", "decision_s", "currency", "budget", "trials")
 
 
 def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Put a status in words: the trial under way, doses and readings, and what the names of the trade-off mean."""
-    words = {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
+    """Put a status in words, the most important first; what there is none of is left out."""
+    words = {name: status[name] for name in ORDER if name in status}
+    words |= {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
     if status.get("running", True):
         words |= _running(Status.of(status))
-    if "ended" in status:
-        words["ended"] = NOT_SAID if status["ended"] is None else ending(status["ended"])
-    if "upkeep" in status:
-        words |= _instruments(status["upkeep"])
-        del words["upkeep"]
-    if "acts" in status:
-        words["acts"] = "; ".join(map(_act, status["acts"]))
-    return {name: told for name, told in words.items() if name not in IF_ANY or told}
+    if words.get("phase") == "running":
+        del words["phase"]
+    words |= {name: say(status) for name, say in SAID.items() if status.get(name) is not None or name in words}
+    if "upkeep" in words:
+        words |= _instruments(words.pop("upkeep"))
+    return {name: told for name, told in words.items() if told or told is False}
+
+
+def _spent(status: Mapping[str, Any]) -> str:
+    if status["spent"] is None:
+        return ""
+    amount = f"{status['spent']:.2f} of {status['budget']:.2f} {status['currency']}"
+    return f"{amount}, {counted(status['trials'], 'trial')}"
+
+
+def _ended(status: Mapping[str, Any]) -> str:
+    return NOT_SAID if status["ended"] is None else ending(status["ended"])
+
+
+def _last(status: Mapping[str, Any]) -> str:
+    last = status["last_trial"]
+    return "" if last is None else f"{last['trial']}, {last['state'].lower()}"
+
+
+def _best(status: Mapping[str, Any]) -> str:
+    best = status["best_trial"]
+    outcome = f"{best['name']} {number(best['outcome'])} {shown_unit(best['unit'])}".rstrip()
+    return f"{best['trial']}, {set_label(best['control_set'])}: {outcome}"
+
+
+def _answer(status: Mapping[str, Any]) -> str:
+    told, trial = status["answer"]["told"], status["answer"]["trial"]
+    return f"{told} (as of trial {trial})"
+
+
+def _acts(status: Mapping[str, Any]) -> str:
+    return "; ".join(map(_act, status["acts"]))
+
+
+SAID: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "ended": _ended,
+    "spent": _spent,
+    "last_trial": _last,
+    "best_trial": _best,
+    "answer": _answer,
+    "acts": _acts,
+}
+"""How people are told what programs get in parts."""
 
 
 def _running(status: Status) -> Mapping[str, Any]:

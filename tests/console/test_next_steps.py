@@ -58,3 +58,27 @@ def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one(golden: 
     day, report = output.after_recommend(Path("rig.yaml"), Path("my state"), RULE).split("\n")
     golden(day)
     assert output.after_recommend(Path("rig.yaml"), Path("my state"), None) == report
+
+
+BENCH = {"running": False, "spent": 2.0, "budget": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("status", "verb"),
+    [
+        (BENCH, "suggest rig.yaml"),
+        ({**BENCH, "spent": 20.0}, "recommend rig.yaml"),
+        ({**BENCH, "running": True}, "status rig.yaml --watch"),
+        ({**BENCH, "running": True, "paused": "by Anna"}, "resume rig.yaml"),
+        ({**BENCH, "running": True, "paused": "by Anna", "standing_alarms": 1}, "alarm list rig.yaml"),
+        ({**BENCH, "ended": "interlock", "standing_alarms": 1, "tripped": "acid"}, "help after-a-trip"),
+        ({**BENCH, "ended": "budget"}, "recommend rig.yaml"),
+        ({**BENCH, "ended": "budget", "awaiting": [7]}, "trial outcome rig.yaml 7 VALUE"),
+        ({**BENCH, "ended": None}, "run rig.yaml"),
+        ({**BENCH, "ended": "stopped", "production": {"batches": 3}}, "operate rig.yaml"),
+    ],
+)
+def test_a_status_ends_with_what_to_do(status, verb):
+    """What stands in the way comes first; then what goes on; at the end, what came of it."""
+    line = output.after_status(status, Path("rig.yaml"), None)
+    assert line.removeprefix("Next: rigctl ").partition("   (")[0] == verb

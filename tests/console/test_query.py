@@ -24,7 +24,17 @@ def test_status_of_a_campaign_nobody_runs(ingested):
     answer = ingested.rigctl("status", "--json").json
     assert answer["running"] is False
     assert (answer["rig"], answer["trials"], answer["spent"], answer["budget"]) == ("bench", 5, 2.1, 20.0)
-    assert "trials: 5" in ingested.rigctl("status").out
+    assert answer["best_trial"]["trial"] == 3
+    assert "answer" not in answer
+
+
+def test_status_repeats_the_answer_that_was_given_last(ingested):
+    """With the trial that it knew of; once something is corrected it may not hold, and is not said any more."""
+    run = ingested.rigctl("recommend", "--json").json["answer"]["ways"][0]
+    assert ingested.rigctl("status", "--json").json["answer"]["trial"] == 5
+    assert " + ".join(run["control_set"]) in ingested.rigctl("status").out
+    ingested.rigctl("void", "bench.yaml", "3", "--why", "the probe hung dry")
+    assert "answer" not in ingested.rigctl("status", "--json").json
 
 
 def test_status_says_how_the_last_run_ended(ingested):
