@@ -304,6 +304,7 @@ class ForeignInstrument:
         call = visa.call = ForeignCall(self.line, deadline)
         try:
             value = call.run(work)
+            visa.call = None
         except StillBusy as problem:
             self._visa = self._made = None
             self._abandoned.append(call)
@@ -312,9 +313,8 @@ class ForeignInstrument:
             remedy = "give the device a longer `timeout`, or use another class"
             raise DeviceTimeout(f"{where}: {problem.what}; {remedy}", bus=self.line.url) from problem
         except Exception as problem:  # foreign code may raise anything
-            raise self._told(where, problem, call) from problem
-        finally:
             visa.call = None
+            raise self._told(where, problem, call) from problem
         if proof == "heard" and not call.heard and value is not None:
             raise call.lost or GarbledReply(f"{where}: the class answered {value!r} without asking the instrument")
         if proof == "sent" and not call.sent:

@@ -23,8 +23,8 @@ GRACE_S: Final = 0.2
 """Time to return after the deadline, wall seconds; less than a bus grants its drivers. Nothing can be sent then."""
 
 
-class CallOver(Exception):
-    """Foreign code asked for the line after its deadline."""
+class CallOver(BaseException):
+    """Foreign code asked for the line after it was abandoned. No `except Exception` keeps its thread from ending."""
 
 
 class StillBusy(DeviceTimeout):

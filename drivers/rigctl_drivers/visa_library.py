@@ -17,7 +17,7 @@ from pyvisa import attributes, constants, errors, rname
 from pyvisa.highlevel import VisaLibraryBase
 
 from rigctl.errors import DeviceError
-from rigctl_drivers.foreign_call import CallOver, ForeignCall
+from rigctl_drivers.foreign_call import ForeignCall
 
 OK: Final = constants.StatusCode.success
 MESSAGE_END: Final = b"\n"
@@ -35,7 +35,7 @@ class LineLibrary(VisaLibraryBase):
     """One line as a VISA library; `ResourceManager(library)` opens it under any name of a serial port or socket."""
 
     call: ForeignCall | None
-    """The call that may use the line now, if any."""
+    """The call that may use the line now, or that was abandoned, if any."""
 
     @classmethod
     def alone(cls) -> LineLibrary:
@@ -117,12 +117,10 @@ class LineLibrary(VisaLibraryBase):
     discard_events = disable_event
 
     def _use(self, work: Any) -> Any:
-        """Use the line; its errors become pyvisa's, which foreign classes know."""
+        """Use the line; its errors become pyvisa's, which foreign classes know. Raises `CallOver` once abandoned."""
         if self.call is None:
             raise errors.VisaIOError(constants.StatusCode.error_connection_lost)
         try:
             return work(self.call)
-        except CallOver:
-            raise errors.VisaIOError(constants.StatusCode.error_connection_lost) from None
         except DeviceError as problem:
             raise errors.VisaIOError(constants.StatusCode.error_timeout) from problem
