@@ -16,6 +16,8 @@ ORDERS = {0: "ABCD", 2: "BADC", 4: "CDAB", 6: "DCBA"}
 BY_REGISTER = {"write": {"at": 20, "type": "int32"}, "enable": {"register": "holding", "at": 22, "on": 7, "off": 1}}
 WIDE = {"write": {"at": 24, "type": "float64", "order": "CDAB"}, "enable": {"coil": 3}, "write_multiple": "always"}
 SWITCH = {"write": {"at": 30}, "release_value": 0.0, "safe_value": 2.0, "write_multiple": "always"}
+PATIENCE_S = 60.0
+"""For an answer of a thread that may have to wait for its processor; what is lost on purpose has other deadlines."""
 VALVE = {"unit": "uM", "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
 
 
@@ -49,7 +51,7 @@ def rtu_url():
     for at, pair in WORDS.items():
         slave.set_values("input", at, list(pair))
     server.start()
-    yield f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.1"
+    yield f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.4"
     server.stop()
     port.close()
     wire.close()
@@ -71,7 +73,7 @@ def test_every_word_order_is_read_from_a_foreign_server(server, line, at):
     url, unit = server
     read = {"register": "input", "at": at, "type": "float32", "order": ORDERS[at]}
     device = ModbusRegisterDriver.connect(options(unit, read=read), line(url))
-    assert device.read(Deadline.after(2)).value == pytest.approx(123.456, rel=1e-7)
+    assert device.read(Deadline.after(PATIENCE_S)).value == pytest.approx(123.456, rel=1e-7)
 
 
 def test_a_missing_register_is_a_fault(server, line):
@@ -81,16 +83,18 @@ def test_a_missing_register_is_a_fault(server, line):
     read = {"register": "input", "at": at, "type": "float32"}
     device = ModbusRegisterDriver.connect(options(unit, read=read), line(url))
     with pytest.raises(DeviceFault, match=rf"unit {unit}, .* register {at}: .* 0[23]"):
-        device.read(Deadline.after(2))
+        device.read(Deadline.after(PATIENCE_S))
 
 
 def test_the_driver_conforms_on_a_foreign_server(server, clock):
     """An actuator and a sensor on a server nobody here wrote pass every check."""
     url, unit = server
-    report = check_driver(ModbusRegisterDriver, {"address": unit, **VALVE}, url, clock, setpoint=31.5)
+    report = check_driver(
+        ModbusRegisterDriver, {"address": unit, **VALVE}, url, clock, setpoint=31.5, timeout_s=PATIENCE_S
+    )
     assert report.abilities == ("Actuator",)
     read = {"register": "input", "at": 0, "type": "float32"}
-    report = check_driver(ModbusRegisterDriver, {"address": unit, "read": read}, url, clock)
+    report = check_driver(ModbusRegisterDriver, {"address": unit, "read": read}, url, clock, timeout_s=PATIENCE_S)
     assert report.abilities == ("Sensor",)
 
 
@@ -102,9 +106,10 @@ def test_every_way_to_drive_conforms_on_a_foreign_server(server, line, clock, va
     url, unit = server
     if valve is BY_REGISTER:  # what nobody has ever written holds neither of its two values
         wire = line(url)
-        wire.write_registers(unit, 22, [1], Deadline.after(5))
+        wire.write_registers(unit, 22, [1], Deadline.after(PATIENCE_S))
         wire.close()
-    report = check_driver(ModbusRegisterDriver, {"address": unit, **valve}, url, clock, setpoint=setpoint)
+    given = {"address": unit, **valve}
+    report = check_driver(ModbusRegisterDriver, given, url, clock, setpoint=setpoint, timeout_s=PATIENCE_S)
     assert report.abilities == ("Actuator",)
 
 
@@ -112,7 +117,7 @@ def test_a_foreign_server_s_coils_go_safe_together(server, line):
     """Coils of a group are off, and one between them that is not of the group is as it was."""
     url, unit = server
     wire = line(url)
-    wire.write_coils(unit, 4, [True] * 6, Deadline.after(5))
+    wire.write_coils(unit, 4, [True] * 6, Deadline.after(PATIENCE_S))
     group = [ModbusRegisterDriver.connect(options(unit, enable={"coil": at}), wire) for at in (4, 5, 7, 8)]
-    group[0].safe_all(group, Deadline.after(5))
-    assert wire.read_bits(unit, "coil", 4, 6, Deadline.after(5)) == [False, False, True, False, False, True]
+    group[0].safe_all(group, Deadline.after(PATIENCE_S))
+    assert wire.read_bits(unit, "coil", 4, 6, Deadline.after(PATIENCE_S)) == [False, False, True, False, False, True]

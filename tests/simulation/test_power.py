@@ -18,7 +18,7 @@ def test_fault_28_the_journal_survives_the_end_of_the_world_at_any_operation(tmp
     assert run(0, tmp_path, share=0.04) > 50
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fault_28_the_journal_survives_it_at_every_operation(tmp_path):
     """The long form."""
     assert run(2, tmp_path) > 500
