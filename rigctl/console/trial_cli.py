@@ -44,6 +44,13 @@ Out = Annotated[
 Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
 Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
 
+Author = Annotated[str, typer.Option(metavar="TEXT", help="Who answers for the report; stands below its title.")]
+Logo = Annotated[Path | None, typer.Option(metavar="FILE", help="PNG, JPEG or SVG to stand beside its title.")]
+Monthly = Annotated[
+    float | None,
+    typer.Option(min=0.1, metavar="N", help="For money a month; default: as fast as the last trials were."),
+]
+
 trial = typer.Typer(
     cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones."
 )
@@ -174,6 +181,9 @@ def report(
     *,
     pdf: Pdf = False,
     figures: Figures = None,
+    author: Author = "",
+    logo: Logo = None,
+    trials_per_month: Monthly = None,
     json: AsJson = False,
 ) -> None:
     """Write what a campaign found as one HTML file: what to run, what it is worth, what was paid and learned."""
@@ -196,8 +206,10 @@ def report(
         )
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
+    shown = "" if logo is None else report_files.picture(logo)
     with open_campaign(config, state) as campaign:
-        found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC))
+        signed: dict[str, Any] = {"author": author, "logo": shown, "trials_a_month": trials_per_month}
+        found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC), **signed)
     written: dict[str, Any] = {"report": str(target)}
     now = target
     try:

@@ -49,6 +49,7 @@ from rigctl.text import settings, shown_unit
 
 RECENT = 10
 """Trials that a forecast goes by."""
+MONTH_S = 365.25 / 12 * 86_400
 LOG_LINES = 60
 NINE_IN_TEN = (0.05, 0.95)
 
@@ -262,8 +263,13 @@ def _money(
     budget, spent, idle, operated = map(to_units, amounts)
     over = [row for row in rows[-4 * RECENT :] if row.state.charged][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
+    gaps = [later.changed_s - earlier.changed_s for earlier, later in pairwise(over)]
+    pace_s = median(gaps) if gaps else 0.0
+    by_hand = pace_s < 1.0 or any(row.by_hand is not None for row in over)  # what was written down later has no pace
+    monthly = None if by_hand else MONTH_S / pace_s
+    known = Money(budget, spent, idle, sums, fmean(costs) if costs else None, trials_a_month=monthly, operated=operated)
     if not (costs and going_on):
-        return Money(budget, spent, idle, sums, fmean(costs) if costs else None, operated=operated)
+        return known
     rest = max(0.0, budget - spent)
     most = None
     if loaded is not None and loaded.max_trials is not None:
@@ -273,13 +279,7 @@ def _money(
         min(floor(rest / price), floor(rest / price) if most is None else most)
         for price in (max(costs), fmean(costs), min(costs))
     )
-    return Money(budget, spent, idle, sums, fmean(costs), (few, many), _days(over, expected), operated)
-
-
-def _days(over: Sequence[TrialRow], trials: int) -> float | None:
-    gaps = [later.changed_s - earlier.changed_s for earlier, later in pairwise(over)]
-    pace_s = median(gaps) if gaps else 0.0
-    return trials * pace_s / 86_400 if pace_s >= 1.0 else None  # what a person wrote down at once has no pace
+    return replace(known, trials_left=(few, many), days_left=expected * pace_s / 86_400 if pace_s >= 1.0 else None)
 
 
 def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from rigctl.campaign.journal.rows import TrialRow
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.persistence import ReadBefore
@@ -33,7 +34,7 @@ from rigctl.page.svg import (
     range_row,
     short,
 )
-from rigctl.page.words import between, money, number, with_unit
+from rigctl.page.words import between, money, number, way_label, with_unit
 from rigctl.text import set_label
 
 Axis = Literal["money", "trial", "time"]
@@ -65,6 +66,20 @@ def why_rows(why: Why, labels: ShownLabels, today: float | None) -> tuple[tuple[
         kind = "chosen" if s.chosen else "open" if s.eligible else "out"
         rows.append(range_row(axis, s.band, marks, kind, told))
     return tuple(rows), axis_row(axis, 6)
+
+
+def ways(say: AnswerWords) -> tuple[tuple[Markup, ...], Markup]:
+    """Return one row per way of running, in their order, and the axis below them."""
+    run, found = say.answer.run, say.answer.ways
+    axis = Scale.around([v for way in found for v in (way.low, way.high)], 0.0, 100.0)
+    kinds = ["chosen" if way is run else "open" if way.kind in ("setting", "rule") else "out" for way in found]
+    rows = (
+        range_row(
+            axis, (w.low, w.expected, w.high), [(run.expected, "today")], k, f"{way_label(say, w)}: {say.span(w)}"
+        )
+        for w, k in zip(found, kinds, strict=True)
+    )
+    return tuple(rows), axis_row(axis)
 
 
 def reads(why: Why | None) -> list[tuple[ReadBefore, bool, Markup]]:
@@ -154,7 +169,7 @@ def by_set(facts: Facts, tracks: Tracks) -> Markup:
     for lane, chosen in enumerate(tracks.sets):
         ys, at = tracks.outcome[known & (tracks.played == lane)], WIDE_LANE * lane + 22
         mean = f", mean {with_unit(float(ys.mean()), labels.outcome.unit)}" if len(ys) else ""
-        told.append(f"{set_label(chosen, ' + ')}: {counted(len(ys), 'trial')}{mean}")
+        told.append(f"{set_label(chosen, ' + ') or 'nothing'}: {counted(len(ys), 'trial')}{mean}")
         figure.text("0", at - 10, told[-1])
         figure.dots(ys, np.full(len(ys), at), "dot")
         if len(ys):
@@ -172,10 +187,12 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     figure = Drawing(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
-        figure.text("0", LANE * lane + 12, set_label(chosen, " + "))
+        figure.text("0", LANE * lane + 12, set_label(chosen, " + ") or "nothing")
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
-    told = "; ".join(f"{set_label(s)}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
+    told = "; ".join(
+        f"{set_label(s) or 'nothing'}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True)
+    )
     return figure.markup(f"control set played against {AXES[axis]}", told)
 
 

@@ -77,6 +77,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable,
     )
+    found.filters["zip"] = lambda one, other: zip(one, other, strict=True)
     found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
     found.globals.update(counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)
     return found
@@ -185,7 +186,8 @@ def _front(facts: Facts, study: Study | None, _: Tracks) -> View:
 
 
 def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
-    return {"say": words.answer_in(facts.labels, study), "worth": worth_of(facts, study)}
+    say = words.answer_in(facts.labels, study)
+    return {"say": say, "ways": figures.ways(say) if say is not None else None, "worth": worth_of(facts, study)}
 
 
 def worth_of(facts: Facts, study: Study | None) -> Sequence[Advice]:

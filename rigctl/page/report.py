@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,9 +15,10 @@ from markupsafe import Markup
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.alarms import AlarmState
-from rigctl.campaign.journal.glance import Fault, SetSum, Version
-from rigctl.campaign.journal.rows import ActRow
+from rigctl.campaign.journal.glance import Fault, Version
+from rigctl.campaign.journal.rows import ActRow, TrialRow
 from rigctl.campaign.learned import remembering
+from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.counterfactuals import Price, shown
@@ -29,7 +31,7 @@ from rigctl.page.figures import FILLS, Tracks, reads
 from rigctl.page.render import asset, environment, worth_of
 from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
-from rigctl.page.svg import Scale, axis_row, drawing, range_row
+from rigctl.page.svg import drawing
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
 from rigctl.text import set_label, shown_unit
@@ -58,6 +60,7 @@ class Report:
     """What would change the recommendation; sentences."""
     drawings: tuple[Drawn, ...]
     sets: tuple[SetSum, ...]
+    """Those that cost most first."""
     states: Mapping[str, int]
     alarms: tuple[AlarmState, ...]
     """The worst first, then the most frequent."""
@@ -71,6 +74,9 @@ class Report:
     """Versions of what writes this, by name."""
     policy: str
     config: str
+    author: str = ""
+    logo: str = ""
+    """A picture as a `data:` address; empty: none."""
 
     @property
     def period(self) -> tuple[str, str]:
@@ -79,8 +85,50 @@ class Report:
         return (rows[0].started_utc, rows[-1].changed_utc) if rows else ("", "")
 
 
-def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
+@dataclass(frozen=True, slots=True)
+class SetSum:
+    """What one control set was given, and what came of it."""
+
+    control_set: tuple[str, ...]
+    trials: int
+    recorded: int
+    """Trials that gave an outcome."""
+    amount: float
+    """Currency units."""
+    each: float | None
+    """Mean cost of those trials that cost anything; None: of none is the cost known."""
+
+
+def _sets(rows: Sequence[TrialRow]) -> tuple[SetSum, ...]:
+    found: dict[tuple[str, ...], list[TrialRow]] = {}
+    for row in rows:
+        found.setdefault(row.control_set, []).append(row)
+    sums = []
+    for control_set, mine in found.items():
+        costs = [to_units(row.cost) for row in mine if row.cost]
+        each = fmean(costs) if costs else None
+        sums.append(SetSum(control_set, len(mine), sum(r.state is State.RECORDED for r in mine), sum(costs), each))
+    return tuple(sorted(sums, key=lambda s: (-s.amount, s.control_set)))
+
+
+def report(
+    reader: Reader,
+    loaded: LoadedConfig,
+    now: datetime,
+    *,
+    author: str = "",
+    logo: str = "",
+    trials_a_month: float | None = None,
+) -> Report:
     """Gather a report; takes as long as fitting the model does.
+
+    Args:
+        reader: of the campaign's journal.
+        loaded: its configuration.
+        now: by the wall clock, aware.
+        author: who answers for it; empty: nobody is named.
+        logo: a picture as a `data:` address; empty: none.
+        trials_a_month: for what is earned in a month; None: as fast as the last trials were.
 
     Raises:
         UsageError: no campaign has been started in the journal.
@@ -88,6 +136,8 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
     """
     problem, summary = loaded.problem, reader.glance
     facts = gather(reader, loaded, None, now)
+    if trials_a_month is not None:
+        facts = replace(facts, money=replace(facts.money, trials_a_month=trials_a_month))
     history, state = reader.history(problem.space, [f.name for f in problem.further]), reader.policy_state() or {}
     known = past(reader, loaded)
     # what would have changed the last choice is for those who watch; here it is the recommendation that counts
@@ -99,7 +149,9 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         study=worked_out,
         changes=changed,
         drawings=drawings(facts, worked_out),
-        sets=summary.sets(),
+        sets=_sets(facts.course.rows),
+        author=author,
+        logo=logo,
         states=summary.states(),
         alarms=tuple(sorted(facts.alarms, key=lambda a: (-a.severity, -a.count, a.alarm)))[:MOST],
         alarm_count=summary.alarm_count(),
@@ -139,6 +191,7 @@ def _code() -> Mapping[str, str]:
 def document(found: Report) -> str:
     """Return the report as one HTML file that needs nothing else."""
     style, _ = asset("page.css")
+    say = words.answer_in(found.facts.labels, found.study)
     groups: dict[str, list[Drawn]] = {}
     for one in found.drawings:
         groups.setdefault(one.group, []).append(one)
@@ -154,9 +207,9 @@ def document(found: Report) -> str:
             style=style.decode(),
             words=words,
             worth=worth_of(found.facts, found.study),
-            say=words.answer_in(found.facts.labels, found.study),
+            say=say,
+            ways=figures.ways(say) if say is not None else None,
             states=STATES,
-            to_units=to_units,
             most=MOST,
             fills=FILLS,
             reads=reads(found.facts.why),
@@ -202,18 +255,9 @@ def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
 
 def _ways(say: AnswerWords) -> Drawn:
     """Return every way of running on one outcome axis, the one to run first."""
-    run, ways = say.answer.run, say.answer.ways
-    axis = Scale.around([v for way in ways for v in (way.low, way.high)], 0.0, 100.0)
-    # beside a bar there is room for few letters on a phone
-    names = ["all left alone" if w.kind == "nothing" else words.way_label(say, w, " + ") for w in ways]
-    kinds = ["chosen" if way is run else "open" if way.kind in ("setting", "rule") else "out" for way in ways]
-    parts = [
-        _row(
-            n, i, range_row(axis, (w.low, w.expected, w.high), [(run.expected, "today")], k, f"{n}: {say.expected(w)}")
-        )
-        for i, (n, w, k) in enumerate(zip(names, ways, kinds, strict=True))
-    ]
-    parts.append(_row("", len(ways), axis_row(axis, 6)))
+    run, ways, (rows, axis) = say.answer.run, say.answer.ways, figures.ways(say)
+    names = [words.way_label(say, w, " + ") for w in ways]
+    parts = [_row(name, i, row) for i, (name, row) in enumerate(zip((*names, ""), (*rows, axis), strict=True))]
     title = f"Expected {say.outcome} of each way of running"
     return Drawn(
         "ways",

@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, UsageError
 from rigctl.files import whole
+from rigctl.flaws import got
 from rigctl.page.render import asset
 from rigctl.page.report import Drawn
 from rigctl.page.svg import WIDE
@@ -24,6 +26,10 @@ PRINTING_S = 120.0
 """Wall seconds a browser may take."""
 MARGIN = 16
 """Units around a drawing in a file of its own."""
+PICTURES: Mapping[str, bytes] = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
+"""What files of pictures begin with."""
+MOST_BYTES = 1_000_000
+"""Of a logo."""
 ZOOM = 1.5
 """Pixels of a PNG per unit."""
 FONT = "'Liberation Sans', 'DejaVu Sans', Arial, sans-serif"
@@ -57,6 +63,25 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
             new.write_bytes(bytes(svg_to_bytes(svg_string=standalone(one, style), background="#ffffff", zoom=ZOOM)))
         out.append(picture)
     return tuple(out)
+
+
+def picture(path: Path) -> str:
+    """Return a picture as a `data:` address.
+
+    Raises:
+        UsageError: it cannot be read, or is none that every browser shows.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--logo {path}: cannot be read: {error.strerror or error}") from error
+    head = data[:1000].lstrip().lower()
+    kind = next((k for k, begins in PICTURES.items() if data.startswith(begins)), "svg+xml" if b"<svg" in head else "")
+    if not kind or len(data) > MOST_BYTES:
+        raise UsageError(
+            got(f"{len(data)} bytes", f"must be PNG, JPEG or SVG, {MOST_BYTES} bytes at most", where=f"--logo {path}")
+        )
+    return f"data:image/{kind};base64,{b64encode(data).decode()}"
 
 
 def _file(one: Drawn) -> str:

@@ -208,6 +208,8 @@ class Money:
     """At the price of a dear trial, and of a cheap one, of the last."""
     days_left: float | None = None
     """Rig days, as fast as the last trials were."""
+    trials_a_month: float | None = None
+    """As fast as the last trials were; None where a person did them, at no pace."""
     operated: float = 0.0
     """By batches for production, beside the budget."""
 

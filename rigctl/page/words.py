@@ -141,6 +141,21 @@ def way_label(say: AnswerWords, way: WayToRun, plus: str = "+") -> str:
     return WAYS.get(way.kind) or set_label(way.control_set, plus)
 
 
+def a_month(say: AnswerWords, trials: float | None) -> str:
+    """Say what the answer costs and is worth in a month of so many trials; empty where that is not known."""
+    why, run = say.answer.why, say.answer.run
+    if trials is None or run.cost is None:
+        return ""
+    said = f"At {number(trials, 3)} trials a month this costs {number(trials * run.cost, 3)} {say.currency} a month"
+    more = None if why is None else why.saving if why.net is None else why.net
+    if why is None or not more:
+        return f"{said}."
+    verb = ("saves" if more > 0 else "costs") if why.net is None else "earns"
+    side = "more" if more > 0 or why.net is None else "less"
+    than = f"against {say.name(why.other)}" if verb == "saves" else f"{side} than {say.name(why.other)}"
+    return f"{said} and {verb} {number(trials * abs(more), 3)} {say.currency} {than}."
+
+
 def rule_rows(labels: ShownLabels, found: Recommendation) -> tuple[RuleRow, ...]:
     """Return what to control at which readings; nothing where no reading calls for anything else than the setting."""
     return rows(found.rule, labels.units) if found.rule is not None and found.rule.follows else ()

@@ -19,8 +19,29 @@ def test_a_bench_by_hand_has_a_report(ingested):
     assert answer["report"] == "found.html"
     text = Path("found.html").read_text(encoding="utf-8")
     assert "5 trials" in text
+    assert "by control set, every trial" in text
     assert {Path(name).suffix for name in answer["figures"]} == {".svg", ".png", ".csv"}
     assert all(Path(name).stat().st_size for name in answer["figures"])
+
+
+@pytest.mark.slow
+def test_a_report_carries_who_wrote_it_and_money_a_month(ingested):
+    """A bench has no pace of its own, so its month is said; the logo is in the file, and no script can be."""
+    Path("logo.svg").write_text('<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>', encoding="utf-8")
+    words = ("--author", "Anna <Berg>", "--logo", "logo.svg", "--trials-per-month", "30")
+    page = ingested.rigctl("report", "-o", "-", *words).out
+    for part in ("Anna &lt;Berg&gt;", 'src="data:image/svg+xml;base64,', "At 30 trials a month"):
+        assert part in page
+    assert " trials a month" not in ingested.rigctl("report", "-o", "-").out
+
+
+@pytest.mark.parametrize("content", [None, b"not a picture"], ids=["not there", "no picture"])
+def test_a_logo_is_a_picture(ingested, content, golden: Golden):
+    """Refused before anything is written."""
+    if content is not None:
+        Path("logo.png").write_bytes(content)
+    golden(ingested.rigctl("report", "--logo", "logo.png", code=2).err)
+    assert not Path("report.html").exists()
 
 
 @pytest.mark.slow

@@ -50,17 +50,6 @@ class CampaignCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class SetSum:
-    """What one control set was given, and what came of it."""
-
-    control_set: tuple[str, ...]
-    trials: int
-    recorded: int
-    """Trials that gave an outcome."""
-    amount: Micros
-
-
-@dataclass(frozen=True, slots=True)
 class Fault:
     """A trial that gave no outcome, and why."""
 
@@ -124,16 +113,6 @@ class Glance(Book):
         )
 
     # In sums ----------------------------------------------------------------------------------------------------
-
-    def sets(self) -> tuple[SetSum, ...]:
-        """Return what each control set was given, the dearest first."""
-        return self._fetch(
-            SetSum,
-            "SELECT control_set, count(*) AS trials, sum(state = 'RECORDED') AS recorded, "
-            "coalesce(sum(l.amount), 0) AS amount_micros FROM trials t LEFT JOIN "
-            "(SELECT trial, sum(amount_micros) AS amount FROM ledger GROUP BY trial) l ON l.trial = t.trial "
-            "GROUP BY control_set ORDER BY amount_micros DESC, control_set",
-        )
 
     def alarm_count(self) -> int:
         return self._number("SELECT count(*) FROM alarms")
