@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import structlog
 
 from rigctl.rig.bus import BusTiming
 from rigctl.rig.by_hand import Hands
@@ -198,8 +201,11 @@ class Rig:
         alarm what could be confirmed the last time. Needs no `open`. Cancel a running `control` first: it would go on
         imposing.
         """
+        began_s = time.monotonic()
         self._imposer.driven.clear()
         report = await drive_safe(self.spec, self._wiring, self.guard)
+        took = {"took_s": time.monotonic() - began_s, "reached": report.reached, "failed": dict(report.failed)}
+        structlog.get_logger("rigctl.rig").info("went safe", **took)
         told = by_line(report.failed, self._wiring.handles)
         for source, (_, why) in told.items():
             if source not in self._unsafe:  # one alarm, not one per attempt
