@@ -29,6 +29,7 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import console, print_json, print_sentences, say, tell
 from rigctl.console.verbs import Group
+from rigctl.signals import INTERRUPTED_EXIT
 
 device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
 alarm = typer.Typer(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
@@ -307,6 +308,37 @@ def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, 
     else:
         examining.show(found, console())
     raise typer.Exit(0 if examining.well(found) else 1)
+
+
+@tools.command()
+def drill(
+    config: Config,
+    *,
+    only: Annotated[list[str] | None, typer.Option(metavar="FAULT", help="Only this one; repeatable.")] = None,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep it here; default: ./drills/<rig>.")] = None,
+    bus: Bus = None,
+    json: AsJson = False,
+) -> None:
+    """Strike the rig with twelve faults, motors without power, and time how long it takes until everything is safe."""
+    from rigctl.config.load import Overrides, load
+    from rigctl.console import drill as drilling
+
+    def ask(_: str, text: str) -> str:
+        answer: str = typer.prompt(text, default="", show_default=False, prompt_suffix="\n  > ", err=json)
+        return answer
+
+    def tell_person(text: str) -> None:
+        typer.echo(text, err=json)
+
+    loaded = load(config, Overrides(buses(bus)), to_run=True)
+    place = to or drilling.PLACE / loaded.name
+    try:
+        done = drilling.drill(loaded, place, only or (), ask, tell_person)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("everything is safe; the drill has ended", err=True)
+        raise typer.Exit(INTERRUPTED_EXIT) from None
+    say(done, drilling.shown(done, place / drilling.REPORT, console().width), json)
+    raise typer.Exit(done.exit_code)
 
 
 @tools.command()

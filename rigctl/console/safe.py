@@ -48,7 +48,9 @@ class Done:
         return {**safe_json(self.report), "by": self.by, "notes": self.notes}
 
 
-_NOTHING = Done("nobody", SafeReport(()), ("nothing was left driven",))
+NOBODY = "nobody"
+"""Makes safe what needs it not."""
+_NOTHING = Done(NOBODY, SafeReport(()), ("nothing was left driven",))
 
 
 def safe_json(report: SafeReport) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ ALONE: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: ("device", name) for name in ("out-of-service", "in-service", "refilled", "replaced", "calibrated")},
     **{name: ("alarm", name) for name in ("ack", "shelve", "unshelve", "notify", "reset-trip")},
     **{name: ("journal", name) for name in ("backup", "verify", "recover", "export", "replay")},
-    **{name: ("tools", name) for name in ("service", "doctor", "token", "drivers", "schema", "bench")},
+    **{name: ("tools", name) for name in ("service", "doctor", "drill", "token", "drivers", "schema", "bench")},
     "alarms": ("alarm", "list"),
     "accept-device": ("device", "accept"),
     "manual": ("device",),
