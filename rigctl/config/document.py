@@ -58,6 +58,8 @@ class Document:
     """What came from the command line instead, and its option."""
     unreadable: frozenset[KeyPath] = frozenset()
     """Keys whose values could not be taken; told already."""
+    files: Mapping[KeyPath, str] = field(default_factory=dict)
+    """In which file each key stands, where others than `file` are included."""
     doubts: tuple[Mistake, ...] = ()
     """What is read in one way here, and may be meant, or read by others, in another."""
 
@@ -69,7 +71,7 @@ class Document:
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        return _mistake(self.file, self.lines.get(known, (1, 0)), path, flaw)
+        return _mistake(self.files.get(known, self.file), self.lines.get(known, (1, 0)), path, flaw)
 
 
 def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
@@ -208,7 +210,7 @@ class _Reader:
         return self.scalar(node, path) if getattr(node, "style", None) is None else node.value
 
     def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
-        value = _scalar(node.value)
+        value = as_scalar(node.value)
         if _OCTAL.fullmatch(node.value):
             remedy = f"write {value}, for other programs read it as octal"
             flaw = Flaw(f", which is read as {value}", remedy=remedy, got=node.value)
@@ -226,7 +228,7 @@ class _Reader:
     def _cut(self, path: KeyPath, node: yaml.Node, whole: str) -> None:
         self.unreadable.add(path)
         meant = whole.replace(",", ".", 1)
-        remedy = f"write {meant}" if isinstance(_scalar(meant), float) else write(meant)
+        remedy = f"write {meant}" if isinstance(as_scalar(meant), float) else write(meant)
         self._add(node, path, got(whole, "must have a point: between braces a comma ends a value", remedy))
 
     def _add(self, node: yaml.Node, path: KeyPath, flaw: Flaw) -> None:
@@ -252,7 +254,8 @@ def _mistake(file: str, place: tuple[int, int], path: KeyPath, flaw: Flaw) -> Mi
     return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), flaw, path, line, column, file)
 
 
-def _scalar(text: str) -> Any:
+def as_scalar(text: str) -> Any:
+    """Return what a value without quotes is read as."""
     if len(text) <= MAX_NUMBER_LENGTH:
         for pattern, convert in _SCALARS:
             if pattern.fullmatch(text):

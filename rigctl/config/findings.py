@@ -109,7 +109,10 @@ class Findings:
 
     def raise_any(self) -> None:
         if self._mistakes:
-            raise ConfigError(sorted(self._mistakes, key=attrgetter("line", "column")))
+            first = self._document.file
+            raise ConfigError(
+                sorted(self._mistakes, key=lambda m: (m.file not in ("", first), m.file, m.line, m.column))
+            )
 
 
 def unknown(name: str, allowed: Sequence[str], what: str, where: str = "") -> Flaw:

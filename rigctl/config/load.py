@@ -10,10 +10,11 @@ from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.devices import build_devices, made_of
-from rigctl.config.document import Document, parse, read
+from rigctl.config.document import Document, read
 from rigctl.config.findings import CheckContext, Findings, unknown
 from rigctl.config.forecast import by_control_set
 from rigctl.config.hardware import build_plausible, build_rig
+from rigctl.config.including import as_one_text, whole_document
 from rigctl.config.inspect_rig import check_budget, inspect_rig
 from rigctl.config.problem import build_problem, build_today
 from rigctl.config.reading import measures_of, read_late
@@ -52,7 +53,7 @@ class LoadedConfig:
 
     path: Path
     text: str
-    """As the user wrote it."""
+    """As the user wrote it; put together where it includes others."""
     name: str
     currency: str
     seed: int
@@ -117,7 +118,8 @@ def load_text(
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.
     """
-    document, mistakes = parse(text, str(path))
+    document, mistakes = whole_document(text, path)
+    text = as_one_text(document) if document.files else text
     document, refused = _overridden(document, overrides or Overrides())
     findings = Findings(document, [*mistakes, *refused])
     context = _context(document, findings, path.parent, registry or Registry.installed(), to_run=to_run)

@@ -284,6 +284,8 @@ class SafetySection(FileSection):
 class RigConfig(FileSection):
     """A rigctl configuration."""
 
+    include: str | list[str] = Field(default_factory=list)
+    """Files whose keys are taken over, from this one's folder: common.yaml. What this file says itself wins."""
     rig: Name
     """Name of the rig; its state lives in ./state/<rig>."""
     currency: Currency

@@ -485,8 +485,9 @@ def show(found: Checked, console: Console) -> None:
     space, rig = loaded.problem.space, loaded.rig
     urls = len({d.url for d in rig.devices.values()})
     buses = f"{urls} {'bus' if urls == 1 else 'buses'}"
+    included = joined(sorted({*loaded.document.files.values()} - {str(loaded.path)}))
     console.print(
-        f"{loaded.path} holds: {counted(space.dimension, 'variable')}, "
+        f"{loaded.path} holds{included and f', with {included}'}: {counted(space.dimension, 'variable')}, "
         f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
         f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
     )
