@@ -92,7 +92,7 @@ def read_rows(loaded: LoadedConfig, path: Path, reading: Reading | None = None) 
     needed += ["cost"] if loaded.problem.known_costs is None else []
     table.require(needed, "name the columns in the first line")
     sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
-    return checked([manual_row(table, row, members) for row, members in sound], table.mistakes)
+    return checked([manual_row(table, row, members) for row, members in sound], table.told())
 
 
 def checked(rows: Sequence[ManualRow], mistakes: Sequence[Mistake]) -> tuple[ManualRow, ...]:

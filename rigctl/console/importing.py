@@ -19,6 +19,7 @@ from rigctl.console.assemble import begin_by_hand, own_journal
 from rigctl.console.by_hand import (
     IMPORTED,
     ManualRow,
+    checked,
     doubts,
     manual_row,
     manual_trial,
@@ -35,13 +36,11 @@ from rigctl.console.table import (
     read_table,
 )
 from rigctl.core.experiment.money import to_units
-from rigctl.errors import ConfigError, Mistake, UsageError, counted
-from rigctl.flaws import Flaw, got
+from rigctl.errors import UsageError, counted
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.people import this_person
 from rigctl.text import set_label
 
-MOST_MISTAKES = 30
-"""More are counted, not told."""
 YES, NO = (
     frozenset({"yes", "y", "x", "1", "true", "ja", "oui", "si"}),
     frozenset({"no", "n", "0", "false", "nein", "non"}),
@@ -77,14 +76,11 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading, controlled: str 
     _require(loaded, table, controlled)
     reader = _Rows(loaded, table, controlled)
     rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
-    if table.mistakes:
-        more = len(table.mistakes) - MOST_MISTAKES
-        last = [Mistake(str(path), Flaw(f"and {more} more"))] if more > 0 else []
-        raise ConfigError([*table.mistakes[:MOST_MISTAKES], *last])
+    checked(rows, table.told())
     if not rows:
         why = (
             "; ".join(reader.left_out)
-            or f"{table.sheet.cell(table.sheet.header_line)} is its header, and no row follows"
+            or f"{table.sheet.cells((table.sheet.header_line, None))} is its header, and no row follows"
         )
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
     return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
@@ -116,7 +112,7 @@ class _Rows:
         """Return one row as a trial; None if it is left out, or does not hold."""
         numbers, before = row.numbers, len(self.table.mistakes)
         if numbers.get("cost", 0.0) < 0:
-            self._add(row, "cost", "must not be negative")
+            self._add(row, "cost", got(row.texts["cost"], "must not be negative"))
         members = self._members(row)
         if not row.sound or len(self.table.mistakes) > before:
             return None
@@ -126,7 +122,7 @@ class _Rows:
         if failed and (missing or cost is None):
             missing = [first]
         if missing:
-            self.left_out.append(f"{self.table.sheet.cell(row.line)}: has no {', '.join(missing)}")
+            self.left_out.append(f"{self.table.sheet.cells((row.line, None))}: has no {', '.join(missing)}")
             return None
         apart = {f"setpoint:{n}" for n in variables if n not in members} | {f"value:{n}" for n in more if failed}
         told = {target: number for target, number in numbers.items() if target not in {*apart, "cost"}}
@@ -134,27 +130,34 @@ class _Rows:
         evidence = replace(row, numbers=told, texts={**row.texts, "origin": IMPORTED})
         return manual_row(self.table, evidence, members)
 
-    def _add(self, row: Row, target: str, must: str) -> None:
+    def _add(self, row: Row, target: str, flaw: Flaw) -> None:
         header = next((c.header for c in self.table.columns if c.target == target), target)
-        self.table.add(row.line, header, got(row.texts[target], must))
+        self.table.add(row.line, header, flaw)
 
     def _members(self, row: Row) -> tuple[str, ...]:
         """Return what was controlled, in the configuration's order."""
         if self.controlled is not None:
-            return self._named("--controlled", self.controlled)
+            try:
+                return self._named(self.controlled)
+            except ValueError as error:
+                raise UsageError(flaw_of(error).within("--controlled")) from None
         if "control_set" in self.table.has:
-            header = next(c.header for c in self.table.columns if c.target == "control_set")
-            return self._named(f"{row.where}: {header}", row.texts.get("control_set", ""))
+            try:
+                return self._named(row.texts.get("control_set", ""))
+            except ValueError as error:
+                self._add(row, "control_set", flaw_of(error))
+                return ()
         members = []
         for name in self.loaded.problem.space.names:
             cell = row.texts.get(f"controlled:{name}", "")
             if key(cell) in YES or (f"setpoint:{name}" in row.numbers and key(cell) not in NO):
                 members.append(name)
             elif cell and key(cell) not in NO:
-                self._add(row, f"controlled:{name}", "must be yes or no")
+                self._add(row, f"controlled:{name}", got(cell, "must be yes or no"))
         return tuple(members)
 
-    def _named(self, where: str, text: str) -> tuple[str, ...]:
+    def _named(self, text: str) -> tuple[str, ...]:
+        """Raise ValueError where a part is no variable."""
         if key(text) in NOTHING or is_empty(text):
             return ()
         names = {key(name): name for name in self.loaded.problem.space.names}
@@ -164,11 +167,9 @@ class _Rows:
                 continue
             name = names.get(key(part)) or names.get(key(self._mapped(part)))
             if name is None:
-                known = ", ".join(names.values())
-                flaw = got(part.strip(), "must be variables joined by +, or nothing", f"known: {known}")
-                self.table.mistakes.append(Mistake(where, flaw))
-            else:
-                found.append(name)
+                known = f"known: {', '.join(names.values())}"
+                raise ValueError(got(part.strip(), "must be variables joined by +, or nothing", known))
+            found.append(name)
         return tuple(name for name in self.loaded.problem.space.names if name in found)
 
     def _mapped(self, part: str) -> str:
@@ -286,7 +287,9 @@ def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     sheet = plan.table.sheet
     separator = {"\t": "tab"}.get(sheet.separator, sheet.separator)
     form = f"sheet {sheet.name}" if sheet.name else f"columns separated by {separator}, decimal {decimal}"
-    lines = [f"{plan.table.sheet.path}: {sheet.encoding}, {form}; {sheet.cell(sheet.header_line)} is the header"]
+    lines = [
+        f"{plan.table.sheet.path}: {sheet.encoding}, {form}; {sheet.cells((sheet.header_line, None))} is the header"
+    ]
     lines += [f"not read: {', '.join(sheet.others)} (--sheet NAME)"] if sheet.others else []
     _, first = sheet.rows[0]
     table = [("column", "is", "first value", "becomes")]

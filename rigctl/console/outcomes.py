@@ -99,7 +99,7 @@ def given_in(loaded: LoadedConfig, path: Path, reading: Reading) -> OutcomeFile:
             )
     of_use = {"trial", "unit", "why", *(f"value:{name}" for name in (first, *more))}
     unread = tuple(c.header for c in table.columns if c.header and c.target not in of_use)
-    return OutcomeFile(tuple(said.values()), tuple(empty), unread, tuple(table.mistakes))
+    return OutcomeFile(tuple(said.values()), tuple(empty), unread, table.told())
 
 
 @dataclass(frozen=True, slots=True)

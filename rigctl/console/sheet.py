@@ -22,6 +22,8 @@ TABLES: Final = (".csv", ".xlsx", ".ods")
 ZIPPED: Final = b"PK\x03\x04"
 SEPARATORS: Final = (";", "\t", ",", "|")
 MOST_ROWS = 100_000
+MOST_LISTED: Final = 5
+"""Places with the same mistake; more are counted."""
 HEADER_WITHIN = 20
 """Lines in which the header stands, below a title."""
 NOT_CSV: Final = (
@@ -94,16 +96,21 @@ class Sheet:
     hidden: frozenset[int] = frozenset()
     """Lines that the spreadsheet does not show."""
 
-    def cell(self, line: int, column: int | None = None) -> str:
-        """Return where in it a row or one of its cells stands, as people see it: `row 7` and `B7`, or `line 7`."""
-        if not self.name:
-            return f"line {line}"
-        return f"row {line}" if column is None else f"{letters(column)}{line}"
+    def cells(self, *places: tuple[int, int | None]) -> str:
+        """Return where in it rows (column None) or cells stand, as people see it: `rows 7, 8`, `B7, B8`, or `line 7`.
+
+        Of many the first few are named, and the others are counted.
+        """
+        whole = not self.name or places[0][1] is None
+        named = [f"{'' if whole or n is None else letters(n)}{line}" for line, n in places[:MOST_LISTED]]
+        noun = "" if not whole else f"{'row' if self.name else 'line'}{'s' if len(places) > 1 else ''} "
+        more = len(places) - MOST_LISTED
+        return f"{noun}{', '.join(named)}{f' and {more} more' if more > 0 else ''}"
 
     def place(self, line: int, column: int | None = None) -> str:
-        """Return the same with the file, and the sheet where there are some: `old.xlsx: Trials: B7`, or `old.csv:7`."""
+        """Return the same of one with the file, and the sheet where there are some: `old.xlsx: Trials: B7`."""
         if self.name:
-            return f"{self.path}: {self.name}: {self.cell(line, column)}"
+            return f"{self.path}: {self.name}: {self.cells((line, column))}"
         return f"{self.path}:{line}" if line else str(self.path)
 
 

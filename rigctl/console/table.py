@@ -253,7 +253,23 @@ class PeopleTable:
         file = str(self.sheet.path) if line else ""
         named = (what, f"value:{what}")
         column = next((n for n, c in enumerate(self.columns) if c.header == what or c.target in named), None)
-        self.mistakes.append(Mistake(f"{self.sheet.place(line, column)}: {what}", flaw, line=line, file=file))
+        number = 0 if column is None or not self.sheet.name else column + 1
+        where = f"{self.sheet.place(line, column)}: {what}"
+        self.mistakes.append(Mistake(where, flaw, (what,), line, number, file))
+
+    def told(self) -> tuple[Mistake, ...]:
+        """Return what is wrong; what is so in many cells of a column is said once, with the others."""
+        kinds: dict[tuple[object, ...], list[Mistake]] = {}
+        for mistake in self.mistakes:
+            kinds.setdefault((mistake.path, mistake.flaw.lead, mistake.flaw.allowed), []).append(mistake)
+        return tuple(self._together(*alike) for alike in kinds.values())
+
+    def _together(self, first: Mistake, *more: Mistake) -> Mistake:
+        if not more:
+            return first
+        cells = self.sheet.cells(*((m.line, m.column - 1 if m.column else None) for m in more))
+        remedy = "; ".join(filter(None, (first.flaw.remedy, f"the same in {cells}")))
+        return replace(first, flaw=replace(first.flaw, remedy=remedy))
 
     def number(self, column: SheetColumn, cell: str, unit: str = "") -> float:
         """Return a cell in the configuration's unit; `unit` is said beside it.

@@ -63,6 +63,8 @@ KINDS = (
     Kind("blank rows and columns", xlsx({"T": APART})),
     Kind("a formula nobody has computed", first_row(63.5, 30, "=40+9.5", 0.5, "proof"), None),
     Kind("a formula's error", first_row(63.5, 30, "#DIV/0!", 0.5, "proof"), None),
+    Kind("one column wrong in every row", xlsx({"T": [HEADER, *[[63, 30, "tall", 1, "proof"]] * 40]}), None),
+    Kind("the same in a CSV", text([HEADER, *[["63", "30", "tall", "1", "salt"]] * 40]).encode(), None, name="old.csv"),
     Kind("text beside numbers, decimal comma", first_row("63,5", 30, 49.5, 0.5, "proof")),
     Kind("merged over rows", xlsx({"T": MERGED}, merged=["E2:E3"]), 2),
     Kind("a CSV that is called .xlsx", text().encode(), 5),
