@@ -5,6 +5,7 @@ RigctlError                     exit 1
 ├── UsageError                  exit 2   a command was called wrongly
 │   └── ExperimentFileError              a file holds no experiment that can be loaded, or cannot be written
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
+│   └── Unanswered                       a table can be meant in two ways, and nobody says which
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
 │   └── NoAnswer                         it was late, or its process ended
 ├── PluginError                 exit 2   a policy, driver or line scheme cannot be used
@@ -36,7 +37,7 @@ A message says what, where, got, allowed, remedy, as far as they apply.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -149,6 +150,14 @@ class ConfigError(RigctlError):
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(map(str, self.mistakes)))
+
+
+class Unanswered(ConfigError):
+    """A table can be meant in two ways; `questions` has by name what must be answered."""
+
+    def __init__(self, questions: Mapping[str, Mistake]) -> None:
+        super().__init__(tuple(questions.values()))
+        self.questions = questions
 
 
 class PolicyError(RigctlError):

@@ -24,8 +24,9 @@ from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.sheet import Reading
-from rigctl.console.table import SAID, Names, PeopleTable, Row, read_table
+from rigctl.console.reading import read_table
+from rigctl.console.sheet import QUESTIONS, Reading
+from rigctl.console.table import SAID, Names, PeopleTable, Row
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
@@ -81,16 +82,19 @@ class ManualRow:
 def read_rows(loaded: LoadedConfig, path: Path, reading: Reading | None = None) -> tuple[ManualRow, ...]:
     """Read every row of the file; columns it does not need are ignored.
 
+    What is unclear is asked about where somebody says how it is to be read; else it does not hold.
+
     Raises:
         UsageError: it is no table, or a column is missing.
         ConfigError: rows do not hold; carries every problem with file, line and column.
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
-    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), reading or Reading())
+    asks = () if reading is None else tuple(QUESTIONS)
+    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), reading or Reading(), asks=asks)
     needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
     needed += ["cost"] if loaded.problem.known_costs is None else []
-    table.require(needed, "name the columns in the first line")
+    table.require(needed, "name the columns in the first line" if reading is None else "")
     sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
     return checked([manual_row(table, row, members) for row, members in sound], table.told())
 

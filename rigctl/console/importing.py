@@ -26,6 +26,7 @@ from rigctl.console.by_hand import (
 )
 from rigctl.console.ingest import recorded_so_far
 from rigctl.console.numerals import is_empty
+from rigctl.console.reading import read_table
 from rigctl.console.sheet import Reading
 from rigctl.console.table import (
     Names,
@@ -33,7 +34,6 @@ from rigctl.console.table import (
     Row,
     SheetColumn,
     key,
-    read_table,
 )
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
@@ -42,8 +42,8 @@ from rigctl.people import this_person
 from rigctl.text import set_label
 
 YES, NO = (
-    frozenset({"yes", "y", "x", "1", "true", "ja", "oui", "si"}),
-    frozenset({"no", "n", "0", "false", "nein", "non"}),
+    frozenset({"yes", "y", "x", "1", "true", "on", "ja", "wahr", "oui", "vrai", "si", "✓", "✔", "☑"}),
+    frozenset({"no", "n", "0", "false", "off", "nein", "falsch", "non", "faux", "☐"}),
 )
 NOTHING = frozenset({"nothing", "none", "-", "–", "", "0"})
 
@@ -83,12 +83,12 @@ def planned(loaded: LoadedConfig, path: Path, reading: Reading, controlled: str 
             or f"{table.sheet.cells((table.sheet.header_line, None))} is its header, and no row follows"
         )
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
-    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, tuple(reader.left_out))
+    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, (*table.left_out, *reader.left_out))
 
 
 def _require(loaded: LoadedConfig, table: PeopleTable, controlled: str | None) -> None:
     measured = (*loaded.problem.space.names, *loaded.rig.outcome_names)
-    table.require([f"value:{name}" for name in measured], 'say which with --map "HEADER={}", once for each')
+    table.require([f"value:{name}" for name in measured])
     says = any(t == "control_set" or t.startswith(("setpoint:", "controlled:")) for t in table.has)
     if controlled is None and not says:
         first = loaded.problem.space.names[0]
@@ -299,10 +299,12 @@ def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     for header, meaning, cell, number in table:
         lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
     sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
-    missing = sum(row.known.amount is None for row in plan.rows)
-    lines.append(
-        f"{counted(len(plan.rows), 'trial')}; controlled: {sets}; {missing} without a cost. Nothing is charged."
-    )
+    unpaid = sum(row.known.amount is None for row in plan.rows)
+    failed = sum(row.outcome is None for row in plan.rows)
+    said = [f"{counted(len(plan.rows), 'trial')}; controlled: {sets}."]
+    said += [f"Cost was not recorded for {counted(unpaid, 'trial')}."] if unpaid else []
+    said += [f"{counted(failed, 'trial')} without an outcome: taken in as failed."] if failed else []
+    lines.append(" ".join([*said, "None counts against the budget."]))
     lines += [f"left out: {what}" for what in plan.left_out]
     return lines
 

@@ -20,12 +20,21 @@ _SPACES: Final = re.compile(r"[\s\u00a0\u202f\u2009'’]")
 _PLAIN: Final = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d{1,3})?")
 _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(([.,])\d{3})(\2\d{3})*(?!\2)([.,]\d+)?")
 _SUFFIXED: Final = re.compile(r"(?P<number>[^A-Za-z%€$£°µμ]*?)\s*(?P<unit>[A-Za-z%€$£°µμ].*)")
+_REMEDIES: Final = {
+    r"[=#]": "mend the formula, or write its value into the cell",
+    r"\d{4}-\d\d-\d\d": "the spreadsheet made a date of it: format the cell as a number, and write it again",
+}
 
 
 class Exact(str):
     """A number as a program has written it: a point is before its fraction, whatever else the table does."""
 
     __slots__ = ()
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell begins as a number."""
+    return bool(re.match(r"[+-]?[.,]?\d", cell))
 
 
 def is_empty(cell: str) -> bool:
@@ -68,7 +77,10 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
         ValueError: it is none, or may be read in two ways where `decimals` does not say which.
     """
     if isinstance(cell, Exact):
-        return float(cell)
+        try:
+            return float(cell)
+        except ValueError:
+            raise ValueError(got(cell, "must be a number", number_meant(cell))) from None
     number = _SPACES.sub("", cell)
     mark, other = (",", ".") if decimals == "comma" else (".", ",")
     if decimals is None and _GROUPED.fullmatch(number) and _mark(number) is None and not number.count(".") > 1:
@@ -80,7 +92,8 @@ def parsed(cell: str, decimals: Decimals | None) -> float:
             raise ValueError(got(cell, f"must be a number with a decimal {decimals or 'point'}", remedy))
         number = number.replace(other, "")
     if not _PLAIN.fullmatch(number):
-        raise ValueError(got(cell, "must be a number"))
+        remedy = next((remedy for begin, remedy in _REMEDIES.items() if re.match(begin, cell)), "")
+        raise ValueError(got(cell, "must be a number", remedy))
     return float(number.replace(mark, "."))
 
 

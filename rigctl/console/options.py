@@ -210,6 +210,17 @@ class TableFlags:
         str | None, typer.Option(metavar="comma|point", help="Before fractions; default: as the numbers say.")
     ] = None
     separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None
+    header: Annotated[
+        int | None, typer.Option(metavar="LINE", min=1, help="Where the header stands; default: as it is found.")
+    ] = None
+    constants: Annotated[
+        list[str] | None,
+        typer.Option("--constant", metavar="NAME=VALUE", help="What was so in all rows, without a column; repeatable."),
+    ] = None
+    answers: Annotated[
+        list[str] | None,
+        typer.Option("--answer", metavar="QUESTION=ANSWER", help="What is meant, e.g. totals=skip; repeatable."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.options import AmendFlags
+from rigctl.console.reading import read_table
 from rigctl.console.sheet import Reading
-from rigctl.console.table import Names, read_table
+from rigctl.console.table import Names
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros
@@ -77,8 +78,8 @@ def given_in(loaded: LoadedConfig, path: Path, reading: Reading) -> OutcomeFile:
         UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
     first, *more = loaded.rig.outcome_names
-    table = read_table(path, Names(loaded, beside=BESIDE), reading)
-    table.require(("trial", f"value:{first}"), "name the columns in the first line")
+    table = read_table(path, Names(loaded, beside=BESIDE), reading, asks=("hidden", "totals", "inexact"))
+    table.require(("trial", f"value:{first}"))
     said: dict[int, SaidOutcome] = {}
     empty = []
     for row in table.rows():

@@ -7,13 +7,15 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from rigctl.console.numerals import Decimals
+from rigctl.config.findings import unknown
+from rigctl.console.numerals import Decimals, is_number
 from rigctl.console.options import TableFlags
-from rigctl.console.workbook import SAVE, read_workbook
+from rigctl.console.workbook import SAVE, Grid, read_workbook
 from rigctl.errors import UsageError, reason
 from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
@@ -39,6 +41,21 @@ _BOMS: Final = (
 )
 
 
+QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "hidden": ("is hidden in the spreadsheet", {"keep": "takes it in", "skip": "leaves it out"}),
+    "totals": ("looks like a total or average", {"skip": "leaves it out", "keep": "takes it in as a trial"}),
+    "inexact": (
+        "is no single number",
+        {"number": "takes the limit, or the middle of a range", "skip": "leaves the row out"},
+    ),
+    "no-outcome": (
+        "stands in place of an outcome",
+        {"failed": "takes it in as a failed trial", "skip": "leaves the row out"},
+    ),
+}
+"""What can be meant in two ways, by name: what is seen, and what each answer does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """Says how a table is to be read, as far as a person says; else it is found out."""
@@ -49,6 +66,12 @@ class Reading:
     """Header -> what it is."""
     decimals: Decimals | None = None
     separator: str | None = None
+    header: int | None = None
+    """Its line, or row; None: as it is found."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """What was the same in all rows, by what it is."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """To `QUESTIONS`."""
 
     @classmethod
     def of(cls, flags: TableFlags) -> Reading:
@@ -59,13 +82,14 @@ class Reading:
         separator = {"tab": "\t", "\\t": "\t"}.get(flags.separator or "", flags.separator)
         if separator is not None and len(separator) != 1:
             raise UsageError(got(flags.separator, "must be one character, or tab", where="--separator"))
-        example = 'e.g. "hydration [%]=hydration"'
-        return cls(
-            flags.sheet,
-            dict(_pairs("--map", flags.maps, f"HEADER=NAME, {example}")),
-            decimals[flags.decimal],
-            separator,
-        )
+        maps = dict(_pairs("--map", flags.maps, 'HEADER=NAME, e.g. "hydration [%]=hydration"'))
+        constants = dict(_pairs("--constant", flags.constants, 'NAME=VALUE, e.g. "proof=30 degC"'))
+        answers = dict(_pairs("--answer", flags.answers, "QUESTION=ANSWER, e.g. totals=skip"))
+        for question, answer in answers.items():
+            if question not in QUESTIONS or answer not in QUESTIONS[question][1]:
+                every = [f"{name}={word}" for name, (_, words) in QUESTIONS.items() for word in words]
+                raise UsageError(unknown(f"{question}={answer}", every, "an answer", where="--answer"))
+        return cls(flags.sheet, maps, decimals[flags.decimal], separator, flags.header, constants, answers)
 
 
 def _pairs(option: str, given: Sequence[str] | None, allowed: str) -> Iterator[tuple[str, str]]:
@@ -139,10 +163,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], reading: Reading) -> Sh
         if data.startswith(magic):
             raise UsageError(Flaw(f"is {what}", "must be a table", SAVE, where=str(path)))
     if data.startswith(ZIPPED):
-        grid = read_workbook(path, data, reading.sheet)
-        return replace(
-            _sheet(path, grid.rows, known, grid.kind, ""), name=grid.name, others=grid.others, hidden=grid.hidden
-        )
+        return _sheet(path, read_workbook(path, data, reading.sheet), known, reading)
     if reading.sheet is not None:
         raise UsageError(got(reading.sheet, f"must not be given: {path} is text, without sheets", where="--sheet"))
     text, encoding = _decoded(data)
@@ -155,7 +176,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], reading: Reading) -> Sh
         raise UsageError(f"{path}: {unread(path, error)}") from error
     if told:
         table = [(line, cells) for line, cells in table if line > 1]
-    return _sheet(path, table, known, encoding, found)
+    return _sheet(path, Grid(table, encoding, found), known, reading)
 
 
 def unread(path: Path, error: Exception) -> str:
@@ -174,20 +195,21 @@ def unread(path: Path, error: Exception) -> str:
     return f"cannot be read: there is no such file in {folder}; {near or 'save the table there'}"
 
 
-def _sheet(
-    path: Path, table: list[tuple[int, list[str]]], known: Callable[[str], bool], encoding: str, separator: str
-) -> Sheet:
+def _sheet(path: Path, grid: Grid, known: Callable[[str], bool], reading: Reading) -> Sheet:
+    table = grid.rows
     if not table:
         raise UsageError(Flaw("is empty", "must have a header and one row per trial", where=str(path)))
-    counts = [sum(map(known, cells)) for _, cells in table[:HEADER_WITHIN]]
-    at = counts.index(max(counts))
+    lines = [line for line, _ in table]
+    if reading.header is not None and reading.header not in lines:
+        raise UsageError(got(reading.header, f"must be a line of {path} that is not blank", where="--header"))
+    at = _header(table[:HEADER_WITHIN], known) if reading.header is None else lines.index(reading.header)
     line, cells = table[at]
     header = tuple(cells)
     while header and not header[-1]:
         header = header[:-1]
     rows = []
     for number, row in table[at + 1 :]:
-        if separator and any(row[len(header) :]):
+        if grid.separator and any(row[len(header) :]):
             raise UsageError(
                 f"{path}:{number}: got {len(row)} columns, the header in line {line} has {len(header)}; "
                 "a comma in a number may have been taken for a separator: quote it, or save with semicolons"
@@ -195,7 +217,17 @@ def _sheet(
         rows.append((number, tuple((row + [""] * len(header))[: len(header)])))
     if len(rows) > MOST_ROWS:
         raise UsageError(f"{path}: has {len(rows)} rows, at most {MOST_ROWS} are taken")
-    return Sheet(path, header, line, tuple(rows), encoding, separator)
+    return Sheet(path, header, line, tuple(rows), grid.kind, grid.separator, grid.name, grid.others, grid.hidden)
+
+
+def _header(table: Sequence[tuple[int, Sequence[str]]], known: Callable[[str], bool]) -> int:
+    """Return which row is the header: the one with most known names; if none has any, the one with most texts."""
+    texts = [len({cell for cell in cells if cell and not is_number(cell)}) for _, cells in table]
+    counts = [
+        (sum(map(known, cells)) if 2 * text > len(list(filter(None, cells))) else 0, text)
+        for text, (_, cells) in zip(texts, table, strict=True)
+    ]
+    return counts.index(max(counts, key=itemgetter(0) if any(count for count, _ in counts) else itemgetter(1)))
 
 
 def _table(text: str, separator: str) -> list[tuple[int, list[str]]]:

@@ -13,10 +13,11 @@ from typing import Final
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.numerals import Decimals, decimals_of, is_empty, parsed, parted
-from rigctl.console.sheet import Reading, Sheet, read_sheet
+from rigctl.console.numerals import Decimals, is_empty, parsed, parted
+from rigctl.console.sheet import Sheet, letters
 from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
+from rigctl.plugins import nearest
 
 SAID: Final = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
@@ -27,6 +28,20 @@ DIGITS: Final = 12
 """Of a converted number: 4.94 cm are 49.4 mm, not 49.400000000000006."""
 CURRENCIES: Final = {"€": "EUR", "$": "USD", "£": "GBP"}
 _UNIT: Final = re.compile(r"(?P<name>.*?)\s*(?:\[(?P<a>[^]]*)\]|\((?P<b>[^)]*)\)|/\s*(?P<c>\S+)|,\s*(?P<d>\S+))")
+
+
+_PERCENT: Final = re.compile(
+    r"(?:(?:mol|wt|vol|at|gew|mass|[mvw])[.-]*)?(?:%|percent|prozent|pct|pourcent)(?:\(?[mvw]/[mvw]\)?|r\.?h\.?)?"
+)
+WORDS: Final = {
+    "cost": ("cost", "costs", "price", "kosten", "preis", "coût", "coûts", "prix"),
+    "control_set": ("control set", "controlled", "geregelt", "gesteuert", "réglé", "contrôlé"),
+    "date": ("date", "hand.date", "datum"),
+    "operator": ("operator", "hand.operator", "bediener", "opérateur"),
+    "batch": ("batch", "hand.batch", "charge", "lot"),
+    "note": ("note", "hand.note", "notes", "notiz", "bemerkung", "kommentar", "comment", "comments", "remarque"),
+}
+"""How a column of our own may be called; what a configuration calls so comes first."""
 
 
 # its columns ----------------------------------------------------------------------------------------------------------
@@ -62,9 +77,22 @@ def key(text: str) -> str:
     return " ".join(re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", text)).casefold().split())
 
 
+def same_unit(one: str, other: str) -> bool:
+    """Tell whether two units are one, however they are written; any percentage is percent."""
+    return _unit(one) == _unit(other)
+
+
 def _unit(text: str) -> str:
-    """Return a unit as it is compared."""
-    return key(CURRENCIES.get(text, text)).replace("°", "deg").replace(" ", "")
+    unit = key(CURRENCIES.get(text, text)).replace("°", "deg").replace(" ", "")
+    return "%" if _PERCENT.fullmatch(unit) else unit
+
+
+def _named(header: str) -> tuple[str, str]:
+    """Return a header's name, and the unit that stands in it."""
+    found = _UNIT.fullmatch(header.strip())
+    if found is None:
+        return header.strip(), ""
+    return found["name"], next((found[g] for g in "abcd" if found[g] is not None), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +105,15 @@ class Names:
     beside: Mapping[str, str] = field(default_factory=dict)
     """Other headers that are read, each with what it is."""
 
-    def target(self, header: str) -> tuple[str, str]:
-        """Return what a header means, and the unit in it; empty: nothing that is known."""
-        found = _UNIT.fullmatch(header.strip())
-        name, unit = header.strip(), ""
-        if found is not None:
-            name, unit = found["name"], next((found[g] for g in "abcd" if found[g] is not None), "")
+    def target(self, header: str, number: int | None = None) -> tuple[str, str]:
+        """Return what a header means, and the unit in it; empty: nothing that is known.
+
+        `number` is that of its column, as far as it is known; 0 is the first.
+        """
+        name, unit = _named(header)
         for given, meant in self.maps.items():
-            if key(given) in {key(header), key(name)}:
-                return ("" if meant == IGNORED else self._meant(meant)), (
-                    unit if key(given) != key(name) or unit else ""
-                )
+            if key(given) in self.forms(header, number):
+                return ("" if meant == IGNORED else self.meant(meant, "--map")), unit
         for whole, its_unit in ((header.strip(), ""), (name, unit)):
             target = self._by_name().get(key(whole))
             if target is not None:
@@ -97,14 +123,28 @@ class Names:
     def known(self, header: str) -> bool:
         return bool(self.target(header)[0])
 
-    def _meant(self, meant: str) -> str:
+    def forms(self, header: str, number: int | None) -> Collection[str]:
+        """Return how a person may call a column: by its header, without its unit, or by its letter, `column C`."""
+        return {key(header), key(_named(header)[0]), "" if number is None else key(f"column {letters(number)}")} - {""}
+
+    def is_unit(self, text: str) -> bool:
+        """Tell whether this is a unit."""
+        units = Units(self.loaded.currency)
+        if same_unit(text, "%") or same_unit(text, self.loaded.currency):
+            return True
+        try:
+            units.unit(text)
+        except ValueError:
+            return False
+        return True
+
+    def meant(self, meant: str, option: str) -> str:
+        """Raise UsageError, which names the option, where it is no column that is read."""
         known = self._by_name()
         target = known.get(key(meant))
         if target is None:
             names = [*self._measured(), "cost", "control_set", *SAID, *(f"setpoint.{n}" for n in self._variables())]
-            raise UsageError(
-                unknown(meant, [*names, f"{IGNORED} (to ignore it)"], "something to import", where="--map")
-            )
+            raise UsageError(unknown(meant, [*names, f"{IGNORED} (to ignore it)"], "something to import", where=option))
         return target
 
     def _variables(self) -> Sequence[str]:
@@ -115,14 +155,7 @@ class Names:
 
     def _by_name(self) -> Mapping[str, str]:
         """Return targets by the names they go by; what the configuration has comes before our own words."""
-        words = {
-            **self.beside,
-            "cost": "cost",
-            "costs": "cost",
-            "control set": "control_set",
-            "controlled": "control_set",
-        }
-        names = {**words, **{word: word for word in SAID}, **{f"hand.{word}": word for word in SAID}}
+        names = {**self.beside, **{word: target for target, words in WORDS.items() for word in words}}
         for n in self._variables():
             names |= {key(form): f"setpoint:{n}" for form in (f"setpoint.{n}", f"{n} setpoint", f"{n} set", f"set {n}")}
             names |= {
@@ -140,36 +173,36 @@ class Names:
         return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
 
 
-def columns_of(names: Names, header: Sequence[str], where: str) -> tuple[SheetColumn, ...]:
+def columns_of(names: Names, sheet: Sheet) -> tuple[SheetColumn, ...]:
     """Return what each column is.
 
     Raises:
         UsageError: what was mapped is not there, two columns are the same thing, or a unit does not convert.
     """
+    where = sheet.place(sheet.header_line)
     for given in names.maps:
-        if key(given) not in {form for h in header for form in (key(h), key(_bare(h)))}:
-            raise UsageError(f"{where}: --map: no column {given!r}; columns: {', '.join(filter(None, header))}")
-    found = [_column(names, h, where) for h in header]
+        if not any(key(given) in names.forms(h, n) for n, h in enumerate(sheet.header)):
+            columns = ", ".join(filter(None, sheet.header))
+            raise UsageError(f"{where}: --map: no column {given!r}; columns: {columns}")
+    found = [_column(names, h, n, where) for n, h in enumerate(sheet.header)]
     for number, column in enumerate(found):
-        twins = [c.header for c in found[:number] if c.target and c.target == column.target]
-        if twins:
+        twin = next((n for n, c in enumerate(found[:number]) if c.target and c.target == column.target), None)
+        if twin is not None and column.target in SAID:
+            found[number] = SheetColumn(column.header, "")  # a second column of remarks
+        elif twin is not None:
+            both = f"columns {letters(twin)} ({found[twin].header}) and {letters(number)} ({column.header})"
             raise UsageError(
-                f"{where}: columns {twins[0]!r} and {column.header!r} are both {column.target.split(':')[-1]}; "
-                f'remove one, or have `rigctl trial import` ignore it with --map "{column.header}={IGNORED}"'
+                f"{where}: {both} are both {column.target.split(':')[-1]}; "
+                f'remove one, or ignore it with --map "column {letters(number)}={IGNORED}"'
             )
     return tuple(found)
 
 
-def _bare(header: str) -> str:
-    found = _UNIT.fullmatch(header.strip())
-    return header if found is None else found["name"]
-
-
-def _column(names: Names, header: str, where: str) -> SheetColumn:
-    target, unit = names.target(header)
+def _column(names: Names, header: str, number: int, where: str) -> SheetColumn:
+    target, unit = names.target(header, number)
     into = names.unit_of(target) if target else ""
     column = SheetColumn(header, target, unit, into)
-    if not unit or not column.numeric or _unit(unit) == _unit(into):
+    if not unit or not column.numeric or same_unit(unit, into):
         return column
     if target == "cost":
         if CURRENCIES.get(unit, unit).upper() != into:
@@ -213,6 +246,8 @@ class PeopleTable:
     decimals: Decimals | None
     loaded: LoadedConfig
     mistakes: list[Mistake] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Rows that a person leaves out, and why."""
 
     @property
     def head(self) -> str:
@@ -224,13 +259,19 @@ class PeopleTable:
         """Return what its columns are."""
         return {column.target for column in self.columns} - {""}
 
-    def require(self, targets: Sequence[str], remedy: str) -> None:
-        """Raise UsageError where a column that is needed is missing; `remedy` is given the first one's name."""
+    def require(self, targets: Sequence[str], remedy: str = "") -> None:
+        """Raise UsageError where a column that is needed is missing; by default options say which it is."""
         missing = [target.removeprefix("value:") for target in targets if target not in self.has]
         if missing:
-            got = ", ".join(filter(None, self.sheet.header)) or "nothing"
-            what = f"no column is {', '.join(missing)} (columns: {got})"
-            raise UsageError(f"{self.head}: {what}; {remedy.format(missing[0])}")
+            free = [column.header for column in self.columns if column.header and not column.target]
+            header = nearest(missing[0], free) or "HEADER"
+            lead = f"looks like the header, and no column is {', '.join(missing)}"
+            columns = f"columns: {', '.join(filter(None, self.sheet.header)) or 'none'}"
+            remedy = remedy or (
+                f'say which it is with --map "{header}={missing[0]}", or what it was in all rows with '
+                f"--constant {missing[0]}=VALUE; if another line is the header, --header LINE"
+            )
+            raise UsageError(Flaw(f"{lead} ({columns})", remedy=remedy, where=self.head))
 
     def rows(self) -> Iterator[Row]:
         """Yield every row; what does not hold is among the mistakes, and left out of it."""
@@ -279,7 +320,7 @@ class PeopleTable:
         """
         number, own = parted(cell)
         said = own or unit
-        if said and _unit(said) == _unit(column.unit or column.into):
+        if said and same_unit(said, column.unit or column.into):
             said = ""
         must = f"must be a number in {column.unit or column.into or 'no unit'}"
         if said and column.target == "cost":
@@ -293,32 +334,6 @@ class PeopleTable:
             return float(f"{Units(self.loaded.currency).to(f'{value!r} {said}', column.into or '1', must):.{DIGITS}g}")
         except ValueError as error:
             raise ValueError(got(cell, must)) from error
-
-
-def read_table(path: Path, names: Names, reading: Reading, *, commas_part: bool = True) -> PeopleTable:
-    """Read a table that a person keeps.
-
-    Args:
-        path: the file.
-        names: what its headers may mean.
-        reading: what a person says of it.
-        commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
-
-    Raises:
-        UsageError: it is no table, its columns are not clear, or its numbers contradict each other.
-    """
-    names = replace(names, maps=reading.maps)
-    sheet = read_sheet(path, names.known, reading)
-    found = columns_of(names, sheet.header, sheet.place(sheet.header_line))
-    cells = [parted(c)[0] for _, row in sheet.rows for column, c in zip(found, row, strict=True) if column.numeric]
-    try:
-        decimals = reading.decimals or decimals_of([cell for cell in cells if not is_empty(cell)])
-    except ValueError as error:
-        remedy = "write all numbers in one way, or say which with --decimal comma or --decimal point"
-        raise UsageError(f"{path}: {error}; {remedy}") from error
-    if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
-        decimals = "point"
-    return PeopleTable(sheet, found, decimals, names.loaded)
 
 
 def record_of(

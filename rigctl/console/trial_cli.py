@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -32,9 +33,13 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
-from rigctl.errors import UsageError
+from rigctl.errors import Mistake, Unanswered, UsageError
 from rigctl.printable import printable
 
+if TYPE_CHECKING:
+    from rigctl.console.sheet import Reading
+
+T = TypeVar("T")
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="What was wrong, for whoever reads it later.")]
 Out = Annotated[
@@ -110,23 +115,22 @@ def ingest(
     from rigctl.console import ingest as ingesting
     from rigctl.console.assemble import state_directory
     from rigctl.console.by_hand import read_rows
-    from rigctl.console.sheet import Reading
 
     if source is not None and source != "-":
         table_named("ingest", config, source)
+    if source in (None, "-") and flags != TableFlags():
+        raise UsageError("ingest: options say how a table is to be read; give FILE, too, or leave them out")
     loaded = load(config)
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
-        rows = read_rows(loaded, Path(source), Reading.of(flags))
+        rows = answering(lambda reading: read_rows(loaded, Path(source), reading), flags, ask=not json)
     elif said.control_set is not None:
         rows = (ingesting.row_from_options(loaded, said),)
     else:
         raise UsageError("ingest: give --control-set, or a table, or - for JSON on standard input")
     if source is not None and said != TrialFlags():
         raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
-    if source in (None, "-") and flags != TableFlags():
-        raise UsageError("ingest: options say how a table is to be read; give FILE, too, or leave them out")
     sure = made_sure(force=force, ask=source != "-" and not json)
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
     if done.departed:
@@ -287,7 +291,11 @@ def outcome(
         print_json(waiting) if json else typer.echo("\n".join(outcomes.lines(waiting)))
         return
     sure = made_sure(force=force, ask=not json)
-    done = outcomes.record(directory, asked, sure, force=force, why=why)
+    done = answering(
+        lambda reading: outcomes.record(directory, replace(asked, reading=reading), sure, force=force, why=why),
+        flags,
+        ask=not json,
+    )
     print_json(done) if json else typer.echo("\n".join(said["outcome"] for said in done))
 
 
@@ -343,13 +351,12 @@ def import_(
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
     from rigctl.console import importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
-    from rigctl.console.sheet import Reading
 
     config, file = named("import", which, "FILE")
     path = table_named("trial import", config, file)
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
-    plan = importing.planned(loaded, path, Reading.of(flags), controlled)
+    plan = answering(lambda reading: importing.planned(loaded, path, reading, controlled), flags, ask=not json)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
@@ -368,6 +375,40 @@ def import_(
         imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
         tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
         typer.echo(after_ingest(loaded, state, spent=False))
+
+
+def answering(read: Callable[[Reading], T], flags: TableFlags, *, ask: bool) -> T:
+    """Read a table; ask a person at a terminal what is unclear in it, once for all its cells.
+
+    Raises:
+        UsageError: the person gives up.
+        Unanswered: there is no terminal; it names the options that answer.
+    """
+    from rigctl.console.sheet import QUESTIONS, Reading
+
+    reading = Reading.of(flags)
+    while True:
+        try:
+            return read(reading)
+        except Unanswered as error:
+            if not (ask and at_a_terminal()):
+                raise
+            given = {question: _answer(m, QUESTIONS[question][1]) for question, m in error.questions.items()}
+            reading = replace(reading, answers={**reading.answers, **given})
+
+
+def _answer(what: Mistake, answers: Mapping[str, str]) -> str:
+    """Ask a person what is meant, until it is one of the answers."""
+    typer.echo(printable(f"{what.where}: {replace(what.flaw, remedy='')}"), err=True)
+    typer.echo("\n".join(f"  {answer} {does}" for answer, does in answers.items()), err=True)
+    answer = ""
+    while answer not in answers:
+        try:
+            answer = typer.prompt(" or ".join(answers), err=True).strip()
+        except typer.Abort:  # Ctrl-C, or the end of the input
+            typer.echo(err=True)
+            raise UsageError("nothing was recorded") from None
+    return answer
 
 
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:

@@ -31,15 +31,18 @@ _ODS: Final = b"application/vnd.oasis.opendocument.spreadsheet"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Holds the cells of one sheet as text."""
+    """Holds the cells of one sheet, or of a file without sheets, as text."""
 
     rows: list[tuple[int, list[str]]]
     """Number of the row, and its cells; without blank rows."""
     kind: str
-    name: str
-    others: tuple[str, ...]
+    """Of spreadsheet; else the encoding of text."""
+    separator: str = ""
+    """Of columns of text."""
+    name: str = ""
+    others: tuple[str, ...] = ()
     """Names of the sheets that are not read."""
-    hidden: frozenset[int]
+    hidden: frozenset[int] = frozenset()
     """Numbers of the rows that the spreadsheet does not show."""
 
 
@@ -92,7 +95,7 @@ def _grid(cells: Mapping[tuple[int, int], str], kind: str, name: str, sheets: Se
         here += [""] * (column - 1 - len(here))
         here.append(text)
     others = tuple(other for other in sheets if other != name)
-    return Grid(list(rows.items()), kind, name, others, frozenset(hidden))
+    return Grid(list(rows.items()), kind, "", name, others, frozenset(hidden))
 
 
 def _filled_down(cells: dict[tuple[int, int], str], first: int, last: int, column: int) -> None:

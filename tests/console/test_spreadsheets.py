@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
@@ -10,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from rigctl.config.load import LoadedConfig, load
-from rigctl.console import importing
+from rigctl.console import importing, trial_cli
 from rigctl.console.options import TableFlags
 from rigctl.console.sheet import Reading
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
-from tests.console.dough import DOUGH, TABLE, text
+from tests.console.dough import DOUGH, TABLE, commas, text
 from tests.console.spreadsheets import Percent, ods, xlsx
+from tests.golden import Golden
 
 HEADER = TABLE[0]
 ROWS = [[63.5, 30, 49.5, 0.5, "hydration"], [70, 25.25, 61, "", "proof"], [66, 31, 55, 0.25, "nothing"]]
@@ -33,8 +35,37 @@ def first_row(*cells: object) -> bytes:
     return xlsx({"T": [HEADER, cells, *ROWS[1:]]})
 
 
+def last_row(*cells: object) -> bytes:
+    """Return a workbook that goes on below its trials."""
+    return xlsx({"T": [*SHEET, *([cells] if cells else [])]})
+
+
+def headed(*header: str, above: Sequence[Sequence[object]] = (), below: Sequence[Sequence[object]] = ()) -> bytes:
+    """Return a workbook with another header."""
+    return xlsx({"T": [*above, header, *below, *ROWS]})
+
+
+def csv(*lines: str) -> bytes:
+    return "\r\n".join(lines).encode()
+
+
+def said(**answers: str) -> TableFlags:
+    return TableFlags(answers=[f"{question.replace('_', '-')}={answer}" for question, answer in answers.items()])
+
+
+def without(name: str) -> bytes:
+    """Return the workbook without one of its columns."""
+    n = HEADER.index(name)
+    return xlsx({"T": [[*row[:n], *row[n + 1 :]] for row in SHEET]})
+
+
 def with_column(header: object, *cells: object) -> list[list[object]]:
     return [[*row, cell] for row, cell in zip(SHEET, (header, *cells), strict=True)]
+
+
+def with_flags(*cells: object) -> list[list[object]]:
+    """Return the same with a column of yes and no instead of names."""
+    return [[*row[:4], cell] for row, cell in zip(SHEET, ("hydration controlled", *cells), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -63,9 +94,118 @@ KINDS = (
     Kind("blank rows and columns", xlsx({"T": APART})),
     Kind("a formula nobody has computed", first_row(63.5, 30, "=40+9.5", 0.5, "proof"), None),
     Kind("a formula's error", first_row(63.5, 30, "#DIV/0!", 0.5, "proof"), None),
+    Kind("text beside numbers, decimal comma", first_row("63,5", 30, 49.5, 0.5, "proof")),
     Kind("one column wrong in every row", xlsx({"T": [HEADER, *[[63, 30, "tall", 1, "proof"]] * 40]}), None),
     Kind("the same in a CSV", text([HEADER, *[["63", "30", "tall", "1", "salt"]] * 40]).encode(), None, name="old.csv"),
-    Kind("text beside numbers, decimal comma", first_row("63,5", 30, 49.5, 0.5, "proof")),
+    # totals, hidden rows
+    Kind("an average below the trials", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), None),
+    Kind("the average is left out", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), flags=said(totals="skip")),
+    Kind("total and deviation", xlsx({"T": [*SHEET, ["Total:", "", "", 0.75, ""], ["SD", 3, 6, 0.2, ""]]}), None),
+    Kind("a sum without a word", last_row(199.5, 86.25, 165.5, 0.75, ""), None),
+    Kind("a mean without a word, kept", last_row(66.5, 28.75, 55.17, 0.375, "proof"), 4, flags=said(totals="keep")),
+    Kind("a trial in the middle of the others", last_row(66.5, 28.75, 61, 0.5, "proof"), 4),
+    Kind("a hidden row", xlsx({"T": SHEET}, hidden=[3]), None),
+    Kind("the hidden row is taken in", xlsx({"T": SHEET}, hidden=[3]), flags=said(hidden="keep")),
+    Kind(
+        "the hidden row is left out, ods", ods({"T": SHEET}, hidden=[3]), 2, name="old.ods", flags=said(hidden="skip")
+    ),
+    # numbers that are none
+    Kind(
+        "below the limit, about, a range",
+        xlsx({"T": [HEADER, ["60-67", "~30", "<49,5", 0.5, "proof"], *ROWS[1:]]}),
+        None,
+    ),
+    Kind("their numbers are taken", first_row("60-67", "~30", "<49,5", 0.5, "proof"), flags=said(inexact="number")),
+    Kind(
+        "their rows are left out",
+        first_row(60, "ca. 30", 49, 0.5, "proof"),
+        2,
+        (70, 25.25, 61),
+        flags=said(inexact="skip"),
+    ),
+    Kind("with its error", first_row("63.5 ± 0.5", 30, "49.5 +/- 2 mm", 0.5, "proof"), flags=said(inexact="number")),
+    Kind("an outcome of n/a", first_row(63.5, 30, "n/a", 0.5, "proof"), None),
+    Kind("n/a was a failure", first_row(63.5, 30, "n/a", 0.5, "proof"), 3, (63.5, 30), flags=said(no_outcome="failed")),
+    Kind(
+        "n/a was not measured",
+        first_row(63.5, 30, "–", 0.5, "proof"),
+        2,
+        (70, 25.25, 61),
+        flags=said(no_outcome="skip"),
+    ),
+    Kind("no such answer", xlsx({"T": SHEET}), None, flags=said(totals="ask")),
+    Kind("a blank outcome is a failure", first_row(63.5, 30, "", 0.5, "proof"), 3, (63.5, 30)),
+    Kind("a date in a column of numbers", first_row(63.5, date(2024, 5, 30), 49.5, 0.5, "proof"), None),
+    # headers and units
+    Kind(
+        "units in a row of their own",
+        headed(*HEADER, below=[["%", "°F", "cm", "€", ""]]),
+        first=(63.5, -1.1111111, 495),
+    ),
+    Kind("units in brackets below", headed(*HEADER, below=[["[%]", "(°C)", "mm", "", ""]])),
+    Kind("mol%", headed("hydration [mol%]", "proof", "rise", "cost", "controlled")),
+    Kind("wt.-% in cells", first_row("63,5 Gew.-%", 30, 49.5, 0.5, "proof")),
+    Kind("a unit that does not convert", headed("hydration [g]", "proof", "rise", "cost", "controlled"), None),
+    Kind("two columns of one name", headed("hydration", "proof", "rise", "rise", "controlled"), None),
+    Kind(
+        "one of the two is named",
+        headed("hydration", "proof", "rise", "rise", "controlled"),
+        flags=TableFlags(maps=["column D=-"]),
+    ),
+    Kind("a title above", headed(*HEADER, above=[["Dough, spring 2024: all trials"], []])),
+    Kind(
+        "a title above, in a language it does not know",
+        headed("Wasser", "Gare", "Höhe", above=[["Teig 2024"], []]),
+        None,
+    ),
+    Kind(
+        "German headings, mapped",
+        headed("Wasser [%]", "Gare (°C)", "Höhe", "Kosten", "geregelt", above=[["Teig 2024"], []]),
+        flags=TableFlags(maps=["Wasser=hydration", "Gare=proof", "Höhe=rise"]),
+    ),
+    Kind(
+        "French headings, a header of two lines",
+        headed("Hydratation\n(%)", "pousse", "hauteur", "coût", "contrôlé"),
+        flags=TableFlags(maps=["Hydratation=hydration", "pousse=proof", "hauteur=rise"]),
+    ),
+    Kind("the header is said", xlsx({"T": [HEADER, *ROWS[:1], HEADER, *ROWS]}), flags=TableFlags(header=3)),
+    Kind("two columns of remarks", xlsx({"T": [[*HEADER, "note", "comments"], *[[*row, "a", "b"] for row in ROWS]]})),
+    Kind("a column that is missing", without("proof"), None),
+    Kind(
+        "a constant for it",
+        without("proof"),
+        flags=TableFlags(constants=["proof=86 degF"]),
+    ),
+    Kind("a constant that is none", without("cost"), None, flags=TableFlags(constants=["cost=x"])),
+    Kind("a constant beside its column", xlsx({"T": SHEET}), None, flags=TableFlags(constants=["proof=30"])),
+    # what was controlled
+    Kind("crosses", xlsx({"T": with_flags("x", "", "")})),
+    Kind("TRUE and FALSE", xlsx({"T": with_flags(True, False, False)})),
+    Kind("the same in ods", ods({"T": with_flags(True, False, False)}), name="old.ods"),
+    Kind("1 and 0", xlsx({"T": with_flags(1, 0, 0)})),
+    Kind("ticks", xlsx({"T": with_flags("✓", "–", "☐")})),
+    Kind("on and off", xlsx({"T": with_flags("on", "off", "perhaps")}), None),
+    # text
+    Kind("UTF-16, tabs, decimal commas", text(commas(TABLE), "\t").encode("utf-16"), 5, name="old.txt"),
+    Kind(
+        "sep=, semicolons, thousands",
+        csv("sep=;", ";".join(HEADER), "63,5;30;49,5;1.234,50 €;proof"),
+        1,
+        name="old.csv",
+    ),
+    Kind(
+        "notes of several lines", csv(",".join([*HEADER, "note"]), '63.5,30,49.5,.5,proof,"a\nb, c"'), 1, name="old.csv"
+    ),
+    Kind(
+        "numbers in quotes with spaces",
+        csv(";".join(HEADER), '" 63,5 ";" 30";"49,5";"1 234,5";proof'),
+        1,
+        name="old.csv",
+    ),
+    Kind("an average in a CSV", csv(",".join(HEADER), "63.5,30,49.5,1,proof", "mean,30,49.5,1,"), None, name="old.csv"),
+    Kind("a comma for a separator", csv(",".join(HEADER), "63,5,30,49,0,proof"), None, name="old.csv"),
+    Kind("nothing but a header", csv(",".join(HEADER)), None, name="old.csv"),
+    Kind("blank", xlsx({"T": []}), None),
     Kind("merged over rows", xlsx({"T": MERGED}, merged=["E2:E3"]), 2),
     Kind("a CSV that is called .xlsx", text().encode(), 5),
     Kind("a spreadsheet that is called .csv", xlsx({"T": SHEET}), name="old.csv"),
@@ -77,7 +217,7 @@ KINDS = (
 
 
 @cache
-def dough(folder: Path) -> LoadedConfig:
+def loaded(folder: Path) -> LoadedConfig:
     (folder / "dough.yaml").write_text(DOUGH, encoding="utf-8")
     return load(folder / "dough.yaml")
 
@@ -86,11 +226,11 @@ def became(kind: Kind) -> tuple[importing.ImportPlan | None, str]:
     """Return what would be imported, and that in words."""
     Path(kind.name).write_bytes(kind.data)
     try:
-        plan = importing.planned(dough(Path.cwd()), Path(kind.name), Reading.of(kind.flags), kind.controlled)
+        plan = importing.planned(loaded(Path.cwd()), Path(kind.name), Reading.of(kind.flags), kind.controlled)
     except (ConfigError, UsageError) as error:
         return None, str(error)
-    form, *rest = importing.preview(dough(Path.cwd()), plan)
-    return plan, "\n".join([form, *(line for line in rest if " left out" in f" {line}" or " trials; " in line)])
+    form, *rest = importing.preview(loaded(Path.cwd()), plan)
+    return plan, "\n".join([form, *(line for line in rest if " left out" in f" {line}" or " trial" in line)])
 
 
 def test_what_becomes_of_every_kind(tmp_path, monkeypatch):
@@ -103,6 +243,28 @@ def test_what_becomes_of_every_kind(tmp_path, monkeypatch):
         assert (kind.what, trials) == (kind.what, kind.trials), said
         if plan is not None:
             row = plan.rows[0]
-            assert (*row.values.values(), row.outcome) == pytest.approx(kind.first), kind.what
+            assert [*row.values.values(), row.outcome or 0][: len(kind.first)] == pytest.approx(kind.first), kind.what
         table.append(f"{kind.what}\n" + "".join(f"    {line}\n" for line in said.splitlines()))
     assert_golden("spreadsheets", "".join(table))
+
+
+@pytest.mark.parametrize(("typed", "code", "trials"), [("skip\n", 0, 3), ("what\nkeep\n", 0, 4), ("", 2, None)])
+def test_at_a_terminal_a_person_is_asked_once(dough, monkeypatch, typed, code, trials, golden: Golden):
+    """An answer that is none is asked for again; whoever goes away records nothing."""
+    monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
+    Path("old.xlsx").write_bytes(last_row(66.5, 28.75, 55.17, 0.375, "proof"))
+    answer = dough.rigctl("trial", "import", "dough.yaml", "old.xlsx", stdin=typed, code=code)
+    golden(answer.err)
+    assert (Path("state/dough").exists()) == (trials is not None)
+    if trials:
+        assert dough.rigctl("status", "dough.yaml", "--json").json["imported"] == trials
+
+
+def test_ingest_and_outcomes_ask_too(bench):
+    """What is recorded as the rig's own is read in the same way; a script is told how to answer."""
+    cells = [["ph", "ca", "control_set", "growth", "cost"], [6.0, 3.3, "ph", "~1.2", 0.5]]
+    Path("trials.xlsx").write_bytes(xlsx({"T": cells}))
+    assert "--answer inexact=number" in bench.rigctl("ingest", "bench.yaml", "trials.xlsx", code=2).err
+    answer = bench.rigctl("ingest", "bench.yaml", "trials.xlsx", "--answer", "inexact=number", "--json").json
+    assert answer["trials"] == [1]
+    assert "FILE" in bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--sheet", "T", code=2).err
