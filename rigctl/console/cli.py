@@ -316,6 +316,12 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Another name the page is reached by, e.g. a proxy's; repeatable."),
     ] = None,
+    wall: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR|URL", help="Cards of several campaigns instead: a state directory or page; repeatable."
+        ),
+    ] = None,
     readers: Annotated[int, typer.Option(min=1, help="Browsers that may follow the page live at a time.")] = 100,
     with_parent: Annotated[bool, typer.Option("--with-parent", help="End when standard input ends, too.")] = False,
     json: AsJson = False,
@@ -325,7 +331,8 @@ def serve(
     from rigctl.console.assemble import find_state
 
     serving.serve(
-        find_state(config, state),
+        Path() if wall else find_state(config, state),
+        wall=wall or (),
         host=host,
         port=port,
         allow_hosts=allow_host,

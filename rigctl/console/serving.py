@@ -18,7 +18,7 @@ import typer
 
 from rigctl.campaign.lock import make_directory
 from rigctl.console.output import print_json
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, counted
 from rigctl.people import this_person
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ LAST_WORDS_S = 3.0
 def serve(
     directory: Path,
     *,
+    wall: Sequence[str] = (),
     host: str,
     port: int,
     allow_hosts: Sequence[str] | None,
@@ -41,17 +42,19 @@ def serve(
     with_parent: bool,
     json: bool,
 ) -> None:
-    """Serve the page of the campaign in this state directory until a signal comes.
+    """Serve the page of the campaign in this state directory, or cards of several, until a signal comes.
 
     Raises:
-        UsageError: it cannot listen there.
+        UsageError: it cannot listen there, or there is no such campaign for a card.
     """
     from rigctl.console.outcomes import judged
     from rigctl.page import serving
+    from rigctl.page import wall as walls
     from rigctl.page.gatherer import ProcessScholar
 
     place = serving.ServedAt(directory, host, port, serving.names(allow_hosts), readers)
-    warning = serving.check_place(place)
+    shown = walls.places(wall)
+    warning = serving.check_place(place, acts=not shown)
     try:
         listener = serving.listening(place)
     except UsageError:
@@ -63,11 +66,14 @@ def serve(
 
     url = serving.url_of(place, listener)  # connections are taken from here on
     if json:
-        print_json({"page": url, "state": directory})
+        print_json({"page": url, **({"wall": list(shown)} if shown else {"state": directory})})
     else:
-        typer.echo(url if with_parent else f"{directory}: {url}")
+        typer.echo(url if with_parent else f"{counted(len(shown), 'campaign') if shown else directory}: {url}")
     sys.stdout.flush()
-    server = serving.server_of(place, ProcessScholar(directory), judged)
+    if shown:
+        server = serving.limited(walls.wall(shown, place.options.hosts), readers)
+    else:
+        server = serving.server_of(place, ProcessScholar(directory), judged)
     serving.serve(server, listener, with_parent=with_parent)
 
 

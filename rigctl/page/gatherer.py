@@ -83,7 +83,8 @@ class Gatherer:
     """Keeps what is shown up to date while somebody looks; mutable, used in the event loop only."""
 
     directory: Path
-    scholar: Scholar
+    scholar: Scholar | None
+    """None: what needs the model is not asked for."""
     clock: Callable[[], float] = time.monotonic
     gather: Callable[..., Facts] = gather
     sections: Callable[..., Mapping[str, str]] = sections
@@ -135,7 +136,8 @@ class Gatherer:
             self._studying.cancel()
             with suppress(asyncio.CancelledError):
                 await self._studying
-        await self.scholar.close()
+        if self.scholar is not None:
+            await self.scholar.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     # looking ---------------------------------------------------------------------------------------------------------
@@ -211,17 +213,17 @@ class Gatherer:
     def _study_if_due(self) -> None:
         """Have the model looked into once per trial, at most every other second of a processor."""
         shown = self.shown
-        if shown.facts is None or (self._studying is not None and not self._studying.done()):
+        if self.scholar is None or shown.facts is None or (self._studying is not None and not self._studying.done()):
             return
         state = shown.file, shown.facts.charged, self._corrected
         if state == self._studied or self.clock() < self._rested_until_s:
             return
         self._studied = state
-        self._studying = asyncio.create_task(self._study(shown.file), name="study")
+        self._studying = asyncio.create_task(self._study(self.scholar, shown.file), name="study")
 
-    async def _study(self, file: int) -> None:
+    async def _study(self, scholar: Scholar, file: int) -> None:
         began_s = self.clock()
-        async for study in self.scholar.studies():
+        async for study in scholar.studies():
             await self._show_study(study, file)
         self._rested_until_s = self.clock() + (self.clock() - began_s)
 

@@ -79,7 +79,7 @@ def environment() -> Environment:
     )
     found.filters["zip"] = lambda one, other: zip(one, other, strict=True)
     found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
-    found.globals.update(counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)
+    found.globals.update(bar=figures.bar, counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)
     return found
 
 

@@ -20,9 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from rigctl.codec import fields_of
 from rigctl.errors import RigctlError
 from rigctl.page.access import BrowserSession
 from rigctl.page.acting import Judge, LoggedIn
+from rigctl.page.card import Card
 from rigctl.page.door import Door, RequestRefused, plain_page
 from rigctl.page.figures import series
 from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown
@@ -113,19 +115,13 @@ class Server:
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
         return Response(self._series[1], media_type="application/json", headers=headers)
 
-    async def asset(self, request: Request) -> Response:
-        """Return a file that the page needs; kept by browsers for good where its hash is asked for."""
-        try:
-            body, kind = asset(request.path_params["name"])
-        except RigctlError:
-            return PlainTextResponse("There is no such file.\n", 404)
-        digest = hashlib.sha256(body).hexdigest()
-        tag, asked = f'"{digest[:16]}"', request.query_params.get("v", "")
-        kept = len(asked) >= 8 and digest.startswith(asked)
-        headers = {"ETag": tag, "Cache-Control": f"public, max-age={LONG_S}, immutable" if kept else "no-cache"}
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(body, media_type=kind, headers=headers)
+    async def card(self, request: Request) -> Response:
+        """Return the campaign in a few lines, for a wall."""
+        del request
+        shown = await self.gatherer.fresh()
+        if shown.facts is None:
+            return JSONResponse({"error": shown.trouble}, 503)
+        return JSONResponse(fields_of(Card.of(shown.facts, shown.study)))
 
     async def health(self, request: Request) -> Response:
         """Say that the server answers, and what it sees; for whatever watches over it."""
@@ -135,6 +131,21 @@ class Server:
 
     def count(self, one: int) -> None:
         self._reading += one
+
+
+async def send_asset(request: Request) -> Response:
+    """Return a file that a page needs; kept by browsers for good where its hash is asked for."""
+    try:
+        body, kind = asset(request.path_params["name"])
+    except RigctlError:
+        return PlainTextResponse("There is no such file.\n", 404)
+    digest = hashlib.sha256(body).hexdigest()
+    tag, asked = f'"{digest[:16]}"', request.query_params.get("v", "")
+    kept = len(asked) >= 8 and digest.startswith(asked)
+    headers = {"ETag": tag, "Cache-Control": f"public, max-age={LONG_S}, immutable" if kept else "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type=kind, headers=headers)
 
 
 class _Counted(Response):
@@ -184,7 +195,8 @@ def application(options: Options, scholar: Scholar, judge: Judge | None = None) 
         Route("/", server.home),
         Route("/events", server.events),
         Route("/data/series.json", server.series),
-        Route("/assets/{name}", server.asset),
+        Route("/data/card.json", server.card),
+        Route("/assets/{name}", send_asset),
         Route("/login", desk.login_page, methods=["GET"]),
         Route("/login", desk.login, methods=["POST"]),
         Route("/logout", desk.logout, methods=["POST"]),

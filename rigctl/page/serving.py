@@ -21,7 +21,7 @@ from rigctl.errors import UsageError, reason
 from rigctl.flaws import Flaw, got
 from rigctl.page.access import TokenFile
 from rigctl.page.acting import Judge
-from rigctl.page.door import LOOPBACK, is_loopback
+from rigctl.page.door import LOOPBACK, Door, is_loopback
 from rigctl.page.server import READERS, Options, application
 
 if TYPE_CHECKING:
@@ -59,14 +59,16 @@ class ServedAt:
         return Options(self.directory, hosts - {"0.0.0.0", "::"}, self.readers)  # noqa: S104 - these are no names
 
 
-def check_place(place: ServedAt) -> str:
+def check_place(place: ServedAt, *, acts: bool = True) -> str:
     """Return what a person should know of this place; empty if there is nothing.
 
     Raises:
-        UsageError: others could reach it, and nobody has a token.
+        UsageError: others could reach it and act there, and nobody has a token.
     """
     if is_loopback(place.host):
         return ""
+    if not acts:
+        return f"--host {place.host}: whoever reaches this machine can read all cards. Nothing is encrypted on the way"
     if not TokenFile(place.directory).all():
         raise UsageError(
             Flaw(
@@ -174,9 +176,13 @@ class Protocol(H11Protocol):
 
 
 def server_of(place: ServedAt, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
-    """Return the server, with limits on what a stranger may take of it."""
+    return limited(application(place.options, scholar, judge), place.readers)
+
+
+def limited(app: Door, readers: int) -> uvicorn.Server:
+    """Return a server, with limits on what a stranger may take of it."""
     config = uvicorn.Config(
-        application(place.options, scholar, judge),
+        app,
         http=Protocol,
         ws="none",
         lifespan="on",
@@ -188,7 +194,7 @@ def server_of(place: ServedAt, scholar: Scholar, judge: Judge | None = None) -> 
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=LEAVE_S,
         h11_max_incomplete_event_size=HEADERS_BYTES,
-        limit_concurrency=place.readers + BESIDE_READERS,
+        limit_concurrency=readers + BESIDE_READERS,
     )
     return uvicorn.Server(config)
 

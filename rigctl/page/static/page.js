@@ -148,5 +148,16 @@
   let wide = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; plots.draw(); } });
   plots.mark();
-  if (location.protocol.startsWith("http")) follow();
+  const wall = document.querySelector("[data-wall]");
+  const look = async () => {
+    const answer = await fetch(wall.dataset.wall).catch(() => null);
+    if (answer?.ok) wall.innerHTML = await answer.text();
+    lost.textContent = "\u25b2 Connection lost: what is shown is old. Trying again.";
+    lost.hidden = answer?.ok === true;
+    const now = all(".abnormal, .alarm", wall).map((e) => e.closest("section").ariaLabel).join(", ");
+    if (said.textContent !== now) said.textContent = now;
+    setTimeout(look, 5000);
+  };
+  if (wall) look();
+  else if (location.protocol.startsWith("http")) follow();
 })();

@@ -1,0 +1,130 @@
+"""Several campaigns as cards on one wall: of state directories here, and of pages that are served elsewhere.
+
+It reads only, and nobody can act here. Addresses come from the command line, never from a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from rigctl.errors import UsageError, reason
+from rigctl.flaws import got
+from rigctl.page.card import Card
+from rigctl.page.door import Door
+from rigctl.page.gatherer import Gatherer
+from rigctl.page.render import environment, tagged
+from rigctl.page.server import send_asset
+from rigctl.page.words import SEVERITIES
+
+EVERY_S = 5.0
+"""Wall seconds between two looks."""
+ANSWER_S = 4.0
+"""Wall seconds for another page to answer."""
+MOST_BYTES = 16_384
+
+
+def places(given: Sequence[str]) -> Mapping[str, Path | str]:
+    """Return what a wall shows, by what it is called: state directories, and addresses of pages.
+
+    Raises:
+        UsageError: one is neither.
+    """
+    found: dict[str, Path | str] = {}
+    for one in given:
+        address = urlsplit(one)
+        if address.scheme in ("http", "https") and address.hostname and "@" not in address.netloc:
+            found[one] = urljoin(one if one.endswith("/") else f"{one}/", "data/card.json")
+        elif Path(one).is_dir():
+            found[one] = Path(one)
+        else:
+            must = "must be a state directory, or the address of a page such as http://rig2.example:8765"
+            raise UsageError(got(one, must, where="--wall"))
+    return found
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Wall:
+    """Looks at all campaigns while somebody reads; mutable, used in the event loop only."""
+
+    places: Mapping[str, Path | str]
+    _gatherers: dict[str, Gatherer] = field(default_factory=dict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _seen_s: float = float("-inf")
+    _html: str = ""
+
+    async def cards(self) -> str:
+        """Return all cards as HTML, looked at a moment ago at most; all who ask at a time share one look."""
+        async with self._lock:
+            if time.monotonic() - self._seen_s > EVERY_S:
+                found = await asyncio.gather(*(self._card(name, place) for name, place in self.places.items()))
+                template = environment().get_template("cards.html")
+                self._html = template.render(cards=list(zip(self.places, found, strict=True)), signs=SEVERITIES)
+                self._seen_s = time.monotonic()
+        return self._html
+
+    async def _card(self, name: str, place: Path | str) -> Card:
+        try:
+            if isinstance(place, str):
+                return await asyncio.to_thread(_fetched, place)
+            shown = await self._gatherers.setdefault(name, Gatherer(place, None, sections=_none)).fresh()
+            if shown.facts is not None:
+                return Card.of(shown.facts, None)
+            why = shown.trouble
+        except (OSError, HTTPException) as error:
+            cause = getattr(error, "reason", error)
+            why = f"does not answer: {reason(cause) if isinstance(cause, OSError) else cause}"
+        except (ValueError, TypeError, KeyError):
+            why = "answers, but not as a page of rigctl does"
+        return Card(name, "not seen", abnormal=True, sentence=why)
+
+    async def home(self, request: Request) -> Response:
+        del request
+        template = environment().get_template("wall.html")
+        return HTMLResponse(template.render(cards=await self.cards(), asset=tagged))
+
+    async def again(self, request: Request) -> Response:
+        del request
+        return HTMLResponse(await self.cards())
+
+
+def _fetched(address: str) -> Card:
+    with urllib.request.build_opener(_NoRedirect).open(address, timeout=ANSWER_S) as answer:  # http or https only
+        return Card.read(answer.read(MOST_BYTES).decode())
+
+
+def _none(*_: object, **__: object) -> Mapping[str, str]:
+    return {}
+
+
+def wall(shown: Mapping[str, Path | str], hosts: frozenset[str]) -> Door:
+    """Return the wall's server as an ASGI application."""
+    found = Wall(shown)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        del app
+        yield
+        for gatherer in found._gatherers.values():  # noqa: SLF001 - its own module
+            await gatherer.close()
+
+    routes = [Route("/", found.home), Route("/cards", found.again), Route("/assets/{name}", send_asset)]
+    return Door(Starlette(routes=routes, lifespan=lifespan), hosts)
