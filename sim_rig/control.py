@@ -20,7 +20,8 @@ from sim_rig.errors import ControlError, ListenError, SimError
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.lines import TextInstrument
-from sim_rig.faces.ports import PtyPort, TcpPort
+from sim_rig.faces.ports import TcpPort
+from sim_rig.faces.pty_port import PtyPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
 from sim_rig.plants.pump import PumpFaults
 from sim_rig.rigs.assembly import PLC, Assembly

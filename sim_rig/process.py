@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sim_rig.control import ControlDesk, listen
 from sim_rig.errors import ListenError
-from sim_rig.faces.ports import HOST, PtyPort, TcpPort
+from sim_rig.faces.ports import HOST, TcpPort
+from sim_rig.faces.pty_port import PtyPort
 from sim_rig.rigs.assembly import PLC, Assembly, SerialWire
 
 CONTROL_SOCKET = "control.sock"

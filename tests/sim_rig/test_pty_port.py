@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from sim_rig.faces.ports import TIOCGEXCL, PtyPort
+from sim_rig.faces.pty_port import TIOCGEXCL, PtyPort
 from sim_rig.faults import WireFaults
 
 
