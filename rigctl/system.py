@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from contextlib import suppress
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ FAR: Final = 1 << 30
 """Where msvcrt locks: beyond what is read, since nobody else may read a byte that is locked."""
 
 
-SOCKETS: Final = hasattr(socket, "AF_UNIX")
+SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(socket, "SO_PEERCRED")
 """Whether processes of this machine can ask each other by the name of a file, and be told who asks."""
 
 
@@ -36,7 +37,7 @@ def module(name: str) -> Any:
 
 def drives_instruments() -> bool:
     """Tell whether what a real rig needs is here: locks, serial ports, and sockets for who asks its campaign."""
-    return SOCKETS and all(module(name) for name in ("fcntl", "termios"))
+    return sys.platform == "linux" and SOCKETS and all(module(name) for name in ("fcntl", "termios"))
 
 
 def lock(descriptor: int, *, wait: bool = False) -> None:

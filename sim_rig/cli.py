@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 def _serve(options: argparse.Namespace) -> int:
     timer = (SteppedTimer if options.stepped else Timer)(options.speed)
     assembly = build(options.scenario, timer, options.seed, options.data, more_pumps=options.more_pumps)
-    place = Place(options.dir, options.port, options.ready, options.with_parent)
+    place = Place(options.dir, options.port, options.ready, options.with_parent, options.network)
     asyncio.run(serve(assembly, place))
     return 0
 
@@ -115,6 +115,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of supply, noise and actuator errors")
     parser.add_argument("--data", type=Path, help="directory with plant_growth.npz, airfoil.npz")
     parser.add_argument("--ready", type=Path, help="JSON file written once everything listens")
+    parser.add_argument("--network", action="store_true", help="every port over TCP; stops when standard input ends")
     parser.add_argument("--with-parent", type=int, metavar="PID", help="stop when this process is gone")
     return parser
 

@@ -14,17 +14,19 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sim_rig.errors import ControlError, ListenError, SimError
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.lines import TextInstrument
-from sim_rig.faces.ports import TcpPort
-from sim_rig.faces.pty_port import PtyPort
+from sim_rig.faces.ports import HOST, TcpPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
 from sim_rig.plants.pump import PumpFaults
 from sim_rig.rigs.assembly import PLC, Assembly
+
+if TYPE_CHECKING:
+    from sim_rig.faces.pty_port import PtyPort
 
 BUS: Final = frozenset({"bus"})
 WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device", "after"})
@@ -235,8 +237,8 @@ def _bound(path: Path) -> socket.socket:
     return bound
 
 
-async def listen(path: Path, desk: ControlDesk) -> asyncio.Server:
-    """Serve the control socket; raise `ListenError` if it cannot be made."""
+async def listen(path: Path | None, desk: ControlDesk) -> asyncio.Server:
+    """Serve the control socket, at a free TCP port where it has no path; raise `ListenError` if it cannot be made."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):  # whoever asked is gone
@@ -245,4 +247,6 @@ async def listen(path: Path, desk: ControlDesk) -> asyncio.Server:
                 await writer.drain()
         writer.close()
 
+    if path is None:
+        return await asyncio.start_server(serve, HOST, 0)
     return await asyncio.start_unix_server(serve, sock=_bound(path))

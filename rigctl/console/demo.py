@@ -18,11 +18,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 import rigctl
+from rigctl import system
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
-from rigctl.console.options import require_linux
 from rigctl.console.output import number
 from rigctl.console.serving import linger, page_beside
 from rigctl.core.advice.recommend import Option
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MODULE = "sim_rig"
-CONTROL_SOCKET = "control.sock"
+CONTROL_SOCKET, READY = "control.sock", "ready.json"
 READY_S = 30.0
 """Wall seconds until every port must listen; generous, for a loaded machine."""
 ANSWER_S = 30.0
@@ -86,7 +86,7 @@ def check_scenario(name: str, data: Path | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stepper:
-    """Tells a simulated rig how far its time goes, over the control socket in its directory."""
+    """Tells a simulated rig how far its time goes, over the control socket that it has announced in its directory."""
 
     directory: Path
 
@@ -106,11 +106,7 @@ class Stepper:
             raise RigctlError(f"the simulated rig refuses to go on: {answer.get('error')}")
 
     async def _ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        folder = os.open(self.directory, os.O_RDONLY)
-        try:  # through the folder's descriptor: a socket's own path must be shorter than 108 bytes
-            reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
-        finally:
-            os.close(folder)
+        reader, writer = await self._connected()
         try:
             writer.write(json.dumps(request).encode() + b"\n")
             answer: Mapping[str, Any] = json.loads(await reader.readline() or b"{}")
@@ -118,23 +114,35 @@ class Stepper:
         finally:
             writer.close()
 
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if not system.drives_instruments():
+            host, port = json.loads((self.directory / READY).read_text(encoding="utf-8"))["control"]
+            return await asyncio.open_connection(host, port)
+        folder = os.open(self.directory, os.O_RDONLY)
+        try:  # through the folder's descriptor: a socket's own path must be shorter than 108 bytes
+            return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
+        finally:
+            os.close(folder)
+
 
 @contextmanager
 def simulator(scenario: DemoRig, directory: Path) -> Iterator[Mapping[str, str]]:
     """Give bus name -> URL of a simulated rig that runs while the block does.
 
-    It has a session of its own, so that Ctrl-C reaches only us: the rig must still be there to be made safe.
+    It has a session of its own, so that Ctrl-C reaches only us: the rig must still be there to be made safe. Where a
+    system has no serial ports of its own making, its instruments are behind TCP.
 
     Raises:
         RigctlError: it does not come up; carries what it said.
     """
-    ready = directory / "ready.json"
+    ready, serial = directory / READY, system.drives_instruments()
     options = [scenario.name, "--speed", repr(scenario.speedup), "--seed", str(scenario.seed), "--port", "0"]
     options += ["--with-parent", str(os.getpid()), *(["--stepped"] if scenario.stepped else [])]
+    options += [] if serial else ["--network"]
     with (directory / "sim.log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(  # noqa: S603  # our own module, in our own interpreter
             _command(scenario, *options, "--ready", str(ready), "--dir", str(directory)),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if serial else subprocess.PIPE,
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -274,11 +282,9 @@ def demo(
     before the page, where there is one, is closed.
 
     Raises:
-        UsageError: there is no such scenario, it needs what was not given, nobody looks in it anyway, or this system
-            has no serial ports of its own making.
+        UsageError: there is no such scenario, it needs what was not given, or nobody looks in it anyway.
         RigctlError: as a campaign, or the simulated rig does not come up.
     """
-    require_linux("demo")
     check_scenario(name, data)
     first = load(example(name), changes)
     if (blind or compare) and first.rig.timing.look is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rigctl import system
 from rigctl.campaign import control
 from rigctl.campaign.deciding import PR_SET_PDEATHSIG
 from rigctl.campaign.safe_file import FILE_NAME
@@ -177,6 +177,7 @@ class Daemon:
 
     def fill_disk(self, *, full: bool) -> None:
         """Let it write no byte more to any file, or again what it likes: to it that is a disk without room."""
+        resource = system.module("resource")
         hard = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0 if full else hard, hard))
 

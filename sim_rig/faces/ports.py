@@ -1,4 +1,4 @@
-"""A TCP server for Modbus, on the loopback interface."""
+"""A TCP server for whatever speaks over a port, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import struct
 from collections.abc import Callable
 
 from sim_rig.errors import ListenError
-from sim_rig.faces.modbus import Station, TcpFraming
-from sim_rig.faults import TCP_FAULTS
+from sim_rig.faults import TCP_FAULTS, WireFaults
 
 HOST = "127.0.0.1"
+Feed = Callable[[bytes], None]
 
 
 class Connection(asyncio.Protocol):
@@ -20,7 +20,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, port: TcpPort) -> None:
         self._port = port
         self._transport: asyncio.Transport | None = None
-        self._framing = TcpFraming(port.station, self._transmit)
+        self._feed = port.connect(self._transmit)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
@@ -35,7 +35,7 @@ class Connection(asyncio.Protocol):
         if self._port.deaf:
             return
         self._port.sync()
-        self._framing.feed(data)
+        self._feed(data)
 
     def abort(self) -> None:
         """Reset the connection: no lingering, so the peer sees a reset and not an orderly end."""
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _transmit(self, reply: bytes) -> None:
-        faults = self._port.station.faults
+        faults = self._port.faults
         if faults.take(TCP_FAULTS) is not None:
             self.abort()
             return
@@ -57,10 +57,20 @@ class Connection(asyncio.Protocol):
 
 
 class TcpPort:
-    """Listens on the loopback interface only."""
+    """Listens on the loopback interface only.
 
-    def __init__(self, station: Station, port: int, sync: Callable[[], None]) -> None:
-        self.station = station
+    Args:
+        connect: is given what sends to a new client; returns what takes its bytes.
+        faults: of the wire.
+        port: 0 takes a free one.
+        sync: brings the plant up to date.
+    """
+
+    def __init__(
+        self, connect: Callable[[Feed], Feed], faults: WireFaults, port: int, sync: Callable[[], None]
+    ) -> None:
+        self.connect = connect
+        self.faults = faults
         self.sync = sync
         self.connections: set[Connection] = set()
         self.deaf = False

@@ -66,7 +66,7 @@ def test_trials_by_hand_work(elsewhere, tmp_path):
     assert (tmp_path / "report.html").exists()
 
 
-@pytest.mark.parametrize("line", ["run {}", "safe {}", "operate {}", "check --probe {}", "demo"])
+@pytest.mark.parametrize("line", ["run {}", "safe {}", "operate {}", "check --probe {}", "drill {}"])
 def test_what_drives_instruments_says_that_it_needs_linux(elsewhere, line):
     """In one line, before anything is opened."""
     done = elsewhere([*line.format(ROOT / "config/greenhouse.yaml").split(), "--json"])
@@ -74,6 +74,16 @@ def test_what_drives_instruments_says_that_it_needs_linux(elsewhere, line):
     assert "Traceback" not in done.stderr
     told = json.loads(done.stdout or done.stderr.splitlines()[-1])
     assert told["error"]["kind"] == "UsageError"
+
+
+def test_the_demo_plays_its_campaign(elsewhere):
+    """The simulated rig is a process without POSIX, too: all its instruments are behind TCP."""
+    done = elsewhere(["demo", "--max-trials", "2", "--json"])
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["trials"], told["ending"], told["safe"]["ok"]) == (2, "trials", True)
+    assert told["simulators_truth"] is not None
 
 
 def test_the_python_face_works(elsewhere, tmp_path):

@@ -1,7 +1,7 @@
 """`python -m tests.platforms.without_posix VERB ...`: `rigctl VERB ...` on a system without what only POSIX has.
 
 What a system without POSIX lacks is taken away once the standard library, which knows its system, is loaded.
-`-m MODULE ...` runs a module instead.
+`-m MODULE ...` runs a module instead. So do the processes that it starts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import runpy
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,10 +26,19 @@ LACKING = {
         *("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_DIRECTORY"),
     ),
     signal: ("SIGHUP", "SIGQUIT"),
-    socket: ("AF_UNIX",),
+    socket: ("AF_UNIX", "SO_PEERCRED", "SOCK_NONBLOCK", "SOCK_CLOEXEC"),
     asyncio: ("start_unix_server", "open_unix_connection"),
 }
 LOADED = (subprocess, tempfile)
+
+
+class Child(subprocess.Popen):
+    """Runs a module of Python on the same system."""
+
+    def __init__(self, arguments, *others, **options):
+        if list(arguments[:2]) == [sys.executable, "-m"]:
+            arguments = [sys.executable, "-m", __spec__.name, *arguments[1:]]
+        super().__init__(arguments, *others, **options)
 
 
 class Missing(MetaPathFinder):
@@ -44,6 +54,8 @@ def main(arguments: list[str]) -> None:
     for module in MODULES:
         sys.modules.pop(module, None)
     sys.meta_path.insert(0, Missing())
+    room, subprocess.Popen = shutil.disk_usage("."), Child
+    shutil.disk_usage = lambda _: room  # there by another call of the system
     for place, names in LACKING.items():
         for name in names:
             delattr(place, name)
