@@ -215,7 +215,9 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: NextTrial) -> Mapping
     }
 
 
-def sentences(loaded: LoadedConfig, proposal: Proposal, *, technical: bool = False) -> tuple[str, ...]:
+def sentences(
+    loaded: LoadedConfig, proposal: Proposal, *, technical: bool = False, titled: bool = True
+) -> tuple[str, ...]:
     """Return why a trial is proposed, for people, or in the terms of the policy's paper."""
     return explain(
         proposal,
@@ -224,4 +226,5 @@ def sentences(loaded: LoadedConfig, proposal: Proposal, *, technical: bool = Fal
         unit=loaded.outcome_unit,
         currency=loaded.currency,
         technical=technical,
+        titled=titled,
     )

@@ -77,12 +77,14 @@ def suggest(
     seed: Seed = None,
     budget: Budget = None,
     technical: Technical = False,
+    card: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it as an HTML page to print.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Say what the next trial should be; needs no hardware."""
+    """Say what the next trial should be, what to do for it, and why; needs no hardware."""
     from rigctl.config.load import Overrides, load
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
+    from rigctl.console.card import Card
 
     loaded = load(config, Overrides(seed=seed, budget=budget))
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
@@ -92,9 +94,13 @@ def suggest(
     if why_not:
         typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
     answer = suggesting.to_json(loaded, past, suggestion)
-    lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    following = [] if history else [after_suggest(loaded, state, answer["setpoints"])]
-    say(answer, [*lines, *following], json)
+    following = "" if history else after_suggest(loaded, state, answer["setpoints"])
+    left = answer["budget"]["total"] - answer["budget"]["spent"]
+    why = suggesting.sentences(loaded, suggestion.proposal, technical=technical, titled=loaded.wired)
+    made = Card.of(loaded, suggestion.proposal, left, why, following)
+    if card is not None:
+        made.write(card)
+    say(answer, [*why, following] if loaded.wired or technical else made.lines(), json)
 
 
 @spread

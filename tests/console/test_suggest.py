@@ -97,9 +97,13 @@ def test_a_stopping_rule_that_fired_is_said(bench, golden: Golden):
 
 
 def test_people_get_sentences(bench, golden: Golden):
-    """Without --json: the choice, the reason and one sentence per control set."""
-    lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv").out.splitlines()
-    golden(lines[0])
+    """What to do first, and on a page to print, too; then the reason and one sentence per control set."""
+    lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--card", "card.html").out.splitlines()
+    to_do = lines[: lines.index("Why:")]
+    golden(to_do)
+    page = (bench.folder / "card.html").read_text(encoding="utf-8")
+    assert [line for line in to_do[1:] if line.removeprefix("  [ ] ") not in page] == []
+    assert "--card no/card.html" in bench.rigctl("suggest", "bench.yaml", "--card", "no/card.html", code=2).err
     assert sum("likely" in line and "trial" in line for line in lines) == 3
     technical = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--technical").out.splitlines()
     golden(technical[0])

@@ -14,7 +14,7 @@ from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import counted
-from rigctl.text import decimals_for, in_full, plus_minus, set_label, settings, shown_unit
+from rigctl.text import decimals_for, in_full, plus_minus, set_label, settings, shown_unit, written
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -37,11 +37,19 @@ _SHOWN: Final = MappingProxyType({"harvest": "perform"})
 
 
 def explain(
-    proposal: Proposal, problem: Problem, *, outcome: str, unit: str, currency: str, technical: bool = False
+    proposal: Proposal,
+    problem: Problem,
+    *,
+    outcome: str,
+    unit: str,
+    currency: str,
+    technical: bool = False,
+    titled: bool = True,
 ) -> tuple[str, ...]:
     """Say why this trial: the choice, the threshold, and a row per control set.
 
-    `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper.
+    `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper; `titled`: say first which trial
+    it is, and at what setting.
     """
     units, unit = problem.space.units, shown_unit(unit)
     if technical:
@@ -50,7 +58,7 @@ def explain(
     at = problem.space.setpoints(proposal.control_set, proposal.setting)
     rows = _Rows(proposal.sets, unit, currency)
     purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
-    lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
+    lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"] if titled else []
     lines.append(sentence(proposal.reason, problem.space.names))
     controlled = problem.space.control_sets[proposal.control_set].names
     lines += _what_was_read(proposal, controlled, units)
@@ -144,8 +152,8 @@ class _Rows:
         if report.mean is None or report.lower is None or report.upper is None:
             return NOTHING_YET
         low, high = sorted((report.lower, report.upper))
-        span = f"{low:.{self._decimals}f} to {high:.{self._decimals}f} {self._unit}".rstrip()
-        return f"{span}, most likely {report.mean:.{self._decimals}f}"
+        span = f"{written(low, self._decimals)} to {written(high, self._decimals)} {self._unit}".rstrip()
+        return f"{span}, most likely {written(report.mean, self._decimals)}"
 
     def value(self, amount: float) -> str:
         return f"{amount:.{self._decimals}f} {self._unit}".rstrip()

@@ -1,0 +1,69 @@
+"""The operator's card: what to do for one trial at a bench, before the reasons; as text, and as a page to print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rigctl.config.load import LoadedConfig
+from rigctl.core.advice.explain import PURPOSES
+from rigctl.core.experiment.policy import Proposal
+from rigctl.errors import UsageError
+from rigctl.files import whole
+from rigctl.page.render import environment
+from rigctl.text import in_full, joined, shown_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a person does for one trial."""
+
+    title: str
+    steps: tuple[str, ...]
+    """In their order."""
+    to_fill: tuple[tuple[str, str], ...]
+    """What is to be written down, and its unit."""
+    why: tuple[str, ...]
+    following: str
+    """The command that records the trial; empty: none does."""
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig, proposal: Proposal, left: float, why: Sequence[str], following: str) -> Card:
+        """Make the card of a proposal; `left`: of the budget, currency units."""
+        space, purpose = loaded.problem.space, PURPOSES.get(proposal.phase, "")
+        held = space.setpoints(proposal.control_set, proposal.setting)
+        free = {name: space.units[name] for name in space.names if name not in held}
+        measured = {**free, loaded.rig.outcome_name: loaded.outcome_unit}
+        measured |= {further.name: further.unit for further in loaded.problem.further}
+        costs = {} if loaded.problem.known_costs is not None else {"cost": loaded.currency}
+        to_fill = tuple((name, shown_unit(unit)) for name, unit in (measured | costs).items())
+        set_to = ((name, f"{in_full(value, 4)} {shown_unit(space.units[name])}") for name, value in held.items())
+        steps = [f"Set {name} to {value}".rstrip() for name, value in set_to]
+        steps += [f"Leave {joined(list(free))} uncontrolled"] if free else []
+        steps += [f"Measure {joined([_with_unit(name, unit) for name, unit in to_fill[: len(measured)]])}"]
+        steps += [f"Note what the trial cost, in {loaded.currency}"] if costs else []
+        head = f"{loaded.name}, trial {proposal.trial}{f', {purpose}' if purpose else ''}"
+        return cls(f"{head}: {left:.2f} {loaded.currency} left", tuple(steps), to_fill, tuple(why), following)
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for a terminal."""
+        yield self.title
+        yield from (f"  [ ] {step}." for step in self.steps)
+        yield from ("", "Why:", *filter(None, (*self.why, self.following)))
+
+    def write(self, path: Path) -> None:
+        """Write it as HTML, one A4 page with room to write.
+
+        Raises:
+            UsageError: it cannot be written there.
+        """
+        try:
+            with whole(path) as new:
+                new.write_text(environment().get_template("card.html").render(card=self), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--card {path}: cannot be written: {error.strerror}; choose another place") from error
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return f"{name} ({unit})" if unit else name
