@@ -52,6 +52,7 @@ def line(space, at, *when):
     return RuleLine(when, names, settings, 1.0, 0.0, 0.0, 0.0, None, 1)
 
 
+@pytest.mark.slow
 def test_a_rule_is_worth_on_each_day_what_its_line_sets():
     """Of two lines it is the mix of two fixed settings, by the days on which each holds."""
     cell = Cell("hartmann3", "moderate", 0.04, predefined()["default"], 0, 5.0, None, 1.0)

@@ -83,6 +83,7 @@ def test_any_policy_can_be_measured_one_trial_after_the_other():
     assert asked[5][1] == 1
 
 
+@pytest.mark.slow
 def test_what_a_configuration_that_says_nothing_runs_is_measured():
     """Its policy, its kernel and all else of its model; the hyper-parameters known beforehand are of that kernel."""
     said = (ROOT / "config" / "greenhouse.yaml").read_text(encoding="utf-8").splitlines()

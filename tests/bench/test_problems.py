@@ -97,6 +97,7 @@ def test_useless_variables_change_nothing(name, problems):
     assert best[4] > max(best[0], best[1]) > best[2]
 
 
+@pytest.mark.slow
 def test_more_variance_blurs(problems):
     """The value of controlling little falls as what is left alone varies more; full control does not care."""
     best = {v: control_set_problem("hartmann3", "cheap", v, 0).truth.best for v in (0.02, 0.08)}

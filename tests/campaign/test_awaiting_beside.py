@@ -26,6 +26,7 @@ from tests.campaign.test_operating import TRIALS, campaign, produced
 from tests.campaign.test_recover import AT
 from tests.campaign.test_verify import doctored
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 NIGHT = replace(BY_SENSOR, at_end="end")
 AT_ONCE = make_rig_spec().outcomes[0]
@@ -76,7 +77,9 @@ async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(
 
 
 @pytest.mark.parametrize("late", [BY_HAND, NIGHT], ids=["hand", "sensor"])
-@pytest.mark.parametrize("ahead", [timedelta(days=-1), timedelta(days=-3650)], ids=["a day", "ten years"])
+@pytest.mark.parametrize(
+    "ahead", slow_beyond(1, [timedelta(days=-1), timedelta(days=-3650)]), ids=["a day", "ten years"]
+)
 @pytest.mark.parametrize("right", [False, True], ids=["free", "kept right"])
 async def test_a_clock_that_was_set_back_makes_nobody_wait_longer(patient, monkeypatch, late, ahead, right):
     """Across a boot campaign time counts as well: what is over by it is over."""

@@ -379,7 +379,7 @@ def life(directory, spec, kill_at=None):
 
 @pytest.mark.parametrize(
     ("shares", "wish"),
-    [((0.3, 0.7), {}), ((0.5,), {"full": True}), pytest.param((0.15, 0.5, 0.6, 0.9), {}, marks=pytest.mark.slow)],
+    [((0.5,), {"full": True}), pytest.param((0.15, 0.5, 0.6, 0.9), {}, marks=pytest.mark.slow)],
 )
 async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares, wish):
     """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""

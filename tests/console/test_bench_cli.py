@@ -41,6 +41,7 @@ def test_a_grid_runs_resumes_and_is_summarised(bench):
     assert found["comparison"] is None
 
 
+@pytest.mark.slow
 def test_results_of_other_code_are_said(bench, golden: Golden):
     """Going on in a directory whose cells an earlier version made is allowed, not silent."""
     bench.rigctl(*QUICK, "--seeds", "1", "--out", "results", "--format", "csv")

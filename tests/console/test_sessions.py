@@ -18,6 +18,7 @@ from rigctl.console.cli import app
 from tests.console.conftest import GOLDEN, ROOT, assert_golden
 from tests.console.test_alarms import alarmed  # noqa: F401  # a world
 from tests.console.test_outcome import awaited  # noqa: F401  # another
+from tests.profiles import slow_between
 
 SESSIONS = sorted((GOLDEN / "sessions").glob("*.txt"))
 WORLD = re.compile(r"# in: (\w+)")
@@ -70,7 +71,7 @@ def ada(monkeypatch):
 
 
 @pytest.mark.usefixtures("ada")
-@pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("session", slow_between(2, SESSIONS), ids=lambda path: path.stem)
 def test_a_session_is_answered_as_it_was(session, request):
     """Every answer and exit code is what the file has."""
     text = session.read_text(encoding="utf-8")

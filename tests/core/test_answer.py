@@ -130,9 +130,9 @@ def check(policies, seeds):
 
 def test_no_reason_contradicts_the_table_beside_it():
     """In order, sign and amount; some policies, one campaign each."""
-    seen, denied = check(WORDY[::6], (1,))
+    seen, denied = check(WORDY[::12], (1,))
     assert denied == []
-    assert seen["answers"] > 50
+    assert seen["answers"] > 25
 
 
 @pytest.mark.nightly

@@ -116,12 +116,16 @@ def test_pointwise_values_are_those_of_brute_force(d, n, lengthscale):
 
 EVERY = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
 """The papers' control sets of three variables."""
-ROUGH = [(3, n, lengthscale, EVERY, seed) for n, lengthscale, seed in ((40, 0.1, 2), (40, 0.2, 0), (100, 0.2, 0))]
+ROUGH = [
+    pytest.param(3, n, lengthscale, EVERY, seed, marks=pytest.mark.slow)
+    for n, lengthscale, seed in ((40, 0.1, 2), (40, 0.2, 0), (100, 0.2, 0))
+]
 """The papers' lengthscales; on these data a search by the closed-form limit of the spread took other hills."""
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "lengthscale", "sets", "seed"), [*((d, n, scale, SETS[d], 0) for d, n, scale in CASES), *ROUGH]
+    ("d", "n", "lengthscale", "sets", "seed"),
+    [*((d, n, scale, SETS[d], 0) for d, n, scale in CASES), *ROUGH],
 )
 def test_pointwise_maxima_are_not_beaten_by_brute_force(d, n, lengthscale, sets, seed):
     """Neither a dense search nor climbs from its best settings find a pointwise bound higher by 1e-3 of the range."""

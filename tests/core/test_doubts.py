@@ -20,6 +20,7 @@ from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from tests.profiles import slow_beyond
 
 BEST, AT = 2.5, (0.7, 0.3)
 FALSE, ELSEWHERE = 2.7, (0.15, 0.85)
@@ -57,7 +58,7 @@ def regret(found):
     return BEST - response([found.choice.setpoints["a"], found.choice.setpoints["b"]])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", slow_beyond(2, range(6)))
 def test_one_false_last_outcome_does_not_decide(problem, seed):
     """After 36 good trials one that reads better than the best there is changes neither values nor interval much."""
     rows = good_trials(seed)
@@ -108,7 +109,7 @@ def test_a_false_outcome_is_played_again_once_before_the_money_is_gone(problem):
     assert state["repeated"] == [37]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", slow_beyond(2, range(6)))
 def test_one_outcome_typed_a_hundredfold_does_no_harm(problem, seed):
     """What is recommended after 36 trials is as good as if the outcome of trial 11 had been typed right."""
     rows = good_trials(seed)
@@ -118,6 +119,7 @@ def test_one_outcome_typed_a_hundredfold_does_no_harm(problem, seed):
     assert [(d.trial, d.counted) for d in found.doubts] == [(11, False)]
 
 
+@pytest.mark.slow
 def test_a_trial_that_a_recommendation_rests_on_alone_is_named(problem):
     """It counts, and what would be recommended without it stands beside it."""
     rng = np.random.default_rng(38)

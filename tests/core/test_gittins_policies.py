@@ -31,6 +31,7 @@ from rigctl.core.policies.published.gittins import (
 from tests.core.conftest import Slope, hill
 from tests.core.set_moments import SetIntegrals
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 
 def test_ei_goes_on_while_any_setting_is_worth_its_cost():
@@ -264,7 +265,9 @@ def test_a_campaign_that_pays_per_sample_ends_before_its_budget():
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-@pytest.mark.parametrize("model", [FIXED, ModelOptions(kernel="squared-exponential")], ids=["fixed", "learned"])
+@pytest.mark.parametrize(
+    "model", slow_beyond(1, [FIXED, ModelOptions(kernel="squared-exponential")]), ids=["fixed", "learned"]
+)
 def test_a_campaign_stays_within_its_budget_to_the_last_unit(policy, model):
     """With costs that never vary (0.5) every bit of a budget of 5 is spent, in ten trials."""
     problem = make_problem(budget=5.0, model=model)

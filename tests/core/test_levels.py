@@ -258,7 +258,7 @@ def test_the_best_improvement_is_that_of_every_setting():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variables", [MIXED, GRID], ids=["one not", "all stepped"])
-@pytest.mark.parametrize("name", nightly_beyond(3, USUAL_FIRST))
+@pytest.mark.parametrize("name", nightly_beyond(2, USUAL_FIRST))
 def test_every_policy_chooses_on_the_grid_and_within_the_setpoints(name, variables):
     """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected.
 

@@ -88,6 +88,7 @@ def test_exploration_leaves_dear_sets_to_harvest(played):
     assert {p.phase for p in proposals} == {"explore", "harvest", "confirm"}
 
 
+@pytest.mark.slow
 def test_the_budget_is_used_up_to_what_a_trial_costs(played):
     """No trial that would have fitted was left out."""
     _, history = played
@@ -123,6 +124,7 @@ def test_the_cheapest_that_is_good_enough_is_played_most_often(played):
     assert money(proposals, history, "harvest") > 20 * COSTS[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", slow_beyond(1, [40.0, 200.0]))
 def test_a_budget_that_does_not_bind_changes_nothing(budget):
     """Shares are counted of what learning is expected to take, and the dearest set has its turn early."""
@@ -132,7 +134,7 @@ def test_a_budget_that_does_not_bind_changes_nothing(budget):
     assert 3 in {p.control_set for p in proposals[:20]}
 
 
-@pytest.mark.parametrize("costs", [(0.0,) * 4, (0.2,) * 4, COSTS])
+@pytest.mark.parametrize("costs", slow_beyond(1, [COSTS, (0.0,) * 4, (0.2,) * 4]))
 def test_each_set_is_tried_early(costs):
     """Also where all are free, or cost the same, and the dearest is only one among others."""
     proposals, _ = campaign(LikelyMaximisers(), problem_of(12.0), costs=costs, most=20)

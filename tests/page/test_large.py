@@ -41,6 +41,7 @@ def test_the_first_view_stays_light(large):
     assert f"Trial {large[0].trial.trial}" in html
 
 
+@pytest.mark.slow
 def test_series_are_thinned(large):
     """Series for the script are as long as a screen is wide, and keep the highest outcome."""
     facts, _ = large
@@ -50,6 +51,7 @@ def test_series_are_thinned(large):
     assert found["trials"] == TRIALS
 
 
+@pytest.mark.slow
 def test_drawings_are_made_once(large):
     """While no trial changes, drawings are not made again, whoever looks; one that changes has them made anew."""
     facts, known = large

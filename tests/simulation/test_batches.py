@@ -155,6 +155,7 @@ def test_a_policy_that_could_not_decide_is_found_out():
         _check_asked([replace(decided(origin="rejected"), note="TypeError: no")])
 
 
+@pytest.mark.slow
 def test_one_seed_in_six_goes_over_to_production():
     """Once there are outcomes, mostly; all others run their campaign to the end."""
     assert sum(produces(seed) for seed in range(3000)) == pytest.approx(3000 * OFTEN, rel=0.1)

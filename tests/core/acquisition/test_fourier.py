@@ -16,7 +16,7 @@ from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal
 from rigctl.core.gp.surrogate import fit
 from tests.core.plain import LOC, SCALE, make_case
 from tests.core.set_moments import SetIntegrals
-from tests.profiles import nightly_beyond, slow_beyond
+from tests.profiles import nightly_beyond
 
 KERNELS = ("squared-exponential", "matern-5/2")
 FREQUENCIES = np.array([0.0, 0.3, -2.0, 17.0, -60.0, 240.0])
@@ -39,7 +39,7 @@ def density_of(marginal):
 
 
 @pytest.mark.parametrize(
-    "marginal", slow_beyond(1, [TruncatedNormal(0.4, 0.15), Uniform(0.1, 0.8), TruncatedNormal(-3.0, 0.5)])
+    "marginal", nightly_beyond(1, [TruncatedNormal(0.4, 0.15), Uniform(0.1, 0.8), TruncatedNormal(-3.0, 0.5)])
 )
 @pytest.mark.slow
 def test_characteristic_functions_are_integrals_over_the_density(marginal):

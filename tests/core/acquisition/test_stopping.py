@@ -22,6 +22,7 @@ from rigctl.core.policies.published.ca_mobo import MoUcb
 from rigctl.core.policies.published.gittins import ExpectedImprovementPerCost
 from rigctl.core.policies.random_search import RandomSearch
 from tests.core.conftest import FIXED, hill, make_history, make_space
+from tests.profiles import slow_beyond
 
 PRICES = (0.3, 0.5, 1.0)
 ROWS = [
@@ -84,7 +85,7 @@ def test_it_ends_a_campaign_only_once_it_has_held_in_several_decisions_in_a_row(
         standing(problem, history, state)
 
 
-@pytest.mark.parametrize("policy", [LikelyMaximisers(), RandomSearch(), ExpectedImprovementPerCost()])
+@pytest.mark.parametrize("policy", slow_beyond(1, [RandomSearch(), LikelyMaximisers(), ExpectedImprovementPerCost()]))
 def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
     """The rule draws nothing; a policy that has no model is stopped, too, and the last decisions say so."""
     problem = Problem(make_space(), to_micros(30), floor=0.0)
@@ -98,6 +99,7 @@ def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
     assert stopped.history.spent < problem.budget
 
 
+@pytest.mark.slow
 def test_more_worth_buys_more_trials():
     """The dearer a unit of outcome, the later the end; where no trial is worth its cost, after d + 3 trials."""
     problem = Problem(make_space(), to_micros(30), floor=0.0)

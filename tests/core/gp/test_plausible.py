@@ -49,6 +49,7 @@ def test_the_same_draws_come_of_the_same_state():
     assert len(set(one)) > len(one) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["dimension-scaled", "gamma"])
 def test_draws_are_those_of_the_posterior_on_a_grid(prior):
     """Means and spreads of all draws of some campaigns against sums over a grid of theta."""

@@ -14,7 +14,7 @@ from scipy.stats import norm, truncnorm
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
 from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
 from rigctl.core.experiment.marginals.gaussian import gauss_legendre, largest_sd, log_integral
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond
 
 B = np.array([-0.1, 0.0, 0.31, 0.5, 0.98, 1.2])
 TRUNCATED = {
@@ -63,7 +63,7 @@ def test_truncated_normal_is_scipys(case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lengthscale", slow_beyond(1, [0.3, 0.01, 50.0]))
+@pytest.mark.parametrize("lengthscale", nightly_beyond(1, [0.3, 0.01, 50.0]))
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize("case", TRUNCATED)
 def test_truncated_normal_integrals_are_those_of_quadrature(case, name, lengthscale):

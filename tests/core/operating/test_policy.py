@@ -371,12 +371,15 @@ class Ageing(World):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("until", "onwards", "changes"),
-    [(60, lambda n: -0.02 * n, True), (60, lambda n: 0.02 * min(n, 35), True), (45, lambda _: 0.0, False)],
-    ids=["it goes on", "it comes back", "it had ended"],
+    "case",
+    nightly_beyond(
+        2, [(60, lambda n: -0.02 * n, True), (45, lambda _: 0.0, False), (60, lambda n: 0.02 * min(n, 35), True)]
+    ),
+    ids=["it goes on", "it had ended", "it comes back"],
 )
-def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(until, onwards, changes):
+def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(case):
     """The model takes what follows for that drift; but what is run, and what is expected of it, stays."""
+    until, onwards, changes = case
     world = Ageing(5, until, onwards)
     known = campaign(world, 60)
     problem = replace(SEEING, model=ModelOptions(kernel="squared-exponential"))

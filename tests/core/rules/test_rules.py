@@ -30,6 +30,7 @@ from rigctl.text import ends
 from tests.core.claims import unreadable
 from tests.core.test_answer import contradictions
 from tests.golden import Golden
+from tests.profiles import nightly_beyond
 
 LEVELS = 12
 BOXES = ((0, (3, 8), 1, (2, 9)), (2, (0, 5), 1, (4, 12)), (0, (5, 12), 2, (6, 12)))
@@ -424,10 +425,10 @@ def test_the_ends_of_an_interval_are_told_apart(low, high, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("maximise", [True, False])
-@pytest.mark.parametrize("tolerance", [0.0, 0.3])
-def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(maximise, tolerance):
+@pytest.mark.parametrize("case", nightly_beyond(2, [(True, 0.0), (False, 0.3), (True, 0.3), (False, 0.0)]))
+def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(case):
     """What earns more at each price, else the cheaper one that is good enough; no reason contradicts its table."""
+    maximise, tolerance = case
     problem = problem_of(maximise=maximise)
     kinds = {}
     for price in (None, 0.05, 0.5, 5.0):
