@@ -20,7 +20,7 @@ from rigctl.core.experiment.marginals.conditional import natural_marginal, share
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.natural import Learned, present
-from rigctl.core.experiment.policy import Particular, Policy, Proposal
+from rigctl.core.experiment.policy import Policy, Proposal, mistakes_of
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.registry import USUAL_POLICY, usual
@@ -127,7 +127,7 @@ class Experiment(experiment_file.Saved):
         chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions() if model is None else model
         problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
-        wrong = chosen.mistakes(problem) if isinstance(chosen, Particular) else []
+        wrong = mistakes_of(chosen, problem)
         if wrong:
             raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))
         return cls(problem, chosen, seed)

@@ -19,7 +19,7 @@ from rigctl.core.experiment.marginals.families import Empirical, Marginal, Trunc
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
-from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.problem import FurtherOutcome, Problem
 from rigctl.errors import UsageError
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.text import in_full
@@ -116,7 +116,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
             "late": None,  # one that comes later, or no longer does, is noticed
         },
         "further_outcomes": [
-            {"name": f.name, "sensor": wired.sensor or "", "maximise": f.maximise, "floor": f.floor}
+            {"name": f.name, "sensor": wired.sensor or "", "maximise": f.maximise, "floor": f.floor, **_limit(f)}
             for f, wired in zip(problem.further, rig.outcomes[1:], strict=True)
         ],
         "floor": problem.floor,
@@ -135,6 +135,12 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
+
+
+def _limit(further: FurtherOutcome) -> Mapping[str, float | None]:
+    """Return what its limit is; nothing where it has none."""
+    told = {"at_least": further.at_least, "at_most": further.at_most, "probability": further.probability}
+    return told if further.limited else {}
 
 
 def _timing(timing: TrialTiming) -> Mapping[str, Any]:

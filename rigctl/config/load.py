@@ -21,7 +21,7 @@ from rigctl.config.reading import measures_of, read_late
 from rigctl.config.safety import with_windows
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
-from rigctl.core.experiment.policy import Particular, Policy
+from rigctl.core.experiment.policy import Policy, mistakes_of
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import ConfigError, KeyPath, Mistake
@@ -133,8 +133,8 @@ def load_text(
     if to_run and problem is not None:
         check_budget(context, rig, problem)
     policy = _policy(config.policy, findings)
-    if problem is not None and isinstance(policy, Particular):
-        for key, what in policy.mistakes(problem):
+    if problem is not None and policy is not None:
+        for key, what in mistakes_of(policy, problem):
             findings.add(tuple(key.split(".")), what if isinstance(what, Flaw) else Flaw(what))
     findings.raise_any()
     if problem is None or policy is None:  # cannot be: whatever is None left a finding

@@ -191,16 +191,28 @@ def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
     for name in COLUMNS & set(context.declared["variables"]):
         context.findings.add(("variables", name), Flaw(f"is {column}", remedy="rename it"))
     taken = dict.fromkeys(COLUMNS, column) | dict.fromkeys(context.declared["variables"], "a variable")
-    outcomes: list[FurtherOutcome] = []
+    outcomes: list[FurtherOutcome | None] = []
     for path, section in context.outcomes:
         if section.name in taken:
             flaw = got(section.name, "must differ", lead=f", which is {taken[section.name]}")
             context.findings.add((*path, "name"), flaw)
         taken.setdefault(section.name, "another outcome")
         if section is not config.outcome:
-            floor = _floor(context, path, section)
-            outcomes.append(FurtherOutcome(section.name, section.unit, section.direction == "maximise", floor))
-    return tuple(outcomes)
+            outcomes.append(_further_outcome(context, path, section))
+        elif section.at_most is not None or section.at_least is not None:
+            lead = "has a limit, but it is made as large or as small as possible"
+            remedy = "remove the limit, or make it one of further_outcomes"
+            context.findings.add(path, Flaw(lead, remedy=remedy))
+    return tuple(outcome for outcome in outcomes if outcome is not None)
+
+
+def _further_outcome(context: CheckContext, path: KeyPath, section: OutcomeSpec) -> FurtherOutcome | None:
+    """Return a further outcome, of which less is better where its one limit is an upper one; None: a mistake."""
+    bounded = section.at_most is not None and section.at_least is None
+    maximise, floor = section.direction == "maximise" and not bounded, _floor(context, path, section)
+    limits = section.at_most, section.at_least, section.probability
+    make = (FurtherOutcome, section.name, section.unit, maximise, floor, *limits)
+    return context.findings.attempt((*path, "at_least"), None, *make)
 
 
 def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float | None:

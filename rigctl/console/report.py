@@ -167,6 +167,10 @@ def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Se
         ShownColumn(f"net\n{currency}", [say.net(w) for w in ways])
         if say.answer.price is not None
         else ShownColumn(f"pays if worth\n{say.price_unit}", [say.pays(w) for w in ways], spare=3),
+        *(
+            ShownColumn(f"{k.outcome}\nkept", [say.kept_share(w, i) for w in ways], spare=0)
+            for i, k in enumerate(say.answer.run.kept)
+        ),
         ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=4),
         ShownColumn("trials", [say.trials(w) for w in ways], spare=2),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Lt
 
 from rigctl.kinds import (
     ActuatorName,
@@ -285,6 +285,12 @@ class OutcomeSpec(SensorRules):
     """Which way is better."""
     floor: Amount | None = None
     """The worst value it can take; without it a bound from the data is used."""
+    at_most: Amount | None = None
+    """A further outcome's upper limit: a setting is recommended only where single trials are likely to keep it."""
+    at_least: Amount | None = None
+    """Its lower limit."""
+    probability: Annotated[Number, Ge(0.5), Lt(1)] = 0.9
+    """How likely a trial must be to keep the limit."""
     plausible: Range | None = None
     """Readings outside are INVALID: the trial fails, its cost is charged."""
     worth: Worth | None = None

@@ -19,7 +19,7 @@ from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check,
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.core.experiment.money import MICROS_PER_UNIT
-from rigctl.core.experiment.policy import Particular
+from rigctl.core.experiment.policy import mistakes_of
 from rigctl.errors import PluginError, UsageError, reason
 from rigctl.flaws import got
 
@@ -84,7 +84,7 @@ def _check_fit(outline: BenchProblem, cell: Cell) -> None:
             len(model.lengthscales), f"must be {d}: one per variable", where="model.lengthscales", lead=" of them"
         )
         wrong.append(str(given))
-    for key, what in policy.mistakes(problem) if isinstance(policy, Particular) else ():
+    for key, what in mistakes_of(policy, problem):
         # the keys are a configuration's; in a grid, outcomes come with the problem
         more = f"; problems that have some: {', '.join(MULTI_OUTCOME)}" if key == "further_outcomes" else ""
         wrong.append(f"{key.replace('policy.', 'options.', 1)}: {what}{more}")

@@ -22,7 +22,7 @@ from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.families import TruncatedNormal
-from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 
 PREFIX = "drawn-"
@@ -105,6 +105,28 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
         checkpoints=4,
     )
     return Drawn(seed, family, kind, of_class, additive, d - matter, budget, bench)
+
+
+def limited(seed: int) -> BenchProblem:
+    """Return the drawn problem of that seed with a second outcome, which has a limit.
+
+    That outcome is another drawn function of some of the variables, with as large a range and as much noise as the
+    first. Three to six of ten points of the cube, evenly chosen, are below the limit.
+    """
+    first, rng = drawn(seed).bench, np.random.default_rng(np.random.SeedSequence([seed, 29]))
+    d, known = first.space.dimension, families()
+    family = known[str(rng.choice([name for name, one in known.items() if one.least <= d]))]
+    objective = _placed(family.make(int(rng.integers(family.least, min(family.most, d) + 1)), rng), 0, rng)
+    columns = rng.permutation(d)[: objective.dimension]
+    cube = sobol(d, 1 << 11)
+    own = objective(cube[:, columns])
+    scale = float(np.ptp(first.objective(cube)) / np.ptp(own))
+    limit = scale * float(np.quantile(own, rng.uniform(0.3, 0.6)))
+
+    def both(x: FloatArray) -> FloatArray:
+        return np.stack([first.objective(x), scale * objective(np.asarray(x)[:, columns])], axis=1)
+
+    return replace(first, objective=both, further=(FurtherOutcome("y2", maximise=False, at_most=limit),))
 
 
 def _marginals(d: int, rng: Rng) -> list[TruncatedNormal]:

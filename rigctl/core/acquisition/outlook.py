@@ -8,14 +8,15 @@ they choose from it. `OutlookPolicy` is such a policy but for the choice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, value_at
+from rigctl.core.bounds.limits import Limits, bounded
 from rigctl.core.bounds.sobol import scrambled
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
 from rigctl.core.costs.feasibility import within
@@ -68,6 +69,9 @@ class Context:
     fitted: Fitted
     field: CostField
     """What every setting is believed to cost."""
+    _: KW_ONLY
+    limits: Limits | None = None
+    """Of further outcomes; None: there are none."""
 
     @property
     def too_few_outcomes(self) -> bool:
@@ -123,7 +127,11 @@ class Context:
         if not rows.size:
             count = len(space.control_sets)
             rows, of = np.tile(x, (count, 1)), np.repeat(np.arange(count), len(x))
-        return float(Expectations.of(self.fitted.posterior, space).means(rows, of).max())
+        means = Expectations.of(self.fitted.posterior, space).means(rows, of)
+        if self.limits is None:
+            return float(means.max())
+        kept = [self.limits.keeps(int(i), space.setting(int(i), row)) for row, i in zip(rows, of, strict=True)]
+        return float(means[kept].max() if any(kept) else means.min())
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +180,10 @@ class Outlook(Context):
             playable = [i for i in asked if i not in self.problem.unavailable]
             raise self.nothing_fits(to_units(min((self.predicted(i) for i in playable or asked), default=0)))
         return fitting
+
+    def within(self, among: Iterable[int]) -> list[int]:
+        """Return the control sets that have a setting where limits are likely enough to be kept."""
+        return [i for i in among if self.bounds[i].within]
 
     def most_promising(self, among: Sequence[int]) -> int:
         """Return the set with the largest upper bound; the first of equals."""
@@ -230,6 +242,7 @@ class Outlook(Context):
             **self.fitted.to_state(),
             "naturals": fingerprint(self.problem.space),
             "maximisers": {str(b.control_set): [float(v) for v in b.upper_at] for b in self.bounds},
+            **({} if self.limits is None else {"limits": self.limits.to_state()}),
         }
 
     def _reports(self, choice: Choice, setting: Sequence[float]) -> tuple[SetReport, ...]:
@@ -287,17 +300,19 @@ def look(
 ) -> Outlook:
     """Fit, bound and cost everything, warm-started from the state of the last decision (`Outlook.to_state`)."""
     fitted = fit_again(problem, history, state)
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm_starts(state))
+    limits = Limits.of(problem, history, state.get("limits", ()), under_way=True)
+    bounds = bounded(limits, fitted.posterior, problem, rng, warm_starts(state))
     costs = believe(problem, history, cost_bound)
     field, moved = cost_field(problem, history, costs), frozenset[int]()
     if problem.costs_by_setting:
         left = to_units(max(0, left_for_a_trial(problem, history)))
-        affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng)
+        affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng, limits=limits)
         moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)
         bounds = affordable
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
+    changed = changed or limits is not None  # where limits are believed to be kept may be elsewhere by now
     floor = value_floor(problem, history, fitted.posterior.left_out)
-    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved)
+    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved, limits=limits)
 
 
 class OutlookPolicy(ABC):

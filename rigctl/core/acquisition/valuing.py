@@ -17,6 +17,7 @@ from rigctl.core.bounds.ascent import changes_only, neighbours, snapped
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread, natural_nodes
 from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.limits import Limits
 from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked_when_free
 from rigctl.core.costs.fields import LEAST
@@ -184,6 +185,8 @@ class Valuing:
         if to_come:
             alternatives = join(alternatives, _then(expectations, around, alternatives))
         candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
+        if outlook.limits is not None:
+            alternatives, candidates = (_possible(outlook.limits, some) for some in (alternatives, candidates))
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, (problem.space, *to_come), alternatives, nodes)
         return cls(outlook, knowledge, candidates, around, outlook.attained, guessed_costs(outlook))
@@ -227,6 +230,13 @@ class Valuing:
             if self.outlook.fits(i, setting):
                 return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")
+
+
+def _possible(limits: Limits, settings: Settings) -> Settings:
+    """Return the settings where limits may be kept, and the best of what else there is of a control set: its peaks."""
+    kept = limits.possible(settings.points, settings.sets)
+    kept[: 2 * len(limits.problem.space.control_sets)] = True
+    return settings.of(np.flatnonzero(kept))
 
 
 def _then(e: Expectations, around: Neighbourhood, now: Settings) -> Settings:

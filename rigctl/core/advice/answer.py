@@ -14,6 +14,7 @@ from typing import Literal
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.worth import FixedSetting, Reference
+from rigctl.core.bounds.limits import Kept
 from rigctl.text import decimals_for, set_label
 
 CENTS = 2
@@ -49,6 +50,13 @@ class WayToRun:
     pays_at: float | None = None
     """What one unit of outcome is worth where this way earns as much as the one to run, currency units: one that costs
     more pays above that, one that costs less below. None: whatever it is worth, or a cost is not known in full."""
+    kept: tuple[Kept, ...] = ()
+    """How likely single trials keep the limits of further outcomes."""
+
+    @property
+    def within(self) -> bool:
+        """Tell whether all limits are likely enough to be kept."""
+        return all(k.enough for k in self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Difference:
 class Certainty:
     """How sure the answer is, and what would settle it."""
 
-    kind: Literal["clear", "may be as good", "one trial", "never at this setting", "try next"]
+    kind: Literal["clear", "may be as good", "one trial", "never at this setting", "try next", "over a limit"]
     rival: WayToRun | None = None
     """The way that may be as good: the better end of its interval is beyond what the answer promises."""
     trial: int | None = None
@@ -104,6 +112,8 @@ class Answer:
     """Of outcomes, as shown."""
     cents: int
     """Of money, as shown."""
+    over: Difference | None = None
+    """The best of the ways that promise more, but are not likely enough to keep the limits, against the first one."""
 
     @property
     def run(self) -> WayToRun:
@@ -154,6 +164,7 @@ class _Making:
         others.sort(key=lambda w: (self.found.price is None or w.net is not None, self._promise(w, w.expected)))
         others.reverse()
         better = self._better(run, others)
+        over = [replace(self._against(w, run), other=w) for w in others if not w.within and w.kind == "setting"]
         return Answer(
             ways=(run, *others),
             why=self._why(run, others),
@@ -164,11 +175,12 @@ class _Making:
             maximise=self.found.maximise,
             decimals=self.decimals,
             cents=self.cents,
+            over=next((d for d in over if d.promises_more), None) if run.within else None,
         )
 
     def _why(self, run: WayToRun, others: list[WayToRun]) -> Difference | None:
         """Return the way to run against the best of the others that were tried and do not promise more."""
-        tried = [w for w in others if _evident(w) and not self._against(w, run).promises_more]
+        tried = [w for w in others if _evident(w) and w.within and not self._against(w, run).promises_more]
         own = [w for w in tried if w.kind in ("rule", "setting")] or tried
         if run.kind == "rule" and self.found.price is None:  # what it is chosen instead of
             own = [w for w in own if w.control_set == self.found.choice.control_set] or own
@@ -179,7 +191,9 @@ class _Making:
     def _better(self, run: WayToRun, others: list[WayToRun]) -> Difference | None:
         """Return what to try next: what promises more than the way to run, else what is promising but not known."""
         bold, held = self.found.promising, self.found.held
-        free = [replace(self._against(w, run), other=w) for w in others if set_label(w.control_set) not in held]
+        free = [
+            replace(self._against(w, run), other=w) for w in others if w.within and set_label(w.control_set) not in held
+        ]
         more = [d for d in free if d.promises_more]
         named = [d for d in free if bold is not None and d.other.control_set == bold.control_set]
         return next(iter(more or named), None)
@@ -202,7 +216,7 @@ class _Making:
         best = ways[0]
         if not self._held(best):
             return best
-        others = [w for w in ways if w.trials and not self._held(w)]
+        others = [w for w in ways if w.trials and w.within and not self._held(w)]
         return reduce(lambda one, other: other if self._preferred(other, one) else one, others) if others else best
 
     def _held(self, way: WayToRun) -> bool:
@@ -218,6 +232,8 @@ class _Making:
         return beside.gain >= -allowed if beside.saving >= 0 else beside.gain > allowed
 
     def _certainty(self, run: WayToRun, others: list[WayToRun], better: Difference | None) -> Certainty:
+        if not run.within:
+            return Certainty("over a limit")
         alone = next((d for d in self.found.doubts if d.counted and d.control_set is not None), None)
         if alone is not None and run.kind == "setting" and run.control_set == self.found.choice.control_set:
             return Certainty("one trial", trial=alone.trial)
@@ -225,7 +241,7 @@ class _Making:
             return Certainty("try next")
         if run.kind == "setting" and not (run.at_setting and run.trials):
             return Certainty("never at this setting")
-        hopeful = [w for w in others if self._hope(w) > self._promise(run, run.expected)]
+        hopeful = [w for w in others if w.within and self._hope(w) > self._promise(run, run.expected)]
         rival = max((w for w in hopeful if not self._only_dearer(w, run)), key=self._hope, default=None)
         if rival is None:
             return Certainty("clear", others_dearer=bool(hopeful))
@@ -292,7 +308,7 @@ class _Making:
         if price is not None and paid is not None and (kind, known) != ("today", "at least"):
             net = round(self.sign * price * expected - paid, self.cents)
         cost_is = "unknown" if paid is None else known
-        return WayToRun(kind, of.control_set, of.setpoints, expected, low, high, paid, cost_is, net)
+        return WayToRun(kind, of.control_set, of.setpoints, expected, low, high, paid, cost_is, net, kept=of.kept)
 
 
 def _evident(way: WayToRun) -> bool:

@@ -6,10 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.core.advice.answer import Answer, Difference, WayToRun
-from rigctl.text import ends, in_full, set_label, settings, written
+from rigctl.core.bounds.limits import Kept
+from rigctl.text import ends, in_full, set_label, settings, shown_unit, written
 
 FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
+
+
+def percent(share: float) -> str:
+    """Write a probability; none that is not certain as 100 %."""
+    return f"{min(round(100 * share), 99)} %"
+
+
+def limit_label(kept: Kept) -> str:
+    """Write a limit: `at most 3.2 um`."""
+    ends = (("at least", kept.at_least), ("at most", kept.at_most))
+    told = " and ".join(f"{word} {in_full(value, 6)}" for word, value in ends if value is not None)
+    return f"{told} {shown_unit(kept.unit)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +39,8 @@ class AnswerWords:
     def headline(self) -> str:
         """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
         run = self.answer.run
+        if not run.within:
+            return f"nothing can be recommended: no setting keeps {self._limits(run)} likely enough."
         if run.kind == "rule":
             return "read the variables before each trial, and set what the first line that fits says:"
         at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
@@ -34,6 +49,8 @@ class AnswerWords:
     def in_short(self) -> str:
         """Say what to run, what that gives and what it costs, in one sentence."""
         run = self.answer.run
+        if not run.within:
+            return f"From now on {self.headline()}"
         price = "" if run.cost is None else f", {self.money(run.cost)} per trial"
         what = "run the rule" if run.kind == "rule" else f"control {set_label(run.control_set, ' + ') or 'nothing'}"
         return f"From now on {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
@@ -41,6 +58,8 @@ class AnswerWords:
     def why(self) -> str:
         """Give the reason, in one sentence."""
         why = self.answer.why
+        if not self.answer.run.within:
+            return ""
         if why is None:
             return "Nothing else was tried so far."
         return f"It {self._compared(why, self.name(why.other), tolerated=', which is tolerated,')}."
@@ -67,6 +86,9 @@ class AnswerWords:
                 return "Not sure: no trial was at this setting yet. Run one there."
             case "try next":
                 return ""
+            case "over a limit":
+                at = f"{set_label(run.control_set) or 'nothing controlled'} at {settings(run.setpoints, self.units)}"
+                return f"Likeliest to: {at}, {self.kept(run)}. Trials near it would settle that."
         rival = certain.rival or run
         reach = self.amount(rival.high if self.answer.maximise else rival.low)
         verb = "may earn as much" if run.net is not None else "may be as good"
@@ -81,6 +103,27 @@ class AnswerWords:
         known = f"was tried only {'once' if trials == 1 else f'{trials} times'}" if (trials or FEW + 1) <= FEW else ""
         known = known or ("was never tried" if not trials else "is less certain")
         return f"Try {name} next: by the model it {self._compared(found)}. It {known}."
+
+    def limits(self) -> str:
+        """Say how likely the way to run keeps the limits, and what else would give more; empty without limits."""
+        run, over = self.answer.run, self.answer.over
+        if not run.kept or not run.within:
+            return ""
+        more = f" {self.name(over.other)} {self._compared(over)}, but {self.kept(over.other)}." if over else ""
+        return f"It keeps {self._limits(run)} in {self.kept(run)}.{more}"
+
+    def kept(self, way: WayToRun) -> str:
+        """Write how likely a way keeps each limit: `97 % of trials (needed: 90 %)`."""
+        return " and ".join(f"{k.probability:.0%} of trials (needed: {k.needed:.0%})" for k in way.kept).replace(
+            "%", " %"
+        )
+
+    def kept_share(self, way: WayToRun, limit: int) -> str:
+        """Write how likely a way keeps one of the limits, by its place."""
+        return percent(way.kept[limit].probability) if way.kept else "-"
+
+    def _limits(self, way: WayToRun) -> str:
+        return " and ".join(f"{k.outcome} {limit_label(k)}" for k in way.kept)
 
     def _compared(self, d: Difference, name: str = "", tolerated: str = "") -> str:
         """Say how much more a way gives and costs, or, where that is known, earns; than the named one."""
@@ -104,8 +147,8 @@ class AnswerWords:
         return f"{given} {joint} costs {most}{about}{paid} per trial"
 
     def lines(self) -> Iterator[str]:
-        """Yield why, what it is worth against today's practice, how sure that is, and what to try next."""
-        yield from filter(None, (self.why(), self.against_today(), self.sure(), self.next()))
+        """Yield why, what it is worth against today's practice, its limits, how sure, and what to try next."""
+        yield from filter(None, (self.why(), self.against_today(), self.limits(), self.sure(), self.next()))
 
     @property
     def price_unit(self) -> str:

@@ -37,6 +37,13 @@ class Supported:
     """Whether a trial with an outcome has played that control set."""
     tried: bool
     """Whether a trial was at that setting, whatever it controlled."""
+    margin: float = 0.0
+    """By how much the least likely limit of a further outcome is likelier to be kept there than it must be."""
+
+    @property
+    def within(self) -> bool:
+        """Tell whether limits of further outcomes are likely enough to be kept there."""
+        return self.margin >= 0
 
     @property
     def support(self) -> float:

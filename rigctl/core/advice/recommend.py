@@ -19,9 +19,11 @@ from rigctl.core.advice.rules.planner import Chosen, Planner
 from rigctl.core.advice.rules.stating import Fixed, state
 from rigctl.core.advice.worth import LEVEL, Appraisal, FixedSetting, Worth, interval
 from rigctl.core.bounds.ascent import snapped
-from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.limits import Limits, bounded
 from rigctl.core.costs.fields import Prices
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import present
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
@@ -155,16 +157,18 @@ def supported(
     space: Space,
     history: History,
     bounds: Sequence[SetBounds],
+    limits: Limits | None = None,
     *,
     anywhere: bool = False,
 ) -> tuple[Supported, ...]:
-    """Find the best supported setting of every control set, in their order.
+    """Find the best supported setting of every control set, in their order; with limits, one that keeps them.
 
     Args:
         posterior: of the value given `history`.
         space: variables with concrete marginals, and control sets.
         history: whose complete trials say what was played: by the measured values of the controlled variables.
         bounds: of every control set, by `best_bounds`.
+        limits: of further outcomes. Where no setting is likely enough to keep them, it is the one likeliest to.
         anywhere: whether a set may also be set as its variables were in trials of other sets, and where its mean and
             its lower bound are largest. If not, a set that was never played has the latter only.
     """
@@ -178,6 +182,8 @@ def supported(
         mine = played == b.control_set
         own = points if anywhere else points[mine]
         means = expectations.means(own, np.full(len(own), b.control_set))
+        if limits is not None:
+            means[_margins(limits, b.control_set, own) < 0] = -np.inf
         own = own[np.argsort(-means, kind="stable")[:JUDGED]]
         trials = len(own)
         if anywhere or not trials:
@@ -185,11 +191,17 @@ def supported(
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         score = mean - DOUBT * sd
         score[trials:] -= BEYOND * sd[trials:] if trials else 0.0
-        best = int(score.argmax())
+        margins = np.zeros(len(own)) if limits is None else _margins(limits, b.control_set, own)
+        best = int((np.where(margins >= 0, score, -np.inf) if (margins >= 0).any() else margins).argmax())
         setting = space.setting(b.control_set, own[best])
-        support = Supported(b.control_set, setting, float(mean[best]), float(sd[best]), bool(mine.any()), best < trials)
-        found.append(support)
+        at = float(mean[best]), float(sd[best])
+        found.append(Supported(b.control_set, setting, *at, bool(mine.any()), best < trials, float(margins[best])))
     return tuple(found)
+
+
+def _margins(limits: Limits, control_set: int, points: FloatArray) -> FloatArray:
+    columns = list(limits.problem.space.control_sets[control_set].indices)
+    return np.asarray(limits.margins(control_set, points[:, columns])[0])
 
 
 def good_enough(options: Sequence[Supported], floor: float, tolerance: float) -> tuple[list[Supported], float]:
@@ -211,24 +223,30 @@ def weigh(
     problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator, price: float | None = None
 ) -> Weighing:
     """Find what is believed of every set; the problem's marginals are concrete."""
-    return _weighed(problem, history, posterior, best_bounds(posterior, problem.space, problem.model, rng), price)
+    limits = Limits.of(problem, history)
+    return _weighed(problem, history, posterior, (bounded(limits, posterior, problem, rng), limits), price)
 
 
 def _weighed(
     problem: Problem,
     history: History,
     posterior: Posterior,
-    bounds: Sequence[SetBounds],
+    bounds: tuple[Sequence[SetBounds], Limits | None],
     price: float | None = None,
 ) -> Weighing:
-    """Weigh every set; those run that gave an outcome, or were never tried and have a price by their variables."""
-    options = supported(posterior, problem.space, history, bounds, anywhere=True)
+    """Weigh every set; those run that gave an outcome, or were never tried and have a price by their variables.
+
+    Where none is likely enough to keep the limits, it is the one that is likeliest to.
+    """
+    options = supported(posterior, problem.space, history, *bounds, anywhere=True)
     running = [s for s, price in zip(options, _priced(problem, history, options), strict=True) if s.played or price]
     if problem.looks or len(history.complete) <= problem.space.dimension:
         running = [s for s in running if s.played]  # a rule chooses among those; and few outcomes tell of no others
     # trials that all failed speak against a set, whatever the model says of it
     failed = {o.control_set for o in history.observations}
     running = [s for s in running if s.played or s.control_set not in failed]
+    if not all(s.within for s in options):
+        running = [s for s in running if s.within] or [max(running or options, key=lambda s: s.margin)]
     return Weighing(options, tuple(running) or options, value_floor(problem, history, posterior.left_out), price)
 
 
@@ -268,12 +286,13 @@ def recommend(
     if not history.complete:
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted, weighing, decide = _advised(problem, history, fit_known(problem, history, state), (tolerance, price), rng)
+    fitted, limits = fit_known(problem, history, state), Limits.of(problem, history, (state or {}).get("limits", ()))
+    fitted, weighing, decide = _advised(problem, history, (fitted, limits), (tolerance, price), rng)
     charged, priced = _charged(problem, history, weighing.options), _priced(problem, history, weighing.options)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
     at, posteriors = [s.setting for s in weighing.options], with_plausible(problem, history, fitted.posterior)
-    appraisal = Appraisal(problem, history, posteriors, at, charged, chosen.control_set, today, floor_cost)
+    appraisal = Appraisal(problem, history, posteriors, at, charged, chosen.control_set, today, floor_cost, limits)
     choice, *others = _options(appraisal, weighing, priced)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
@@ -295,23 +314,28 @@ def recommend(
 
 
 def _advised(
-    problem: Problem, history: History, fitted: Fitted, wish: tuple[float, float | None], rng: np.random.Generator
+    problem: Problem,
+    history: History,
+    models: tuple[Fitted, Limits | None],
+    wish: tuple[float, float | None],
+    rng: np.random.Generator,
 ) -> tuple[Fitted, Weighing, Decide]:
     """Return the model that advice is given by, what it says of every set, and how another would decide.
 
-    `wish` is the tolerance, and what one unit of outcome is worth.
+    `models` are those of the outcome and of outcomes that have a limit; `wish` is the tolerance, and what one unit of
+    outcome is worth.
     """
-    tolerance, price = wish
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
+    (tolerance, price), (fitted, limits) = wish, models
+    bounds = bounded(limits, fitted.posterior, problem, rng)
 
     def decide(posterior: Posterior) -> Supported:
-        then = _weighed(problem, history, posterior, bounds, price)
+        then = _weighed(problem, history, posterior, (bounds, limits), price)
         return then.options[then.chosen(problem, history, tolerance)]
 
     believed = advisable(problem, history, fitted.posterior, decide)
     if believed is not fitted.posterior:
-        fitted, bounds = replace(fitted, posterior=believed), best_bounds(believed, problem.space, problem.model, rng)
-    return fitted, _weighed(problem, history, believed, bounds, price), decide
+        fitted, bounds = replace(fitted, posterior=believed), bounded(limits, believed, problem, rng)
+    return fitted, _weighed(problem, history, believed, (bounds, limits), price), decide
 
 
 def _technical(tolerance: float, floor: float, threshold: float) -> str:
@@ -330,7 +354,12 @@ def _options(appraisal: Appraisal, weighing: Weighing, priced: Sequence[float | 
     """Yield the chosen set, then all others, best expected outcome first."""
     problem, history, sds = appraisal.problem, appraisal.history, appraisal.sds()
     prices = Prices.of(problem, history)
-    told = {s: _option(problem, history, s, sds[s.control_set], prices) for s in weighing.options}
+    told = {
+        s: replace(
+            _option(problem, history, s, sds[s.control_set], prices), kept=appraisal.kept(appraisal.way(s.control_set))
+        )
+        for s in weighing.options
+    }
     choice = told[weighing.options[appraisal.chosen]]
     yield choice
     for option in sorted(weighing.options, key=lambda s: -s.mean):

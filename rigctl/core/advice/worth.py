@@ -7,7 +7,7 @@ difference. Gains are positive where the outcome is better, whichever direction 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes, told_jointly
+from rigctl.core.bounds.limits import Kept, Limits
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT
@@ -59,6 +60,14 @@ class FixedSetting:
     high: float
     cost_per_trial: float | None
     """Mean metered cost, currency units, of this setting where costs depend on it; None: nobody knows."""
+    _: KW_ONLY
+    kept: tuple[Kept, ...] = ()
+    """How likely limits of further outcomes are kept."""
+
+    @property
+    def within(self) -> bool:
+        """Tell whether all limits are likely enough to be kept."""
+        return all(k.enough for k in self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ class Appraisal:
     """Setpoints of today's practice, engineering units."""
     floor_cost: float | None = None
     """What a trial costs whatever is controlled, currency units."""
+    limits: Limits | None = None
 
     @property
     def space(self) -> Space:
@@ -140,6 +150,10 @@ class Appraisal:
     def way(self, control_set: int) -> Way:
         """Return a control set at its best supported setting."""
         return dict(zip(self.space.control_sets[control_set].indices, self.settings[control_set], strict=True))
+
+    def kept(self, way: Way) -> tuple[Kept, ...]:
+        """Return how likely a way keeps the limits of further outcomes."""
+        return () if self.limits is None else self.limits.told(way)
 
     def sds(self) -> FloatArray:
         """Return how far off what is expected of every control set may be, (m,), standard deviations, own units."""
@@ -178,6 +192,7 @@ class Appraisal:
             cost_at_least=self.floor_cost if cost is None else None,
             trials=0 if index is None else self.history.trials_of(index),
             seen=self._seen(way),
+            kept=self.kept(way),
         )
 
     def _seen(self, way: Way) -> float:

@@ -79,6 +79,8 @@ class SetBounds:
     best_mean_at: tuple[float, ...]
     best_mean_sd: float
     """sd[F_i | D] at `best_mean_at`, whichever kind of bounds."""
+    within: bool = True
+    """Whether limits of further outcomes are likely enough to be kept at `best_mean_at` and `lower_at`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

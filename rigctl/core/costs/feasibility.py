@@ -11,6 +11,7 @@ from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.limits import Limits
 from rigctl.core.costs.beliefs import left_for_a_trial, too_dear
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.arrays import FloatArray
@@ -80,6 +81,7 @@ def within(
     field: CostField,
     *,
     rng: np.random.Generator,
+    limits: Limits | None = None,
 ) -> tuple[SetBounds, ...]:
     """Move the bounds' maximisers to where a trial is predicted to cost no more than what is left.
 
@@ -96,6 +98,8 @@ def within(
         columns = list(problem.space.control_sets[i].indices)
         priced = snapped(_settings(both[i], field, i, rng), problem.space.steps[columns])
         fitting = priced[field.upper(i, priced) <= share * left]
+        if limits is not None and len(fitting):
+            fitting = fitting[limits.margins(i, fitting, [problem.model.beta])[0] >= 0]
         if len(fitting):
             out[i] = _best_of(fitting, problem, expectations, bounds[i])
     return tuple(out)

@@ -157,6 +157,24 @@ class Particular(Protocol):
         ...
 
 
+def mistakes_of(policy: Policy, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
+    """Return what of a problem does not fit a policy, as `Particular.mistakes` does; empty if it fits.
+
+    A policy keeps limits of further outcomes if it says so: by an attribute `keeps_limits` that is true.
+    """
+    wrong = list(policy.mistakes(problem)) if isinstance(policy, Particular) else []
+    if not problem.limited:
+        return wrong
+    limited = next(f.name for f in problem.further if f.limited)
+    if not getattr(policy, "keeps_limits", False):
+        lead = f", which has a limit, but policy {policy.name} keeps none"
+        wrong.append(("further_outcomes", Flaw(lead, remedy="remove the limit, or use another policy", got=limited)))
+    others = {"trial.look": problem.looks, "stop.worth": problem.stop_worth is not None}
+    for key in (key for key, there in others.items() if there):
+        wrong.append((key, Flaw(f"heeds no limit, but {limited} has one", remedy="remove one of them")))
+    return wrong
+
+
 UNCHANGED = "unchanged"
 """The phase of what a steadfast policy keeps to."""
 

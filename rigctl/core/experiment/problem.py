@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
@@ -111,13 +111,42 @@ def usual_kernel(hyperparameters: str) -> KernelName:
 
 @dataclass(frozen=True, slots=True)
 class FurtherOutcome:
-    """An outcome measured beside the first, for policies that weigh several."""
+    """An outcome measured beside the first: weighed by policies of several, or kept within limits.
+
+    Raises:
+        ValueError: no value is within the limits, or `probability` is none that can be asked for.
+    """
 
     name: str
     unit: str = ""
     maximise: bool = True
     floor: float | None = None
     """The worst value it can take, its own units; None: a bound from the data."""
+    at_most: float | None = None
+    """Its upper limit, its own units; None: there is none."""
+    at_least: float | None = None
+    """Its lower limit, its own units; None: there is none."""
+    probability: float = 0.9
+    """How likely a single trial must be to keep the limits, for its setting to be recommended."""
+
+    def __post_init__(self) -> None:
+        low, high = self.limits
+        if not low < high:
+            raise ValueError(got([low, high], "must rise from at_least to at_most", where=self.name))
+        if not 0.5 <= self.probability < 1:
+            raise ValueError(
+                got(self.probability, "must be at least 0.5 and below 1", where=f"{self.name}: probability")
+            )
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Return the lower and the upper limit, its own units; infinite where there is none."""
+        low = -inf if self.at_least is None else self.at_least
+        return low, inf if self.at_most is None else self.at_most
+
+    @property
+    def limited(self) -> bool:
+        return self.limits != (-inf, inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +192,7 @@ class Problem:
     known_cost_field: CostField | None = None
     """The mean cost of every setting, where it is known; None: learned from the meters."""
     further: tuple[FurtherOutcome, ...] = ()
-    """Outcomes besides the first; policies of one outcome ignore them."""
+    """Outcomes besides the first; policies of one outcome heed their limits alone."""
     unavailable: Mapping[int, str] = field(default_factory=dict)
     """Control sets that cannot be played now, and why, in words: they count as ones that do not fit the budget."""
     looks: bool = False
@@ -179,6 +208,11 @@ class Problem:
     campaign ends once no trial is expected to be worth its cost; None: it goes on while there is money."""
     usual: Space | None = None
     """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
+
+    @property
+    def limited(self) -> bool:
+        """Tell whether a further outcome has a limit."""
+        return any(f.limited for f in self.further)
 
     @property
     def costs_told(self) -> bool:

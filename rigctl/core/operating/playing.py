@@ -31,6 +31,7 @@ from rigctl.core.experiment.problem import JsonState, Problem, value_floor
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
+from rigctl.errors import PolicyError
 from rigctl.text import set_label, shown_unit
 
 
@@ -178,7 +179,7 @@ def explored(
     to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
     best = None
     for found in best_bounds(posterior, problem.space, problem.model, rng):
-        if found.control_set in problem.unavailable:
+        if found.control_set in problem.unavailable or problem.limited:  # to learn could break a limit
             continue
         own, own_sd = value_at(posterior, problem.space, found.control_set, found.upper_at)
         cost = prices.at(found.control_set, np.array([found.upper_at])) if found.control_set in priced else None
@@ -213,11 +214,16 @@ def made(
     `wish` is the tolerance, and what one unit of outcome is worth, currency units.
 
     Raises:
-        PolicyError: no trial has given an outcome yet.
+        PolicyError: no trial has given an outcome yet, or no setting is likely enough to keep the limits.
     """
-    found = recommend(replace(at_any_reading(problem), further=()), history, rng, wish[0], state, price=wish[1])
+    usual = at_any_reading(problem)
+    asked = usual if problem.limited else replace(usual, further=())
+    found = recommend(asked, history, rng, wish[0], state, price=wish[1])
+    if not found.choice.within:
+        kept = "; ".join(f"{k.outcome} {k.probability:.0%}, needed {k.needed:.0%}" for k in found.choice.kept)
+        raise PolicyError(f"operate: no setting is likely enough to keep the limits; the likeliest one: {kept}")
     seen = {problem.space.control_sets[o.control_set].names for o in history.complete if o.control_set >= 0}
-    options = [found.choice, *(o for o in found.alternatives if o.control_set in seen)]
+    options = [found.choice, *(o for o in found.alternatives if o.control_set in seen and o.within)]
     ways = tuple(Way(o.control_set, o.setpoints, o.cost_per_trial) for o in options)
     return ways, found.rule.lines if found.rule is not None and answer_of(found).run.kind == "rule" else ()
 

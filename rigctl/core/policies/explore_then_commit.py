@@ -7,7 +7,7 @@ good enough, the one that may be cheapest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isclose
 from typing import Literal
 
@@ -80,6 +80,7 @@ class ExploreThenCommit(OutlookPolicy):
     """Play the policy `explore-then-commit`; its fields are its options."""
 
     name = "explore-then-commit"
+    keeps_limits = True
 
     tolerance: float = 0.1
     """alpha: a set is good enough if its best value is within this share of the best there is."""
@@ -147,11 +148,13 @@ class ExploreThenCommit(OutlookPolicy):
         count, tolerance = len(outlook.bounds), self._tolerance_now(outlook, commit_trials)
         today = {i: u for i, u in enumerate(outlook.upper) if i not in outlook.moved}
         seen = seen.narrowed(outlook.lower, today)
-        good = _good_enough(seen, outlook.floor, tolerance)
+        good = outlook.within(_good_enough(seen, outlook.floor, tolerance))
         if not good:
             seen = Intersection.restarted(count).narrowed(outlook.lower, today)
             # the best is always good enough, also where its value is below the floor
-            good = _good_enough(seen, outlook.floor, tolerance) or [outlook.upper.index(max(outlook.upper))]
+            within = outlook.within(range(count)) or list(range(count))
+            good = [i for i in _good_enough(seen, outlook.floor, tolerance) if i in within]
+            good = good or [outlook.most_promising(within)]
         fitting = outlook.fitting(good)
         cheapest = min(outlook.costs[i].lcb for i in fitting)
         tied = [i for i in fitting if isclose(outlook.costs[i].lcb, cheapest, rel_tol=1e-12, abs_tol=1e-12)]
@@ -164,9 +167,11 @@ class ExploreThenCommit(OutlookPolicy):
         threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
         remembered = {**seen.to_state(), "commit_trials": commit_trials + 1}
         reason = _why(label, (len(good), count), len(fitting), len(tied), certain=least > 0)
-        return Choice(
+        committed = Choice(
             chosen, "commit", reason, good, threshold, first=False, remembered=remembered, technical=technical
         )
+        kept = outlook.limits is not None and outlook.bounds[chosen].within
+        return replace(committed, setting=outlook.bounds[chosen].best_mean_at) if kept else committed
 
     def _tolerance_now(self, outlook: Outlook, commit_trials: int) -> float:
         if self.tolerance_decay == "budget":

@@ -84,6 +84,7 @@ class LikelyMaximisers(OutlookPolicy):
     """Play the policy `likely-maximisers`; its fields are its options."""
 
     name = "likely-maximisers"
+    keeps_limits = True
 
     tolerance: float = 0.05
     """alpha: recommended is the cheapest control set whose best value is within this share of the best there is."""
@@ -114,7 +115,7 @@ class LikelyMaximisers(OutlookPolicy):
             choice = _meter(outlook, fitting)
         else:
             posterior, space = outlook.fitted.posterior, outlook.problem.space
-            options = supported(posterior, space, outlook.history, outlook.bounds, anywhere=True)
+            options = supported(posterior, space, outlook.history, outlook.bounds, outlook.limits, anywhere=True)
             choice = (
                 self._confirm(outlook, fitting, options, confirming=bool(state.get("confirming")))
                 or self._exploit(outlook, fitting, options, int(state.get("exploited", 0)))
@@ -144,7 +145,7 @@ class LikelyMaximisers(OutlookPolicy):
         The first of these trials goes to the best expected setting: where no trial was it is the model's word only.
         """
         problem, history = outlook.problem, outlook.history
-        played = [s for s in options if s.played]
+        played = [s for s in options if s.played and s.within]
         if not played:
             return None
         good, _ = good_enough(played, outlook.floor, self.tolerance)
@@ -152,7 +153,8 @@ class LikelyMaximisers(OutlookPolicy):
         chosen = cheapest(good, charged)
         price = charged[chosen.control_set] * MICROS_PER_UNIT
         trials = CONFIRMATIONS * (1.0 - told(problem))
-        best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+        within = outlook.within(fitting) or fitting
+        best = outlook.bounds[max(within, key=lambda i: (outlook.bounds[i].best_mean, -i))]
         better = not confirming and best.best_mean > chosen.mean
         dearer = better and best.control_set != chosen.control_set
         once = outlook.predicted(best.control_set, best.best_mean_at) if dearer else 0
@@ -353,8 +355,10 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     """
     h = outlook.fitted.hyperparameters
     attained = h.y_shift + h.y_scale * outlook.attained
-    best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
-    if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
+    within = outlook.within(fitting)
+    best = outlook.bounds[max(within or fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+    if best.within and best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
+        fitting = within
         values, at = tuple(b.best_mean for b in outlook.bounds), _best_means(outlook)
         praise = "has the best expected outcome", "is expected to do nearly"
         why = "has the best expected outcome, better than what was played"
@@ -372,13 +376,17 @@ def _good_enough(outlook: Outlook, options: Sequence[Supported], tolerance: floa
 
     It is played where its upper bound is largest if that is expected to be good enough, too.
     """
-    good, threshold = good_enough(options, outlook.floor, tolerance)
+    running = [s for s in options if s.within]
+    if not running:
+        return None
+    good, threshold = good_enough(running, outlook.floor, tolerance)
     known = [s for s in good if s.played and outlook.fits(s.control_set, s.setting)]
     if not known or len(good) == 1 or not tolerance:
         return None
     chosen = cheapest(known, [outlook.cost_at(s.control_set, s.setting) for s in options])
     b = outlook.bounds[chosen.control_set]
-    at = b.upper_at if b.mean_at_upper >= threshold else chosen.setting
+    kept = outlook.limits is None or outlook.limits.keeps(b.control_set, b.upper_at)
+    at = b.upper_at if b.mean_at_upper >= threshold and kept else chosen.setting
     return Peak(chosen.control_set, tuple(map(float, at)), chosen.mean)
 
 

@@ -22,6 +22,7 @@ class RandomSearch:
     """Play the policy `random`; it has no options."""
 
     name = "random"
+    keeps_limits = True
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {}

@@ -1,0 +1,241 @@
+"""Where further outcomes keep their limits, and the best that each control set can do there.
+
+A limit holds for single trials: its probability at a setting averages over what the uncontrolled variables may do, and
+counts the model's doubt and the noise of a measurement. Each limited outcome has a model of its own (Gardner, Kusner,
+Xu, Weinberger and Cunningham 2014, "Bayesian optimization with inequality constraints"). A setting may be recommended
+where every limit holds with the probability that is asked for. Upper bounds are sought where it would, were each
+outcome `beta` standard deviations on the better side of what is expected: who explores hopes for the limits as for the
+outcome (Xu, Jiang, Svetozarevic and Jones 2023, "Constrained efficient global optimization").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.bounds.ascent import neighbours, snapped
+from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.expectations import Expectations, natural_nodes
+from rigctl.core.bounds.grid import lattice
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import FurtherOutcome, JsonState, Problem
+from rigctl.core.gp.further import fit_further
+from rigctl.core.gp.model import Fitted
+from rigctl.core.gp.surrogate import Posterior
+
+NODES = 16
+"""Quasi-Monte-Carlo nodes of the uncontrolled variables."""
+FREEDOM = 4
+"""Degrees of freedom of the Student t by which a limit holds: the response may be none of the model's."""
+EVERYWHERE = 256
+"""Settings of the whole range of a control set that are looked at first, besides those of trials."""
+REACHES = (0.3, 0.1, 0.03, 0.01)
+"""How far from the best ones so far others are looked at, shares of the range, one after the other."""
+LEADERS, NEAR = 3, 12
+"""So many of the best ones by each measure, and so many settings near each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Say how likely single trials keep the limits of an outcome."""
+
+    outcome: str
+    unit: str
+    at_least: float | None
+    at_most: float | None
+    probability: float
+    needed: float
+    """The probability that is asked for."""
+
+    @property
+    def enough(self) -> bool:
+        return self.probability >= self.needed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """Hold the models of the outcomes that have a limit."""
+
+    problem: Problem
+    """With concrete marginals."""
+    history: History
+    outcomes: tuple[FurtherOutcome, ...]
+    models: tuple[Fitted, ...]
+    """One for each of them."""
+    nodes: FloatArray
+    """(q, d), unit cube: what the uncontrolled variables may be."""
+
+    @classmethod
+    def of(
+        cls, problem: Problem, history: History, remembered: Sequence[JsonState] = (), *, under_way: bool = False
+    ) -> Limits | None:
+        """Fit the models, going on from `remembered` ones (`to_state`); None where nothing has a limit."""
+        if not problem.limited:
+            return None
+        fits = zip(problem.further, fit_further(problem, history, remembered, under_way=under_way), strict=True)
+        outcomes, models = zip(*((outcome, fitted) for outcome, fitted in fits if outcome.limited), strict=True)
+        nodes = natural_nodes(problem.space, NODES, np.random.default_rng(0))
+        return cls(problem, history, outcomes, models, nodes)
+
+    def to_state(self) -> list[dict[str, object]]:
+        """Return what `of` goes on from; JSON."""
+        return [{"name": o.name, **m.to_state()} for o, m in zip(self.outcomes, self.models, strict=True)]
+
+    def probabilities(
+        self, columns: Sequence[int], settings: FloatArray, hopes: Sequence[float] = (0.0,)
+    ) -> FloatArray:
+        """Return how likely each limit is kept in a trial, (hopes, limits, b).
+
+        Args:
+            columns: the controlled variables, k of them; maybe none.
+            settings: (b, k), unit cube.
+            hopes: standard deviations of what is expected by which every outcome is taken to be better than that.
+        """
+        nodes = self.nodes if len(columns) < self.problem.space.dimension else self.nodes[:1]
+        points = np.tile(nodes, (len(settings), 1))
+        points[:, list(columns)] = np.repeat(settings, len(nodes), axis=0)
+        each = zip(self.outcomes, self.models, strict=True)
+        kept = np.stack([_kept(outcome, fitted.posterior, points, hopes) for outcome, fitted in each], axis=1)
+        return np.asarray(kept.reshape(*kept.shape[:2], len(settings), len(nodes)).mean(axis=3))
+
+    def margins(self, control_set: int, settings: FloatArray, hopes: Sequence[float] = (0.0,)) -> FloatArray:
+        """Return by how much the least likely limit is likelier than it must be, (hopes, b); negative: too unlikely."""
+        found = self.probabilities(self.problem.space.control_sets[control_set].indices, settings, hopes)
+        return np.asarray((found - [[o.probability] for o in self.outcomes]).min(axis=1))
+
+    def keeps(self, control_set: int, setting: Sequence[float]) -> bool:
+        """Tell whether the limits are likely enough to be kept at one setting (k,)."""
+        return bool(self.margins(control_set, np.array([setting], dtype=float))[0, 0] >= 0)
+
+    def told(self, held: Mapping[int, float]) -> tuple[Kept, ...]:
+        """Return how likely each limit is kept by a way of running: values by column, unit cube."""
+        columns = sorted(held)
+        found = self.probabilities(columns, np.array([[held[c] for c in columns]], dtype=float))[0, :, 0]
+        return tuple(
+            Kept(o.name, o.unit, o.at_least, o.at_most, float(p), o.probability)
+            for o, p in zip(self.outcomes, found, strict=True)
+        )
+
+    def possible(self, points: FloatArray, sets: IntArray) -> BoolArray:
+        """Tell of settings (b, d) of control sets (b,) whether the limits may turn out to be kept there, (b,)."""
+        out = np.zeros(len(points), dtype=bool)
+        for i in np.unique(sets):
+            mine = sets == i
+            columns = list(self.problem.space.control_sets[int(i)].indices)
+            out[mine] = self.margins(int(i), points[mine][:, columns], [self.problem.model.beta])[0] >= 0
+        return out
+
+    def within(self, b: SetBounds, e: Expectations) -> SetBounds:
+        """Return the bounds of one control set with their maximisers where the limits are, or may be, kept."""
+        i, space, beta = b.control_set, self.problem.space, self.problem.model.beta
+        columns = list(space.control_sets[i].indices)
+        steps, rng = space.steps[columns], np.random.default_rng(0)  # the same are looked at in every decision
+        known = np.clip(np.array([o.x for o in self.history.complete]).reshape(-1, space.dimension), 0.0, 1.0)
+        at = [lattice(len(columns), EVERYWHERE, rng), known[:, columns], [b.upper_at, b.lower_at, b.best_mean_at]]
+        seen = self._looked(e, i, snapped(np.concatenate(at), steps))
+        for reach in REACHES:
+            best = seen.settings[np.unique(np.argsort(-seen.ranks, axis=1, kind="stable")[:, :LEADERS])]
+            moved = np.repeat(best, NEAR, axis=0)
+            moved = np.clip(moved + reach * rng.standard_normal(moved.shape), 0.0, 1.0)
+            near = np.concatenate([snapped(moved, steps), neighbours(best, steps)[0]])
+            seen = seen.beside(self._looked(e, i, near))
+        upper, lower, mean = (seen.told(int(row)) for row in seen.ranks.argmax(axis=1))
+        return SetBounds(
+            control_set=i,
+            upper=upper.mean + beta * upper.sd,
+            upper_at=upper.setting,
+            lower=lower.mean - beta * lower.sd,
+            lower_at=lower.setting,
+            mean_at_upper=upper.mean,
+            sd_at_upper=upper.sd,
+            best_mean=mean.mean,
+            best_mean_at=mean.setting,
+            best_mean_sd=mean.sd,
+            within=mean.margin >= 0,
+        )
+
+    def _looked(self, e: Expectations, i: int, settings: FloatArray) -> _Looked:
+        mean, sd = e.values(self.problem.space.rows(i, settings), np.full(len(settings), i))
+        beta = self.problem.model.beta
+        margin, hoped = self.margins(i, settings, (0.0, beta))
+        return _Looked(settings, mean, sd, margin, hoped, beta)
+
+
+def bounded(
+    limits: Limits | None,
+    posterior: Posterior,
+    problem: Problem,
+    rng: np.random.Generator,
+    warm_starts: Mapping[int, FloatArray] | None = None,
+) -> tuple[SetBounds, ...]:
+    """Return `best_bounds`; with limits, where those are kept or, for the upper bound, may be.
+
+    Where no setting of a control set is likely enough to keep them, it is not `within`, and its maximisers are the
+    settings that are likeliest to.
+    """
+    bounds = best_bounds(posterior, problem.space, problem.model, rng, warm_starts)
+    if limits is None:
+        return bounds
+    expectations = Expectations.of(posterior, problem.space)
+    return tuple(limits.within(b, expectations) for b in bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    setting: tuple[float, ...]
+    mean: float
+    sd: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Looked:
+    """Hold settings of one control set that were looked at, (b, k), and what is believed of each, (b,)."""
+
+    settings: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+    margin: FloatArray
+    """See `Limits.margins`."""
+    hoped: FloatArray
+    """The same, hoping for the best."""
+    beta: float
+
+    def beside(self, more: _Looked) -> _Looked:
+        return _Looked(
+            np.concatenate([self.settings, more.settings]),
+            np.concatenate([self.mean, more.mean]),
+            np.concatenate([self.sd, more.sd]),
+            np.concatenate([self.margin, more.margin]),
+            np.concatenate([self.hoped, more.hoped]),
+            self.beta,
+        )
+
+    @property
+    def ranks(self) -> FloatArray:
+        """Return what they rank by as upper bound, lower bound and mean, (3, b): first where the limits are kept."""
+        wide = self.beta * self.sd
+        scores, margins = (
+            np.stack([self.mean + wide, self.mean - wide, self.mean]),
+            np.stack([self.hoped, *2 * [self.margin]]),
+        )
+        return np.where(margins >= 0, scores, scores.min() - 1.0 + margins)
+
+    def told(self, row: int) -> _At:
+        setting = tuple(self.settings[row].tolist())
+        return _At(setting, float(self.mean[row]), float(self.sd[row]), float(self.margin[row]))
+
+
+def _kept(outcome: FurtherOutcome, model: Posterior, points: FloatArray, hopes: Sequence[float]) -> FloatArray:
+    """Return how likely a trial at each of these points (p, d), unit cube, keeps the outcome's limits, (hopes, p)."""
+    from scipy.special import stdtr  # noqa: PLC0415 - heavy: not for commands that decide nothing
+
+    h, sd = model.hyperparameters, model.sd(points)
+    mean = model.mean(points) * (1.0 if outcome.maximise else -1.0)
+    wide = np.maximum(np.hypot(sd, h.y_scale * h.noise_sd), np.finfo(float).tiny)
+    low, high = ((limit - mean) / wide for limit in outcome.limits)
+    better = np.multiply.outer(hopes, sd / wide)
+    return np.asarray(stdtr(FREEDOM, high + better) - stdtr(FREEDOM, low - better))
