@@ -112,8 +112,6 @@ class Answer:
     """Of outcomes, as shown."""
     cents: int
     """Of money, as shown."""
-    over: Difference | None = None
-    """The best of the ways that promise more, but are not likely enough to keep the limits, against the first one."""
 
     @property
     def run(self) -> WayToRun:
@@ -164,7 +162,6 @@ class _Making:
         others.sort(key=lambda w: (self.found.price is None or w.net is not None, self._promise(w, w.expected)))
         others.reverse()
         better = self._better(run, others)
-        over = [replace(self._against(w, run), other=w) for w in others if not w.within and w.kind == "setting"]
         return Answer(
             ways=(run, *others),
             why=self._why(run, others),
@@ -175,7 +172,6 @@ class _Making:
             maximise=self.found.maximise,
             decimals=self.decimals,
             cents=self.cents,
-            over=next((d for d in over if d.promises_more), None) if run.within else None,
         )
 
     def _why(self, run: WayToRun, others: list[WayToRun]) -> Difference | None:

@@ -14,8 +14,9 @@ FEW = 3
 
 
 def percent(share: float) -> str:
-    """Write a probability; none that is not certain as 100 %."""
-    return f"{min(round(100 * share), 99)} %"
+    """Write a probability; none as certain."""
+    whole = round(100 * share)
+    return "under 1 %" if whole < 1 else f"{min(whole, 99)} %"
 
 
 def limit_label(kept: Kept) -> str:
@@ -58,10 +59,9 @@ class AnswerWords:
     def why(self) -> str:
         """Give the reason, in one sentence."""
         why = self.answer.why
-        if not self.answer.run.within:
-            return ""
         if why is None:
-            return "Nothing else was tried so far."
+            over = any(way.trials and not way.within for way in self.answer.ways)
+            return f"Nothing else {'that keeps the limit ' if over else ''}was tried so far."
         return f"It {self._compared(why, self.name(why.other), tolerated=', which is tolerated,')}."
 
     def against_today(self) -> str:
@@ -78,6 +78,8 @@ class AnswerWords:
             case "clear":
                 end = "earns as much" if run.net is not None else "is as good"
                 which = "way that costs as little" if certain.others_dearer else "other way"
+                joint = "and keeps" if certain.others_dearer else "that keeps"
+                which += f" {joint} the limit" if run.kept else ""
                 return f"This is clear: no {which} {end}, even at the better end of its interval."
             case "one trial":
                 which = f"trial {certain.trial}" if certain.trial else "a trial from before the campaign"
@@ -87,8 +89,8 @@ class AnswerWords:
             case "try next":
                 return ""
             case "over a limit":
-                at = f"{set_label(run.control_set) or 'nothing controlled'} at {settings(run.setpoints, self.units)}"
-                return f"Likeliest to: {at}, {self.kept(run)}. Trials near it would settle that."
+                at = f"{set_label(run.control_set) or 'nothing'} at {settings(run.setpoints, self.units)}"
+                return f"The likeliest is control of {at}: {self.kept(run)}. Trials near that setting tell more."
         rival = certain.rival or run
         reach = self.amount(rival.high if self.answer.maximise else rival.low)
         verb = "may earn as much" if run.net is not None else "may be as good"
@@ -105,18 +107,13 @@ class AnswerWords:
         return f"Try {name} next: by the model it {self._compared(found)}. It {known}."
 
     def limits(self) -> str:
-        """Say how likely the way to run keeps the limits, and what else would give more; empty without limits."""
-        run, over = self.answer.run, self.answer.over
-        if not run.kept or not run.within:
-            return ""
-        more = f" {self.name(over.other)} {self._compared(over)}, but {self.kept(over.other)}." if over else ""
-        return f"It keeps {self._limits(run)} in {self.kept(run)}.{more}"
+        """Say how likely the way to run keeps the limits; empty where there are none."""
+        run = self.answer.run
+        return f"It keeps {self._limits(run)} in {self.kept(run)}." if run.kept else ""
 
     def kept(self, way: WayToRun) -> str:
         """Write how likely a way keeps each limit: `97 % of trials (needed: 90 %)`."""
-        return " and ".join(f"{k.probability:.0%} of trials (needed: {k.needed:.0%})" for k in way.kept).replace(
-            "%", " %"
-        )
+        return " and ".join(f"{percent(k.probability)} of trials (needed: {percent(k.needed)})" for k in way.kept)
 
     def kept_share(self, way: WayToRun, limit: int) -> str:
         """Write how likely a way keeps one of the limits, by its place."""
@@ -148,7 +145,9 @@ class AnswerWords:
 
     def lines(self) -> Iterator[str]:
         """Yield why, what it is worth against today's practice, its limits, how sure, and what to try next."""
-        yield from filter(None, (self.why(), self.against_today(), self.limits(), self.sure(), self.next()))
+        if self.answer.run.within:
+            yield from filter(None, (self.why(), self.against_today(), self.limits()))
+        yield from filter(None, (self.sure(), self.next()))
 
     @property
     def price_unit(self) -> str:

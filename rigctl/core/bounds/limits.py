@@ -34,7 +34,7 @@ EVERYWHERE = 256
 """Settings of the whole range of a control set that are looked at first, besides those of trials."""
 REACHES = (0.3, 0.1, 0.03, 0.01)
 """How far from the best ones so far others are looked at, shares of the range, one after the other."""
-LEADERS, NEAR = 3, 12
+LEADERS, NEAR = 6, 12
 """So many of the best ones by each measure, and so many settings near each of them."""
 
 
