@@ -70,6 +70,7 @@ def test_what_is_recommended_keeps_the_limit(problem):
 
 
 def test_a_lower_limit_and_two_limits_hold_too(problem):
+    """A range, and a second outcome with a limit of its own."""
     both = FurtherOutcome("roughness", "um", at_least=1.8, at_most=2.2)
     other = FurtherOutcome("heat", "W", at_least=0.6)
     rows = [replace(o, further=(*o.further, (o.x or (0.0,))[0])) for o in tried().observations]
@@ -102,6 +103,7 @@ def test_a_probability_is_that_of_draws(problem, seed):
 
 
 def test_maximisers_within_limits_are_those_of_a_fine_grid(problem):
+    """Nothing on a fine grid is better where limits are, or may be, kept."""
     problem, history = limited(problem), tried()
     limits, posterior = Limits.of(problem, history), fit_history(problem, history).posterior
     assert limits is not None
@@ -131,6 +133,7 @@ def test_where_nothing_keeps_the_limit_nothing_is_recommended(problem, golden: G
 
 
 def test_the_answer_compares_ways_that_keep_the_limit(problem, golden: Golden):
+    """A way that does not is no alternative."""
     rows = [replace(o, control_set=o.control_set % 2) for o in tried().observations]
     found = advised(replace(limited(problem), space=make_space((("a",), ("b",)))), History.of(rows))
     say = AnswerWords(answer_of(found), "removed", "cm3", "EUR", {"a": "mM", "b": "V"})
@@ -158,6 +161,7 @@ def test_policies_learn_beyond_the_limit_and_advise_within_it(problem, policy):
 
 
 def test_policies_that_keep_no_limit_are_refused(problem):
+    """Three say that they do; a look and a rule for stopping are not made for it."""
     asked, keeping = limited(problem), {name for name in policy_names() if hasattr(policy_class(name), "keeps_limits")}
     assert keeping == {p.name for p in KEEPING}
     for policy in (UcbCvs(), MoUcb()):
@@ -174,6 +178,7 @@ def test_policies_that_keep_no_limit_are_refused(problem):
     probability=st.floats(0, 1),
 )
 def test_limits_that_nothing_can_keep_are_refused(low, high, probability):
+    """And probabilities that nobody can ask for."""
     if low < high and 0.5 <= probability < 1:
         assert FurtherOutcome("y", at_least=low, at_most=high, probability=probability).limited
     else:

@@ -26,6 +26,21 @@ def limit_label(kept: Kept) -> str:
     return f"{told} {shown_unit(kept.unit)}".rstrip()
 
 
+def limits_of(way: WayToRun) -> str:
+    """Write what must be kept: `roughness at most 3.2 um`."""
+    return " and ".join(f"{k.outcome} {limit_label(k)}" for k in way.kept)
+
+
+def kept(way: WayToRun) -> str:
+    """Write how likely a way keeps each limit: `97 % of trials (needed: 90 %)`."""
+    return " and ".join(f"{percent(k.probability)} of trials (needed: {percent(k.needed)})" for k in way.kept)
+
+
+def share_kept(way: WayToRun, limit: int) -> str:
+    """Write how likely a way keeps one of the limits, by its place."""
+    return percent(way.kept[limit].probability) if way.kept else "-"
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerWords:
     """Writes an answer; `unit` is the outcome's, as shown, empty for none."""
@@ -41,7 +56,7 @@ class AnswerWords:
         """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
         run = self.answer.run
         if not run.within:
-            return f"nothing can be recommended: no setting keeps {self._limits(run)} likely enough."
+            return f"nothing can be recommended: no setting keeps {limits_of(run)} likely enough."
         if run.kind == "rule":
             return "read the variables before each trial, and set what the first line that fits says:"
         at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
@@ -90,7 +105,7 @@ class AnswerWords:
                 return ""
             case "over a limit":
                 at = f"{set_label(run.control_set) or 'nothing'} at {settings(run.setpoints, self.units)}"
-                return f"The likeliest is control of {at}: {self.kept(run)}. Trials near that setting tell more."
+                return f"The likeliest is control of {at}: {kept(run)}. Trials near that setting tell more."
         rival = certain.rival or run
         reach = self.amount(rival.high if self.answer.maximise else rival.low)
         verb = "may earn as much" if run.net is not None else "may be as good"
@@ -109,18 +124,7 @@ class AnswerWords:
     def limits(self) -> str:
         """Say how likely the way to run keeps the limits; empty where there are none."""
         run = self.answer.run
-        return f"It keeps {self._limits(run)} in {self.kept(run)}." if run.kept else ""
-
-    def kept(self, way: WayToRun) -> str:
-        """Write how likely a way keeps each limit: `97 % of trials (needed: 90 %)`."""
-        return " and ".join(f"{percent(k.probability)} of trials (needed: {percent(k.needed)})" for k in way.kept)
-
-    def kept_share(self, way: WayToRun, limit: int) -> str:
-        """Write how likely a way keeps one of the limits, by its place."""
-        return percent(way.kept[limit].probability) if way.kept else "-"
-
-    def _limits(self, way: WayToRun) -> str:
-        return " and ".join(f"{k.outcome} {limit_label(k)}" for k in way.kept)
+        return f"It keeps {limits_of(run)} in {kept(run)}." if run.kept else ""
 
     def _compared(self, d: Difference, name: str = "", tolerated: str = "") -> str:
         """Say how much more a way gives and costs, or, where that is known, earns; than the named one."""

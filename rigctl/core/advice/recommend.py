@@ -133,6 +133,7 @@ class Weighing:
 
     price: float | None = None
     """Of one unit of outcome, currency units; None: nobody said."""
+    limits: Limits | None = None
 
     @property
     def played(self) -> Sequence[Supported]:
@@ -247,7 +248,9 @@ def _weighed(
     running = [s for s in running if s.played or s.control_set not in failed]
     if not all(s.within for s in options):
         running = [s for s in running if s.within] or [max(running or options, key=lambda s: s.margin)]
-    return Weighing(options, tuple(running) or options, value_floor(problem, history, posterior.left_out), price)
+    return Weighing(
+        options, tuple(running) or options, value_floor(problem, history, posterior.left_out), price, bounds[1]
+    )
 
 
 def recommend(
@@ -265,8 +268,8 @@ def recommend(
 ) -> Recommendation:
     """Recommend, of the sets that were tried, what earns most; without a price the cheapest within the tolerance.
 
-    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore.
-    Of several outcomes the first counts; the Pareto front stands beside.
+    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. Of
+    several outcomes the first counts, where limits of others are kept; the Pareto front stands beside.
 
     Args:
         problem: what is to be recommended for.
@@ -286,20 +289,19 @@ def recommend(
     if not history.complete:
         raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted, limits = fit_known(problem, history, state), Limits.of(problem, history, (state or {}).get("limits", ()))
-    fitted, weighing, decide = _advised(problem, history, (fitted, limits), (tolerance, price), rng)
-    charged, priced = _charged(problem, history, weighing.options), _priced(problem, history, weighing.options)
+    fitted, weighing, decide = _advised(problem, history, state, (tolerance, price), rng)
+    priced = _priced(problem, history, weighing.options)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
-    at, posteriors = [s.setting for s in weighing.options], with_plausible(problem, history, fitted.posterior)
-    appraisal = Appraisal(problem, history, posteriors, at, charged, chosen.control_set, today, floor_cost, limits)
+    appraisal = _appraisal(problem, history, fitted.posterior, weighing, chosen.control_set)
+    appraisal = replace(appraisal, today=today, floor_cost=floor_cost)
     choice, *others = _options(appraisal, weighing, priced)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
-        choice=choice,
-        alternatives=tuple(others),
-        tolerance=tolerance,
-        threshold=sign(problem) * threshold,
+        choice,
+        tuple(others),
+        tolerance,
+        sign(problem) * threshold,
         worth=appraisal.worth(),
         technical=_technical(tolerance, sign(problem) * weighing.floor, sign(problem) * threshold),
         front=front_of(problem, history, fitted, (state or {}).get("further", ())),
@@ -313,19 +315,26 @@ def recommend(
     )
 
 
+def _appraisal(problem: Problem, history: History, posterior: Posterior, weighing: Weighing, chosen: int) -> Appraisal:
+    """Return what ways are compared by, where this control set is recommended."""
+    at, charged = [s.setting for s in weighing.options], _charged(problem, history, weighing.options)
+    posteriors = with_plausible(problem, history, posterior)
+    return Appraisal(problem, history, posteriors, at, charged, chosen, limits=weighing.limits)
+
+
 def _advised(
     problem: Problem,
     history: History,
-    models: tuple[Fitted, Limits | None],
+    remembered: JsonState | None,
     wish: tuple[float, float | None],
     rng: np.random.Generator,
 ) -> tuple[Fitted, Weighing, Decide]:
     """Return the model that advice is given by, what it says of every set, and how another would decide.
 
-    `models` are those of the outcome and of outcomes that have a limit; `wish` is the tolerance, and what one unit of
-    outcome is worth.
+    `remembered` is the policy's memory; `wish` is the tolerance, and what one unit of outcome is worth.
     """
-    (tolerance, price), (fitted, limits) = wish, models
+    (tolerance, price), fitted = wish, fit_known(problem, history, remembered)
+    limits = Limits.of(problem, history, (remembered or {}).get("limits", ()))
     bounds = bounded(limits, fitted.posterior, problem, rng)
 
     def decide(posterior: Posterior) -> Supported:
