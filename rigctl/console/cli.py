@@ -371,7 +371,7 @@ def help_(
     from rigctl.console import manual
     from rigctl.console.verbs import ALONE, PANELS
 
-    some, words = manual.pages(), topic or []
+    some, words = manual.at_terminal(), topic or []
     if words and words[0] in {*ALONE, *chain(*PANELS.values())} and "-".join(words) not in some:
         app([*words, "--help"], prog_name="rigctl")
     some = manual.found(" ".join(words), some) if words else some

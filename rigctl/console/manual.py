@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
-import rigctl
 from rigctl.console.output import labelled, lines, redraws
 from rigctl.errors import UsageError
+from rigctl.page.manual import ManualPage, pages
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:)([^)\s]*?)(\w[\w-]*)\.(\w+)(#[\w-]*)?\)")
-"""A link or picture of the manual's own."""
-COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE)
 
-
-@dataclass(frozen=True, slots=True)
-class ManualPage:
-    """One page of the manual."""
-
-    title: str
-    text: str
-    """Markdown; links are commands that show what they lead to."""
-
-
-def pages() -> Mapping[str, ManualPage]:
-    """Return the manual's pages by the name that `rigctl help` knows them by, how-to pages first."""
-    package = Path(rigctl.__file__).parent
-    folder = next(place for place in (package / "manual", package.parent / "docs") if place.is_dir())
-    files = [*sorted(folder.glob("how-to/*.md")), *sorted(folder.glob("*.md"))]
-    names = {path.stem for path in files}
-    return {path.stem: _page(path.read_text(encoding="utf-8"), names) for path in files}
-
-
-def _page(text: str, names: set[str]) -> ManualPage:
-    def lead(link: re.Match[str]) -> str:
-        picture, words, _, name, _, _ = link.groups()
-        return words if picture or name not in names else f"{words} (`rigctl help {name}`)"
-
-    title, _, _ = text.removeprefix("# ").partition("\n")
-    return ManualPage(title, LINK.sub(lead, COMMENT.sub("", text)))
+def at_terminal() -> Mapping[str, ManualPage]:
+    """Return the manual's pages by the name that `rigctl help` knows them by; links are commands that show them."""
+    return pages(lambda words, name, _: f"{words} (`rigctl help {name}`)")
 
 
 def found(topic: str, every: Mapping[str, ManualPage]) -> Mapping[str, ManualPage]:

@@ -14,6 +14,7 @@ from rigctl.core.advice.advise import Advice, advise, held
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Tracks, series
+from rigctl.page.manual import slug
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
 from rigctl.text import joined, lasting, set_label, settings
@@ -77,6 +78,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable,
     )
+    found.filters["slug"] = slug
     found.filters["zip"] = lambda one, other: zip(one, other, strict=True)
     found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
     found.globals.update(bar=figures.bar, counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)

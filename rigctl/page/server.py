@@ -28,6 +28,7 @@ from rigctl.page.card import Card
 from rigctl.page.door import Door, RequestRefused, plain_page
 from rigctl.page.figures import series
 from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown
+from rigctl.page.manual import html_pages
 from rigctl.page.render import asset, page
 from rigctl.page.shown import Facts
 
@@ -133,6 +134,14 @@ class Server:
         self._reading += one
 
 
+async def manual(request: Request) -> Response:
+    """Return a page of the manual."""
+    page = (await asyncio.to_thread(html_pages)).get(request.path_params["topic"])
+    if page is None:
+        return await _missing(request, KeyError())
+    return HTMLResponse(plain_page(page.title, [], form=page.text, up="../"))
+
+
 async def send_asset(request: Request) -> Response:
     """Return a file that a page needs; kept by browsers for good where its hash is asked for."""
     try:
@@ -197,6 +206,7 @@ def application(options: Options, scholar: Scholar, judge: Judge | None = None) 
         Route("/data/series.json", server.series),
         Route("/data/card.json", server.card),
         Route("/assets/{name}", send_asset),
+        Route("/help/{topic}", manual),
         Route("/login", desk.login_page, methods=["GET"]),
         Route("/login", desk.login, methods=["POST"]),
         Route("/logout", desk.logout, methods=["POST"]),

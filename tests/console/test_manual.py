@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from rigctl.console.manual import pages
+from rigctl.console.manual import at_terminal
 from tests.console.conftest import ROOT
 from tests.house.measure import read
 
@@ -26,7 +26,7 @@ def test_every_page_that_a_message_points_to_is_in_the_wheel():
     text += "".join(path.read_text(encoding="utf-8") for path in (ROOT / "rigctl/config/templates").iterdir())
     named = set(re.findall(r"`rigctl help ([a-z-]+)`", text))
     assert len(named) > 1
-    assert named <= PACKED <= set(pages())
+    assert named <= PACKED <= set(at_terminal())
     assert not re.findall(r"see docs/", text)
 
 

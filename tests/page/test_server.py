@@ -8,6 +8,7 @@ import pytest
 
 from rigctl.campaign import control
 from rigctl.page.gatherer import SECRET
+from rigctl.page.render import SECTIONS
 from tests.golden import Golden
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
@@ -288,3 +289,16 @@ def test_without_a_campaign_the_audit_is_a_file_beside_the_journal(state):
     assert path.stat().st_mode & 0o777 == 0o600
     assert "guess-me" not in path.read_text()
     assert secret not in path.read_text()
+
+
+def test_each_panel_leads_to_what_explains_it(finished):
+    """In the manual that rigctl brings along; what is not in it is not there."""
+    with asking(finished) as client:
+        links = re.findall(r'class="help" href="([^"#]+)#([^"]+)"', client.get("/").text)
+        assert len(links) == len(SECTIONS) - 1
+        assert {page for page, _ in links} == {"help/watch-it-in-a-browser"}
+        manual = client.get("/help/watch-it-in-a-browser")
+        assert all(f'id="{place}"' in manual.text for _, place in links)
+        others = set(re.findall(r'<a href="([a-z-]+)(?:#[^"]*)?">', manual.text))
+        assert {client.get(f"/help/{other}").status_code for other in others} == {200}
+        assert (len(others) > 3, client.get("/help/nothing").status_code) == (True, 404)

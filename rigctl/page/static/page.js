@@ -118,7 +118,9 @@
         place.hidden = !wanted;
         place.parentElement.classList.toggle("plotted", wanted);
         if (!wanted) return null;
-        return place.dataset.plot === "course" ? this.course(place) : this.reading(place);
+        const plot = place.dataset.plot === "course" ? this.course(place) : this.reading(place);
+        for (const canvas of all("canvas", place)) Object.assign(canvas, { role: "img", ariaLabel: place.dataset.label });
+        return plot;
       });
     },
     course(place) {
