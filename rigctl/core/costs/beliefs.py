@@ -56,6 +56,13 @@ class CostSpread:
     error: float = 0.0
     """Standard error of the logarithm of the mean cost."""
     freedom: float = np.inf
+    count: int = 1
+    """Trials behind it."""
+
+    @property
+    def of_one(self) -> CostSpread:
+        """Return how well the cost at one setting is known, where some of what trials differ by is their settings."""
+        return replace(self, error=self.error * sqrt(1 + self.count))
 
     def interval(self, mean: float, level: float) -> tuple[float, float]:
         """Return where the mean cost is with this probability."""
@@ -98,7 +105,8 @@ def _spread(costs: Sequence[FloatArray]) -> list[CostSpread]:
     variance = np.square(sd[-1])
     error = np.sqrt(variance / count + np.square(variance) / (2 * freedom[-1]))
     error = np.maximum(error, sd[0] / (1 + mean[0]) / np.sqrt(count))
-    return [CostSpread(*map(float, row)) for row in zip(np.exp(centre + high), error, freedom[-1], strict=True)]
+    found = zip(np.exp(centre + high).tolist(), error.tolist(), freedom[-1].tolist(), count.tolist(), strict=True)
+    return [CostSpread(*row) for row in found]
 
 
 def _on_scale(logs: FloatArray, owner: IntArray, power: float) -> tuple[FloatArray, FloatArray, FloatArray, float]:

@@ -58,6 +58,12 @@ class CostProcess:
         h = self.posterior.hyperparameters
         return (h.y_scale * h.noise_sd) ** 2
 
+    @property
+    def _left_out(self) -> float:
+        """Return the mean square error, of the logarithm, of predicting each trial from all others."""
+        p = self.posterior
+        return float(np.square(p.hyperparameters.y_scale * p.alpha / p.K_inv.diagonal()).mean())
+
     def mean(self, settings: FloatArray) -> FloatArray:
         """Return the expected cost of a trial, currency units, (b,): exp(m + v/2).
 
@@ -74,14 +80,17 @@ class CostProcess:
         from scipy.special import stdtrit  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
         p = self.posterior
-        errors = p.hyperparameters.y_scale * p.alpha / p.K_inv.diagonal()
-        variance = np.maximum(np.square(p.sd(settings)) + self.noise, np.square(errors).mean())
-        log_upper = p.mean(settings) - stdtrit(len(errors) - 1, TAIL) * np.sqrt(variance)
+        variance = np.maximum(np.square(p.sd(settings)) + self.noise, self._left_out)
+        log_upper = p.mean(settings) - stdtrit(len(p.alpha) - 1, TAIL) * np.sqrt(variance)
         return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most + log(DEARER / FARTHEST))))
 
     def spread(self, setting: FloatArray) -> CostSpread:
-        """Return how well the mean at one setting (1, k) is known."""
-        error = float(self.posterior.sd(setting)[0])
+        """Return how well the mean at one setting (1, k) is known.
+
+        Of few trials a process takes all their scatter for a matter of their settings, and what it was told there for
+        the mean, so here, too, it errs no less than where a trial is left out.
+        """
+        error = float(np.sqrt(max(self.posterior.sd(setting)[0] ** 2, self._left_out)))
         return CostSpread(float(self.upper(setting)[0]), error, len(self.posterior.alpha) - 1)
 
     def gradient(self, settings: FloatArray) -> FloatArray:
@@ -180,8 +189,9 @@ class Prices:
     def interval(self, control_set: int, setting: FloatArray, level: float) -> tuple[float, float] | None:
         """Return where the mean cost of a trial at this setting (1, k) is with this probability; None: nobody knows."""
         mean, spread = self.at(control_set, setting), self.beliefs[control_set].spread
-        if isinstance(self.field, BelievedCosts) and control_set in self.field.processes:
-            spread = self.field.processes[control_set].spread(setting)
+        if isinstance(self.field, BelievedCosts) and spread is not None:
+            process = self.field.processes.get(control_set)
+            spread = spread.of_one if process is None else process.spread(setting)
         if mean is None or spread is None:
             return None if mean is None else (float(mean[0]), float(mean[0]))
         return spread.interval(float(mean[0]), level)

@@ -7,9 +7,13 @@ import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.beliefs import CostSpread, believe, left_for_a_trial, spreads
+from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.fallback import fallback
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
@@ -54,6 +58,21 @@ def test_one_set_that_never_varies_is_exact_beside_others_that_do():
     assert steady.interval(2.0, 0.95) == (2.0, 2.0)
     low, high = varying.interval(1.03, 0.95)
     assert low < 1.03 < high < varying.most
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_the_cost_at_a_setting_is_told_no_surer_than_trials_let_it(count):
+    """Whether costs scatter or rise with the setting, the interval where one was played holds the truth."""
+    space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
+    problem = Problem(space, to_micros(100), cost_model="per-setting")
+    rng, held = np.random.default_rng(count), []
+    for _ in range(60):
+        slope, at = rng.choice([0.0, 0.5]), rng.random(count)
+        costs = np.exp(slope * at + 0.2 * rng.normal(size=count) - 0.02)
+        rows = [(0, (u,), 0.0, float(c)) for u, c in zip(at, costs, strict=True)]
+        low, high = Prices.of(problem, make_history(rows)).interval(0, at[None, :1], 0.95)
+        held.append(low <= np.exp(slope * at[0]) <= high)
+    assert np.mean(held) > 0.85
 
 
 def test_free_trials_break_no_bound():
