@@ -6,9 +6,14 @@ Pydantic looks at the shape, `rigctl.config.reading` converts; both are imported
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from rigctl.flaws import got
@@ -171,6 +176,28 @@ class Clash(NamedTuple):
 def key_of(field: str) -> str:
     """Return the key of the file that a field is read from."""
     return _UNITS.sub("", field)
+
+
+@cache  # a class and what it is written in stay as they are
+def meanings_of(cls: type) -> Mapping[str, str]:
+    """Return what the texts below its fields say; nothing where the source is not at hand.
+
+    They are read where somebody asks, in an error or a schema: it takes longer than to check a configuration.
+    """
+    source: type = vars(cls).get("meant_by", cls)
+    if source is not cls:  # made of another class, as the options of a policy
+        return meanings_of(source)
+    said = {name: text for base in reversed(cls.__bases__) for name, text in meanings_of(base).items()}
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError):
+        return said
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in itertools.pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as words)):
+                said[name] = inspect.cleandoc(words)
+    return said
 
 
 class Section:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core.core_schema import DataclassSchema, WithDefaultSchema
+from pydantic_core.core_schema import DataclassSchema, ModelSchema, WithDefaultSchema
 
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
-from rigctl.config.shape import meanings_of, options_model
+from rigctl.config.shape import options_model
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.kinds import DURATION, VOLUME, key_of
+from rigctl.kinds import DURATION, VOLUME, key_of, meanings_of
 from rigctl.rig.registry import Registry
 from rigctl.text import lasting
 
@@ -41,8 +41,19 @@ class _AsWritten(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
         made = super().dataclass_schema(schema)
-        for field, meaning in meanings_of(schema["cls"]).items():
+        cls: type = schema["cls"]
+        for field, meaning in meanings_of(cls).items():
             made["properties"][key_of(field)].setdefault("description", meaning)
+        return made
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        cls: type[BaseModel] = schema["cls"]
+        meanings = meanings_of(cls)
+        keys = made.get("anyOf", (made,))[-1]["properties"]  # the last of its forms is the mapping
+        for name, field in cls.model_fields.items():
+            if name in meanings:
+                keys[field.alias or name].setdefault("description", meanings[name])
         return made
 
     def default_schema(self, schema: WithDefaultSchema) -> dict[str, Any]:
@@ -70,7 +81,9 @@ def _by_name(
     usual = common["properties"][key].get("default")
     cases = []
     for name, (model, summary) in sorted(options.items()):
-        own = model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{name}.{{model}}")
+        own = model.model_json_schema(
+            by_alias=True, ref_template=f"#/$defs/{name}.{{model}}", schema_generator=_AsWritten
+        )
         for inner, definition in own.pop("$defs", {}).items():
             definitions[f"{name}.{inner}"] = definition
         if_named: dict[str, Any] = {"properties": {key: {"const": name}}}

@@ -67,7 +67,6 @@ class FileSection(BaseModel):
         strict=True,
         frozen=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         alias_generator=key_of,
     )
 

@@ -6,16 +6,13 @@ same shape, with the options of drivers and policies, is the JSON schema for com
 
 from __future__ import annotations
 
-import ast
 import copy
 import dataclasses
-import inspect
 import itertools
 import re
-import textwrap
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
@@ -26,7 +23,7 @@ from rigctl.config.schema import RigConfig
 from rigctl.config.wording import flag_meant, no_name, number_meant
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, flaw_of, got, shown, write
-from rigctl.kinds import NAME, Section, key_of
+from rigctl.kinds import NAME, Section, key_of, meanings_of
 from rigctl.plugins import nearest
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
@@ -238,7 +235,8 @@ def _meaning(model: type, path: KeyPath) -> str:
     """Return the first sentence that describes a key, without its full stop."""
     owner = _model_at(model, path[:-1])
     key = None if owner is None else keys_of(owner).get(str(path[-1]))
-    return " ".join("" if key is None else key.meaning.split()).partition(". ")[0].rstrip(".")
+    said = "" if owner is None or key is None else meanings_of(owner).get(key.field, "")
+    return " ".join(said.split()).partition(". ")[0].rstrip(".")
 
 
 def _one_of(words: Sequence[str]) -> str:
@@ -281,7 +279,7 @@ class Key:
 
     annotation: Any
     required: bool
-    meaning: str
+    field: str
 
 
 @cache
@@ -289,10 +287,10 @@ def keys_of(section: type) -> Mapping[str, Key]:
     """Return the keys of a section: of a model of the file's, or of a spec that is read as it stands."""
     if issubclass(section, BaseModel):
         fields = section.model_fields.items()
-        return {f.alias or name: Key(f.annotation, f.is_required(), f.description or "") for name, f in fields}
-    hints, meanings = get_type_hints(section), meanings_of(section)
+        return {f.alias or name: Key(f.annotation, f.is_required(), name) for name, f in fields}
+    hints = get_type_hints(section)
     return {
-        key_of(f.name): Key(hints[f.name], f.default is f.default_factory, meanings.get(f.name, ""))
+        key_of(f.name): Key(hints[f.name], f.default is f.default_factory, f.name)
         for f in dataclasses.fields(section)  # type: ignore[arg-type]  # every section is a dataclass
     }
 
@@ -346,11 +344,15 @@ def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
         holder.pop(last, None)
 
 
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    meant_by: ClassVar[type]
+
+
 @cache  # reading a class and building its model takes longer than all else in a configuration
 def options_model(cls: type) -> type[BaseModel]:
     """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)
-    meanings = meanings_of(cls)
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
         if not f.init:
@@ -358,36 +360,18 @@ def options_model(cls: type) -> type[BaseModel]:
         annotation = hints[f.name]
         nested = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
         if nested:
-            said = meanings.get(f.name) or (annotation.__doc__ or "").strip().partition("\n")[0]
-            default = Field(default_factory=dict, validate_default=True, description=said)
-            fields[f.name] = (options_model(annotation), default)
+            fields[f.name] = (options_model(annotation), Field(default_factory=dict, validate_default=True))
             continue
         annotation = Annotated[annotation, BeforeValidator(_frozen)]
-        said = meanings.get(f.name)
         if f.default_factory is not dataclasses.MISSING:
-            fields[f.name] = (annotation, Field(default_factory=f.default_factory, description=said))
+            fields[f.name] = (annotation, Field(default_factory=f.default_factory))
         else:
             usual = ... if f.default is dataclasses.MISSING else f.default
-            fields[f.name] = (annotation, Field(default=usual, description=said))
-    config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+            fields[f.name] = (annotation, Field(default=usual))
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
-    return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
-
-
-def meanings_of(cls: type) -> dict[str, str]:
-    """Return what the texts below its fields say; nothing where the source is not at hand."""
-    said: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError):
-            continue
-        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-        for field, text in itertools.pairwise(body):
-            match field, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as words)):
-                    said[name] = inspect.cleandoc(words)
-    return said
+    made = create_model(cls.__name__, __base__=_Options, __doc__=summary, **fields)
+    made.meant_by = cls
+    return made
 
 
 def _frozen(value: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, DriverNonConformance, RigctlError
+from rigctl.kinds import meanings_of
 from rigctl.rig import testing
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import (
@@ -136,7 +137,8 @@ def _options_are_described(bench: TestBench) -> None:
     """Its options derive from DeviceOptions and each has a docstring."""
     options = bench.driver.options
     _expect(issubclass(options, DeviceOptions), f"{options!r} is no subclass of DeviceOptions")
-    silent = [n for n, f in options.model_fields.items() if not f.description]
+    meanings = meanings_of(options)
+    silent = [n for n, f in options.model_fields.items() if not (f.description or meanings.get(n))]
     _expect(not silent, f"no docstring below: {', '.join(silent)}")
 
 
