@@ -68,6 +68,7 @@ class FileSection(BaseModel):
         frozen=True,
         allow_inf_nan=False,
         alias_generator=key_of,
+        defer_build=True,
     )
 
 

@@ -481,7 +481,7 @@ class DeviceOptions(BaseModel):
     Unknown keys are errors; a field's name carries its unit; its docstring goes into the JSON schema.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
