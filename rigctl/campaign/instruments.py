@@ -22,7 +22,7 @@ from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.errors import counted
 from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
+from rigctl.rig.spec import LAST, MISSES, CareSpec, FollowSpec, RigSpec, SensorRules, VariableWiring
 from rigctl.rig.values import Measurement
 from rigctl.text import in_full, lasting
 
@@ -197,8 +197,6 @@ def needed(rig: RigSpec, controlled: Sequence[str]) -> Mapping[str, frozenset[Us
 # 0019).
 
 
-MISSES, LAST = 4, 5
-"""So many misses in the last so many trials that controlled a variable: it does not follow."""
 BEFORE, ENOUGH = 40, 10
 """Trials before these that say how near it is usually kept; with fewer than ENOUGH the widest default holds."""
 USUAL_SHARE, SLACK = 0.9, 2.0

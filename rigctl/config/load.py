@@ -103,7 +103,13 @@ def load(
 
 
 def load_text(
-    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
+    text: str,
+    path: Path,
+    overrides: Overrides | None = None,
+    registry: Registry | None = None,
+    *,
+    to_run: bool = False,
+    costs: bool = True,
 ) -> LoadedConfig:
     """Check and convert a configuration.
 
@@ -112,8 +118,8 @@ def load_text(
         path: where it comes from; paths in it are from there.
         overrides: what the command line changes.
         registry: where drivers come from; default: the installed ones.
-        to_run: also refuse what no rig should be run with. Without it a campaign of the past can be looked at, and a
-            rig be made safe, whatever its configuration.
+        to_run: also refuse what no rig should be run with; a past campaign is looked at, and a rig made safe, without.
+        costs: foretell what trials cost; only who decides, or shows it, needs that.
 
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.
@@ -128,14 +134,11 @@ def load_text(
     rig = with_windows(context, build_rig(context), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem)
-    if problem is not None and not context.findings:
+    if costs and problem is not None and not context.findings:
         problem = dataclasses.replace(problem, forecast_costs=by_control_set(rig, problem))
     if to_run and problem is not None:
         check_budget(context, rig, problem)
-    policy = _policy(config.policy, findings)
-    if problem is not None and policy is not None:
-        for key, what in mistakes_of(policy, problem):
-            findings.add(tuple(key.split(".")), what if isinstance(what, Flaw) else Flaw(what))
+    policy = _policy(config.policy, problem, findings)
     findings.raise_any()
     if problem is None or policy is None:  # cannot be: whatever is None left a finding
         raise ConfigError([Mistake(str(path), Flaw("does not hold"))])
@@ -214,13 +217,16 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
     return dataclasses.replace(document, data=data, origins=origins), refused
 
 
-def _policy(section: PolicySection, findings: Findings) -> Policy | None:
+def _policy(section: PolicySection, problem: Problem | None, findings: Findings) -> Policy | None:
     names = policy_names()
     if section.name not in names:
         findings.add(("policy", "name"), unknown(section.name, names, "an installed policy"))
         return None
     cls, options = policy_class(section.name), section.model_extra or {}
     policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
+    if problem is not None and policy is not None:
+        for key, what in mistakes_of(policy, problem):
+            findings.add(tuple(key.split(".")), what if isinstance(what, Flaw) else Flaw(what))
     return policy
 
 

@@ -18,7 +18,7 @@ from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.spec import check_readable
 from rigctl.codec import plain
 from rigctl.config.load import LoadedConfig, Overrides, load
-from rigctl.console.options import STATES, require_linux
+from rigctl.console.options import STATES, require_devices, require_linux
 from rigctl.errors import UsageError
 from rigctl.flaws import flaw_of
 from rigctl.page.campaign import campaign_spec, configured
@@ -44,15 +44,6 @@ def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
     if not isinstance(clock, SteppedClock):  # beside a simulation nothing is driven
         require_linux(str(loaded.path))
     return lambda doses, news: Rig(loaded.rig, Registry.installed(), clock, doses, news)
-
-
-def require_devices(loaded: LoadedConfig) -> None:
-    """Raise UsageError where there is nothing to drive."""
-    if not loaded.wired:
-        raise UsageError(
-            f"{loaded.path}: declares no devices, so there is nothing to drive; "
-            f"use `rigctl suggest` and `rigctl ingest`, or add devices"
-        )
 
 
 def state_directory(given: Path | None, rig: str) -> Path:

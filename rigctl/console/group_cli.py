@@ -126,18 +126,18 @@ def notify(
 ) -> None:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
-    from rigctl.console import alarms as telling
+    from rigctl.console import alarms, receivers
 
     loaded = load(config)
     if test:
-        sent = telling.test(loaded)
+        sent = alarms.test(loaded)
         tell(sent, json)
         raise typer.Exit(0 if all(how == "sent" for how in sent.values()) else 1)
-    found = telling.told(loaded)
+    found = receivers.told(loaded)
     if json:
         print_json(found)
     else:
-        print_sentences(list(telling.who_is_told(found)) or ["Nobody is told of anything."])
+        print_sentences(list(receivers.who_is_told(found)) or ["Nobody is told of anything."])
 
 
 @alarm.command("reset-trip")

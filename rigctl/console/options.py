@@ -9,13 +9,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from rigctl import system
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw, got
+
+if TYPE_CHECKING:
+    from rigctl.config.load import LoadedConfig
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
 
@@ -234,6 +237,15 @@ class AmendFlags:
     ] = ""
     cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
     note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None
+
+
+def require_devices(loaded: LoadedConfig) -> None:
+    """Raise UsageError where there is nothing to drive."""
+    if not loaded.wired:
+        raise UsageError(
+            f"{loaded.path}: declares no devices, so there is nothing to drive; "
+            f"use `rigctl suggest` and `rigctl ingest`, or add devices"
+        )
 
 
 def require_linux(where: str) -> None:

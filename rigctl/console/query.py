@@ -114,7 +114,7 @@ def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:
     """Return what is known of the instruments, and who has paused it; nothing of it where there is none."""
     paused = reader.people.pause()
     try:
-        known = as_last_known(reader, configured(reader.campaign(), directory).rig)
+        known = as_last_known(reader, configured(reader.campaign(), directory, costs=False).rig)
     except RigctlError:  # the configuration does not hold any more
         known = []
     return {name: found for name, found in (("paused", paused), ("upkeep", known)) if found}

@@ -23,8 +23,9 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.config.profiles import keep_own
 from rigctl.console import report
-from rigctl.console.assemble import has_journal, require_devices, rig_factory, state_directory
+from rigctl.console.assemble import has_journal, rig_factory, state_directory
 from rigctl.console.by_hand import quantities
+from rigctl.console.options import require_devices
 from rigctl.console.output import INDENT, lines, number, told, wrapped
 from rigctl.console.progress import watching
 from rigctl.console.safe import safe_json

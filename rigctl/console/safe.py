@@ -17,7 +17,7 @@ import structlog
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, recognisable, standing
-from rigctl.console.options import STATES, require_linux
+from rigctl.console.options import STATES, require_devices, require_linux
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
 from rigctl.people import this_person
@@ -204,7 +204,7 @@ def _what(
     if left is not None and config is None:
         return left.devices, left.speedup, tuple(notes)
     try:
-        from rigctl.console.assemble import loaded_here, require_devices
+        from rigctl.console.assemble import loaded_here
 
         loaded = loaded_here(config, directory, buses)
         require_devices(loaded)

@@ -18,8 +18,9 @@ import rigctl
 from rigctl import system
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig, Overrides, load
-from rigctl.console.assemble import require_devices, state_directory
+from rigctl.console.assemble import state_directory
 from rigctl.console.checking import checked
+from rigctl.console.options import require_devices
 from rigctl.console.run import needs_look, share
 from rigctl.console.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError

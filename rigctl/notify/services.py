@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from rigctl.errors import RigctlError, UsageError
-from rigctl.notify.texts import Notice
 
 if TYPE_CHECKING:
     import apprise
+
+    from rigctl.notify.texts import Notice
 
 PING_S: Final = 10.0
 """Wall seconds that a sign of life may take."""
@@ -107,6 +106,9 @@ def ping(url: str) -> None:
     """
     if not url.startswith(("https://", "http://")):
         raise NotSent("alive: the URL must begin with https:// or http://")
+    import urllib.error  # noqa: PLC0415 - slow to load, and of use only where something is sent
+    import urllib.request  # noqa: PLC0415
+
     request = urllib.request.Request(url, headers={"User-Agent": "rigctl"})  # noqa: S310 - looked at above
     try:
         with urllib.request.urlopen(request, timeout=PING_S) as answer:  # noqa: S310 - as above

@@ -25,8 +25,11 @@ def configured(
     file: Path | None = None,
     *,
     to_run: bool = False,
+    costs: bool = True,
 ) -> LoadedConfig:
     """Return the configuration in `file`, else the one last started with; seed and budget are as they are now.
+
+    `costs` as of `load_text`, where there is no `file`.
 
     Raises:
         ConfigError: it does not hold any more.
@@ -36,7 +39,7 @@ def configured(
     overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
     if file is not None:
         return load(file, overrides, to_run=to_run)
-    return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
+    return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides, costs=costs)
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:

@@ -154,6 +154,10 @@ class CareSpec:
     calibration: CalibrationSpec = CalibrationSpec()
 
 
+MISSES, LAST = 4, 5
+"""So many misses in the last so many trials that controlled a variable: it does not follow."""
+
+
 @dataclass(frozen=True, slots=True)
 class FollowSpec:
     """How far a controlled variable may be measured from its setpoint, engineering units."""

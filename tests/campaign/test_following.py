@@ -12,8 +12,6 @@ from rigctl.campaign.acts import InService, void_misses
 from rigctl.campaign.instruments import (
     BEFORE,
     ENOUGH,
-    LAST,
-    MISSES,
     allowed,
     astray,
     barred,
@@ -26,7 +24,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import DeviceOptions, Severity
-from rigctl.rig.spec import DeviceSpec, FollowSpec, OutcomeSpec, VariableWiring
+from rigctl.rig.spec import LAST, MISSES, DeviceSpec, FollowSpec, OutcomeSpec, VariableWiring
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_rig_spec, make_space, make_spec, open_journal
 from tests.campaign.records import SetClock, give, restore

@@ -65,6 +65,29 @@ def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path
     assert found.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
+def test_checking_a_rig_loads_neither_all_units_nor_what_learns():
+    """`rigctl check` takes the usual units from a table, and leaves journal, advice and services alone."""
+    heavy = (
+        "pint",
+        "sklearn",
+        "scipy.optimize",
+        "apprise",
+        "urllib.request",
+        "sqlite3",
+        "rigctl.core.advice.recommend",
+    )
+    code = (
+        "import sys; sys.argv = ['rigctl', 'check', 'config/greenhouse.yaml']\n"
+        "from rigctl.entry import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(sorted(set({heavy!r}) & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
 @cache
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Every verb by its full name, e.g. `tools bench latency`."""
