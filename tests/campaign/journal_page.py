@@ -1,13 +1,10 @@
-"""Writes docs/journal.md from the journal's declared tables: `python -m tests.campaign.journal_page`."""
+"""The page of the journal's declared tables, for the site; `python -m tests.campaign.journal_page` prints it."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from rigctl.campaign.journal.rows import TABLES, VERSION
 from rigctl.campaign.journal.table import Column, Table
 
-PAGE = Path(__file__).parent.parent.parent / "docs/journal.md"
 HEAD = """# The journal's tables
 
 One SQLite file, `journal.sqlite` in the state directory, holds everything that was decided, done and paid. Any program
@@ -55,4 +52,4 @@ def remarks(table: Table, column: Column) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page())

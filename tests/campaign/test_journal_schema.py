@@ -17,7 +17,7 @@ from rigctl.campaign.journal.table import column, table, table_of
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt
-from tests.campaign.journal_page import PAGE, page
+from tests.campaign.journal_page import page
 from tests.campaign.test_journal_integrity import clean, opened, written
 
 
@@ -56,11 +56,6 @@ def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
     with pytest.raises(JournalCorrupt):
         opened(path.parent)
     assert path.read_bytes() == before
-
-
-def test_the_page_of_the_tables_is_up_to_date():
-    """docs/journal.md has every table and column; `python -m tests.campaign.journal_page` writes it."""
-    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_what_the_page_asks_a_journal_has_an_answer(path):

@@ -2,7 +2,7 @@
 
 `@table` on a dataclass makes it a table of the journal. From its fields come the table's definition in SQL with its
 remarks, keys and checks, how a row is written and read, which checksums are kept, which row may name which other one,
-which JSON must read as what, how rows of a damaged file are told from rubbish, and its section in `docs/journal.md`.
+which JSON must read as what, how rows of a damaged file are told from rubbish, and its section of the manual.
 
 A field's type says how it is stored: whole numbers, truth values and numbered enumerations as INTEGER, floats as REAL,
 words as TEXT, anything with parts as JSON. `X | None` may be NULL, the words of a `Literal` are all that is allowed,
