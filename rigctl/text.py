@@ -75,6 +75,12 @@ def written(value: float, decimals: int) -> str:
     return text.lstrip("-") if float(text) == 0 else text
 
 
+def percent(share: float) -> str:
+    """Write a probability; none as certain."""
+    whole = round(100 * share)
+    return "under 1 %" if whole < 1 else f"{min(whole, 99)} %"
+
+
 def lasting(seconds: float) -> str:
     """Write a duration: 75 s, 2 min 5 s, 11 min, 1 h 20 min, 3 days 4 h; seconds only below ten minutes."""
     sizes = (("day", 86_400), ("h", 3600), ("min", 60), ("s", 1))

@@ -27,7 +27,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import LAST, MISSES, CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import News, SafeTimes
-from rigctl.text import in_full, joined, lasting, settings, shown_unit
+from rigctl.text import in_full, joined, lasting, percent, settings, shown_unit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +50,11 @@ def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     alone = unguarded_told(unguarded(rig, Registry.installed()), rig) if loaded.wired else ""
     if alone:
         yield alone
+    yield from (
+        f"Only what keeps {f.label} with a probability of {percent(f.probability)} or more is recommended."
+        for f in loaded.problem.further
+        if f.limited
+    )
     yield from _follows(rig)
     yield from _caps(rig, told)
     if rig.late is not None:

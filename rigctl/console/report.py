@@ -143,7 +143,9 @@ def show(
     if details or technical:
         lines(console, ("", *_details(recommendation, labels, width, technical=technical)))
     if recommendation.front is not None:
-        lines(console, ("", *_front_lines(recommendation.front, labels, width)))
+        lines(
+            console, ("", *_front_lines(recommendation.front, labels, width, limited=bool(recommendation.choice.kept)))
+        )
 
 
 def _now(found: Recommendation, say: AnswerWords) -> str:
@@ -216,7 +218,7 @@ def _front_json(front: Front) -> Mapping[str, Any]:
     }
 
 
-def _front_lines(front: Front, labels: ShownLabels, width: int) -> Iterator[str]:
+def _front_lines(front: Front, labels: ShownLabels, width: int, *, limited: bool) -> Iterator[str]:
     units, points = labels.outcome_units, front.points
     columns = [
         ShownColumn("trial", [str(p.trial) for p in points]),
@@ -228,11 +230,9 @@ def _front_lines(front: Front, labels: ShownLabels, width: int) -> Iterator[str]
             ShownColumn(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
         )
     columns.append(ShownColumn("at", [settings(p.setpoints, labels.units) for p in points], left=True))
-    first, *_ = labels.outcome_units
-    title = (
-        f"Above only {first} counts. Trade-off: the settings tried that no other is expected to beat in every outcome"
-    )
-    yield from wrapped(title, width)
+    (first, *_), within = labels.outcome_units, ", within the limits" if limited else ""
+    best = "the settings tried that no other is expected to beat in every outcome"
+    yield from wrapped(f"Above only {first} counts{within}. Trade-off: {best}", width)
     yield from table(columns, width)
     reference = settings(dict(zip(units, front.reference, strict=True)), units)
     volumes = f"{number(front.hypervolume, 5)} expected, {number(front.measured_hypervolume, 5)} measured"

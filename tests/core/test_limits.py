@@ -14,7 +14,7 @@ from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import play, trial_rng
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.limits import FREEDOM, Limits, bounded
+from rigctl.core.bounds.limits import FREEDOM, UNTRIED, Limits, bounded
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import mistakes_of
@@ -113,7 +113,7 @@ def test_maximisers_within_limits_are_those_of_a_fine_grid(problem):
     for b, grid in zip(found, (axis[:, None], axis[:, None], square), strict=True):
         i = b.control_set
         mean, sd = Expectations.of(posterior, problem.space).values(problem.space.rows(i, grid), np.full(len(grid), i))
-        margin, hoped = limits.margins(i, grid, (0.0, problem.model.beta))
+        margin, hoped = limits.margins(i, grid, (UNTRIED, problem.model.beta))
         assert b.within == bool((margin >= 0).any())
         assert b.best_mean >= mean[margin >= 0].max(initial=-np.inf) - 0.02
         assert b.upper >= (mean + problem.model.beta * sd)[hoped >= 0].max(initial=-np.inf) - 0.02

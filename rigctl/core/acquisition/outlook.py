@@ -29,6 +29,7 @@ from rigctl.core.experiment.natural import fingerprint
 from rigctl.core.experiment.policy import BudgetSpent, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
 from rigctl.core.gp.model import Fitted, fit_again
+from rigctl.text import percent
 
 SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
 WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"
@@ -222,6 +223,10 @@ class Outlook(Context):
             reason += f". {SPREAD_EVENLY if fits else WHAT_FITS}"
             where = "Sobol point" if fits else "setting that fits"
             technical = f"{technical or choice.reason}; at a {where}: too few outcomes for a model"
+        elif self.limits is not None:
+            held = dict(zip(self.problem.space.control_sets[chosen].indices, setting, strict=True))
+            kept = self.limits.told(held)
+            reason += "".join(f". It keeps {k.label} with a probability of {percent(k.probability)}" for k in kept)
         return Proposal(
             trial=len(self.history) + 1,
             policy=policy,

@@ -6,29 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.core.advice.answer import Answer, Difference, WayToRun
-from rigctl.core.bounds.limits import Kept
-from rigctl.text import ends, in_full, set_label, settings, shown_unit, written
+from rigctl.text import ends, in_full, percent, set_label, settings, written
 
 FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
 
 
-def percent(share: float) -> str:
-    """Write a probability; none as certain."""
-    whole = round(100 * share)
-    return "under 1 %" if whole < 1 else f"{min(whole, 99)} %"
-
-
-def limit_label(kept: Kept) -> str:
-    """Write a limit: `at most 3.2 um`."""
-    ends = (("at least", kept.at_least), ("at most", kept.at_most))
-    told = " and ".join(f"{word} {in_full(value, 6)}" for word, value in ends if value is not None)
-    return f"{told} {shown_unit(kept.unit)}".rstrip()
-
-
 def limits_of(way: WayToRun) -> str:
     """Write what must be kept: `roughness at most 3.2 um`."""
-    return " and ".join(f"{k.outcome} {limit_label(k)}" for k in way.kept)
+    return " and ".join(k.label for k in way.kept)
 
 
 def kept(way: WayToRun) -> str:

@@ -71,7 +71,8 @@ def explain(
         lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
     lines += (f"Note: {sentence(note, problem.space.names)}" for note in proposal.notes)
     if proposal.sets:
-        besides = ", whatever becomes of the other outcomes" if problem.further else ""
+        others = [f for f in problem.further if not f.limited]
+        besides = ", whatever becomes of the other outcomes" if others else ""
         lines.append(f"What each control set promises of {outcome}{besides}:")
     for report in proposal.sets:
         lines.append(f"  {set_label(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")

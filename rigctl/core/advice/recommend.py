@@ -21,7 +21,7 @@ from rigctl.core.advice.worth import LEVEL, Appraisal, FixedSetting, Worth, inte
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.limits import Limits, bounded
+from rigctl.core.bounds.limits import UNTRIED, Limits, bounded
 from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
@@ -192,7 +192,10 @@ def supported(
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         score = mean - DOUBT * sd
         score[trials:] -= BEYOND * sd[trials:] if trials else 0.0
-        margins = np.zeros(len(own)) if limits is None else _margins(limits, b.control_set, own)
+        margins = np.zeros(len(own))
+        if limits is not None:
+            margins[:trials] = _margins(limits, b.control_set, own[:trials])
+            margins[trials:] = _margins(limits, b.control_set, own[trials:], UNTRIED)
         best = int((np.where(margins >= 0, score, -np.inf) if (margins >= 0).any() else margins).argmax())
         setting = space.setting(b.control_set, own[best])
         at = float(mean[best]), float(sd[best])
@@ -200,9 +203,9 @@ def supported(
     return tuple(found)
 
 
-def _margins(limits: Limits, control_set: int, points: FloatArray) -> FloatArray:
+def _margins(limits: Limits, control_set: int, points: FloatArray, hope: float = 0.0) -> FloatArray:
     columns = list(limits.problem.space.control_sets[control_set].indices)
-    return np.asarray(limits.margins(control_set, points[:, columns])[0])
+    return np.asarray(limits.margins(control_set, points[:, columns], (hope,))[0])
 
 
 def good_enough(options: Sequence[Supported], floor: float, tolerance: float) -> tuple[list[Supported], float]:

@@ -3,9 +3,10 @@
 A limit holds for single trials: its probability at a setting averages over what the uncontrolled variables may do, and
 counts the model's doubt and the noise of a measurement. Each limited outcome has a model of its own (Gardner, Kusner,
 Xu, Weinberger and Cunningham 2014, "Bayesian optimization with inequality constraints"). A setting may be recommended
-where every limit holds with the probability that is asked for. Upper bounds are sought where it would, were each
-outcome `beta` standard deviations on the better side of what is expected: who explores hopes for the limits as for the
-outcome (Xu, Jiang, Svetozarevic and Jones 2023, "Constrained efficient global optimization").
+where every limit holds with the probability that is asked for; where no trial was, also if outcomes are a standard
+deviation worse than expected. Upper bounds are sought where it would, were each outcome `beta` standard deviations on
+the better side of what is expected: who explores hopes for the limits as for the outcome (Xu, Jiang, Svetozarevic and
+Jones 2023, "Constrained efficient global optimization").
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ NODES = 16
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""
 FREEDOM = 4
 """Degrees of freedom of the Student t by which a limit holds: the response may be none of the model's."""
+UNTRIED = -1.0
+"""Where no trial was, limits must be likely enough to be kept if outcomes are so many standard deviations better than
+expected: of all settings that a model takes for good ones, those it is wrong about are the best."""
 EVERYWHERE = 256
 """Settings of the whole range of a control set that are looked at first, besides those of trials."""
 REACHES = (0.3, 0.1, 0.03, 0.01)
@@ -53,6 +57,10 @@ class Kept:
     @property
     def enough(self) -> bool:
         return self.probability >= self.needed
+
+    @property
+    def label(self) -> str:
+        return FurtherOutcome(self.outcome, self.unit, at_most=self.at_most, at_least=self.at_least).label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +168,7 @@ class Limits:
     def _looked(self, e: Expectations, i: int, settings: FloatArray) -> _Looked:
         mean, sd = e.values(self.problem.space.rows(i, settings), np.full(len(settings), i))
         beta = self.problem.model.beta
-        margin, hoped = self.margins(i, settings, (0.0, beta))
+        margin, hoped = self.margins(i, settings, (UNTRIED, beta))
         return _Looked(settings, mean, sd, margin, hoped, beta)
 
 

@@ -20,6 +20,7 @@ from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
 from rigctl.flaws import got
 from rigctl.kinds import Clash, Lengthscales, Number, Section, Whole
+from rigctl.text import in_full, shown_unit
 
 JsonState = Mapping[str, Any]
 """What `json.dumps` takes and gives back unchanged (floats survive exactly)."""
@@ -147,6 +148,13 @@ class FurtherOutcome:
     @property
     def limited(self) -> bool:
         return self.limits != (-inf, inf)
+
+    @property
+    def label(self) -> str:
+        """Return outcome and limits: `roughness at most 3.2 um`."""
+        ends = (("at least", self.at_least), ("at most", self.at_most))
+        told = " and ".join(f"{word} {in_full(value, 6)}" for word, value in ends if value is not None)
+        return f"{self.name} {told} {shown_unit(self.unit)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
