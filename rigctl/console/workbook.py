@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from pathlib import Path
@@ -98,12 +98,17 @@ def _grid(cells: Mapping[tuple[int, int], str], kind: str, name: str, sheets: Se
     return Grid(list(rows.items()), kind, "", name, others, frozenset(hidden))
 
 
-def _filled_down(cells: dict[tuple[int, int], str], first: int, last: int, column: int) -> None:
-    """Let rows that a merged cell reaches over have its text, too, as far as there is anything else in them."""
-    if (first, column) not in cells:
-        return
-    for row in {row for row, _ in cells if first < row <= last}:
-        cells[row, column] = cells[first, column]
+def _fill_down(cells: dict[tuple[int, int], str], merged: Iterable[tuple[int, int, int]]) -> None:
+    """Let rows that a merged cell reaches over have its text, too, as far as there is anything else in them.
+
+    Args:
+        cells: by row and column.
+        merged: of each merged cell its first row, last row and column.
+    """
+    rows = {row for row, _ in cells}
+    for first, last, column in merged:
+        for row in rows.intersection(range(first + 1, last + 1)) if (first, column) in cells else ():
+            cells[row, column] = cells[first, column]
 
 
 def _within(path: Path, column: int, cells: int) -> None:
@@ -135,8 +140,7 @@ def _xlsx(path: Path, archive: zipfile.ZipFile, data: bytes, wanted: str | None)
         if text:
             _within(path, place[1], len(cells))
             cells[place] = text
-    for area in sheet.merged_cells.ranges:
-        _filled_down(cells, area.min_row, area.max_row, area.min_col)
+    _fill_down(cells, ((area.min_row, area.max_row, area.min_col) for area in sheet.merged_cells.ranges))
     hidden = [row for row, shape in sheet.row_dimensions.items() if shape.hidden]
     return _grid(cells, "Excel", name, sheets, hidden)
 
@@ -180,8 +184,7 @@ def _ods(path: Path, archive: zipfile.ZipFile, wanted: str | None) -> Grid:
             if line.get(f"{_TABLE}visibility", "visible") != "visible":
                 hidden.append(number)
         row += repeated
-    for first, last, column in merged:
-        _filled_down(cells, first, last, column)
+    _fill_down(cells, merged)
     return _grid(cells, "OpenDocument", name, list(tables), hidden)
 
 
@@ -199,12 +202,13 @@ def _ods_row(line: Any) -> Iterator[tuple[int, str, int]]:
 
 def _ods_text(cell: Any) -> str:
     kind, value = cell.get(f"{_OFFICE}value-type"), cell.get(f"{_OFFICE}value", "")
-    if kind == "percentage":
-        return Exact(f"{100 * float(value):.15g} %")
-    if kind in ("float", "currency"):
-        return Exact(f"{float(value):.15g} {cell.get(f'{_OFFICE}currency', '')}".strip())
+    shown = "\n".join("".join(part.itertext()) for part in cell.iterfind(f"{_TEXT}p")).strip()
+    if kind in ("percentage", "float", "currency"):
+        percent = kind == "percentage" or shown.endswith("%")  # Gnumeric has no kind of its own for it
+        unit = "%" if percent else cell.get(f"{_OFFICE}currency", "")
+        return Exact(f"{float(value) * (100 if percent else 1):.15g} {unit}".strip())
     if kind == "boolean":
         return str(cell.get(f"{_OFFICE}boolean-value")).upper()
     if kind == "date":
         return str(cell.get(f"{_OFFICE}date-value")).replace("T00:00:00", "").replace("T", " ")
-    return "\n".join("".join(part.itertext()) for part in cell.iterfind(f"{_TEXT}p")).strip()
+    return shown

@@ -18,6 +18,12 @@ class Percent(float):
     """A number that the spreadsheet shows as a percentage: .635 is 63.5 %."""
 
 
+class Xml(str):
+    """Text that stands in the file as it is."""
+
+    __slots__ = ()
+
+
 def xlsx(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), merged: Sequence[str] = ()) -> bytes:
     """Return a workbook; rows that are hidden and cells that are merged are those of its first sheet."""
     book, out = Workbook(), io.BytesIO()
@@ -36,10 +42,19 @@ def xlsx(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), merged: Seq
     return out.getvalue()
 
 
-def ods(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = ()) -> bytes:
-    """Return the same as OpenDocument, with a million blank rows at the end, as LibreOffice writes them."""
-    tables = "".join(_table(name, rows, hidden) for name, rows in sheets.items())
-    content = f"<office:document-content {SPACES}><office:body><office:spreadsheet>{tables}"
+def ods(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), percent: str = "", head: str = "") -> bytes:
+    """Return the same as OpenDocument, with a million blank rows at the end, as LibreOffice writes them.
+
+    Args:
+        sheets: cells by the sheet's name.
+        hidden: rows of each sheet.
+        percent: what a percentage is called; Gnumeric says `float`.
+        head: what stands before everything else.
+    """
+    tables = "".join(_table(name, rows, hidden) for name, rows in sheets.items()).replace(
+        '"percentage"', f'"{percent}"'
+    )
+    content = f"{head}<office:document-content {SPACES}><office:body><office:spreadsheet>{tables}"
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
@@ -70,4 +85,4 @@ def _cell(value: object) -> str:
         kind, text = f'"date" office:date-value="{value.isoformat()}"', value.strftime("%d.%m.%y")
     else:
         kind, text = '"string"', str(value)
-    return f"<table:table-cell office:value-type={kind}><text:p>{escape(text)}</text:p></table:table-cell>"
+    return f"<table:table-cell office:value-type={kind}><text:p>{text if isinstance(value, Xml) else escape(text)}</text:p></table:table-cell>"

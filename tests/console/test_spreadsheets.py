@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from rigctl.console.sheet import Reading
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
 from tests.console.dough import DOUGH, TABLE, commas, text
-from tests.console.spreadsheets import Percent, ods, xlsx
+from tests.console.spreadsheets import Percent, Xml, ods, xlsx
 from tests.golden import Golden
 
 HEADER = TABLE[0]
@@ -28,6 +29,13 @@ SHEET = [HEADER, *ROWS]
 SHARES = [HEADER, [Percent(0.635), *ROWS[0][1:]], *ROWS[1:]]
 APART = [[], [], *([["", *row] for row in SHEET[:2]]), [], *[["", *row] for row in SHEET[2:]]]
 MERGED = [HEADER, [63.5, 30, 49.5, 0.5, "proof"], [70, 25, 61, 1, ""]]
+
+
+LAUGHS = (
+    f"<!DOCTYPE x [<!ENTITY a '{'ha' * 500}'>"
+    + "".join(f"<!ENTITY {b} '{f'&{a};' * 30}'>" for a, b in pairwise("abcdefghij"))
+    + "]>"
+)
 
 
 def first_row(*cells: object) -> bytes:
@@ -90,6 +98,8 @@ KINDS = (
     Kind("no such sheet", xlsx({"Trials": SHEET}), None, flags=TableFlags(sheet="Trails")),
     Kind("cells shown as percent", xlsx({"T": SHARES})),
     Kind("the same in ods", ods({"T": SHARES}), name="old.ods"),
+    Kind("the same of Gnumeric", ods({"T": SHARES}, percent="float"), name="old.ods"),
+    Kind("entities that multiply", ods({"T": [[Xml("&j;")]]}, head=LAUGHS), None, name="old.ods"),
     Kind("dates as names of trials", xlsx({"T": with_column("Versuch", *[date(2024, 5, d) for d in (1, 2, 3)])})),
     Kind("blank rows and columns", xlsx({"T": APART})),
     Kind("a formula nobody has computed", first_row(63.5, 30, "=40+9.5", 0.5, "proof"), None),
