@@ -24,8 +24,8 @@ from rigctl.campaign.trial import Decision, Looked, look_of
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.reading import read_table
-from rigctl.console.sheet import QUESTIONS, Reading
+from rigctl.console.options import TableFlags
+from rigctl.console.reading import QUESTIONS, read_table
 from rigctl.console.table import SAID, Names, PeopleTable, Row
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
@@ -79,7 +79,7 @@ class ManualRow:
     """What the variables read before it was decided, as in an export; nothing where nobody looked."""
 
 
-def read_rows(loaded: LoadedConfig, path: Path, reading: Reading | None = None) -> tuple[ManualRow, ...]:
+def read_rows(loaded: LoadedConfig, path: Path, said: TableFlags | None = None) -> tuple[ManualRow, ...]:
     """Read every row of the file; columns it does not need are ignored.
 
     What is unclear is asked about where somebody says how it is to be read; else it does not hold.
@@ -90,11 +90,11 @@ def read_rows(loaded: LoadedConfig, path: Path, reading: Reading | None = None) 
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
-    asks = () if reading is None else tuple(QUESTIONS)
-    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), reading or Reading(), asks=asks)
+    asks = () if said is None else tuple(QUESTIONS)
+    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), said or TableFlags(), asks=asks)
     needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
     needed += ["cost"] if loaded.problem.known_costs is None else []
-    table.require(needed, "name the columns in the first line" if reading is None else "")
+    table.require(needed, "name the columns in the first line" if said is None else "")
     sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
     return checked([manual_row(table, row, members) for row, members in sound], table.told())
 

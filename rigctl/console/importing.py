@@ -26,8 +26,8 @@ from rigctl.console.by_hand import (
 )
 from rigctl.console.ingest import recorded_so_far
 from rigctl.console.numerals import is_empty
+from rigctl.console.options import TableFlags
 from rigctl.console.reading import read_table
-from rigctl.console.sheet import Reading
 from rigctl.console.table import (
     Names,
     PeopleTable,
@@ -59,20 +59,20 @@ class ImportPlan:
     """Rows of which nothing can be learned, and why."""
 
 
-def planned(loaded: LoadedConfig, path: Path, reading: Reading, controlled: str | None = None) -> ImportPlan:
+def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str | None = None) -> ImportPlan:
     """Read past trials from a table.
 
     Args:
         loaded: the configuration.
         path: the table.
-        reading: how it is to be read.
+        said: how it is to be read.
         controlled: what was controlled in every row, joined by `+`; `nothing`; None: columns say so.
 
     Raises:
         UsageError: the file is no table, or its columns are not what is needed.
         ConfigError: cells do not hold; carries them with line and column.
     """
-    table = read_table(path, Names(loaded), reading, commas_part=False)
+    table = read_table(path, Names(loaded), said, commas_part=False)
     _require(loaded, table, controlled)
     reader = _Rows(loaded, table, controlled)
     rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
@@ -254,10 +254,10 @@ def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
     """Return what would be imported, for programs."""
     return {
         "file": str(plan.table.sheet.path),
-        "encoding": plan.table.sheet.encoding,
-        "separator": plan.table.sheet.separator,
-        "sheet": plan.table.sheet.name,
-        "other_sheets": list(plan.table.sheet.others),
+        "encoding": plan.table.sheet.grid.kind,
+        "separator": plan.table.sheet.grid.separator,
+        "sheet": plan.table.sheet.grid.name,
+        "other_sheets": list(plan.table.sheet.grid.others),
         "header_line": plan.table.sheet.header_line,
         "decimal": plan.table.decimals or "point",
         "columns": [
@@ -285,12 +285,12 @@ def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     """Return what would be imported, line by line, for people."""
     decimal = plan.table.decimals or "point"
     sheet = plan.table.sheet
-    separator = {"\t": "tab"}.get(sheet.separator, sheet.separator)
-    form = f"sheet {sheet.name}" if sheet.name else f"columns separated by {separator}, decimal {decimal}"
+    separator = {"\t": "tab"}.get(sheet.grid.separator, sheet.grid.separator)
+    form = f"sheet {sheet.grid.name}" if sheet.grid.name else f"columns separated by {separator}, decimal {decimal}"
     lines = [
-        f"{plan.table.sheet.path}: {sheet.encoding}, {form}; {sheet.cells((sheet.header_line, None))} is the header"
+        f"{plan.table.sheet.path}: {sheet.grid.kind}, {form}; {sheet.cells((sheet.header_line, None))} is the header"
     ]
-    lines += [f"not read: {', '.join(sheet.others)} (--sheet NAME)"] if sheet.others else []
+    lines += [f"not read: {', '.join(sheet.grid.others)} (--sheet NAME)"] if sheet.grid.others else []
     _, first = sheet.rows[0]
     table = [("column", "is", "first value", "becomes")]
     table += [

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 from rigctl.config.wording import number_meant
+from rigctl.console.options import Decimals
 from rigctl.flaws import got
-
-Decimals = Literal["comma", "point"]
 
 EMPTY: Final = frozenset({"", "-", "–", "—", "?", "na", "n/a", "#n/a", "#nv", "nan", "null", "none", "nil"})
 """How people write that there is nothing; in small letters."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -74,6 +74,8 @@ HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
+Decimals = Literal["comma", "point"]
+"""What stands before fractions."""
 Form = StrEnum("Form", "JSON CONFIGURATION COMMANDS")
 Format = StrEnum("Format", "CSV JSONL")
 Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
@@ -106,18 +108,23 @@ def table_named(verb: str, config: Path | None, file: str) -> Path:
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:
-    """Return the URLs of `--bus NAME=URL`, by name.
+    """Return the URLs of `--bus NAME=URL`, by name."""
+    return pairs("--bus", given, "NAME=URL")
+
+
+def pairs(option: str, given: Sequence[str] | None, form: str, *, last: bool = False) -> dict[str, str]:
+    """Return what an option that is repeated says, by name; the first `=` parts the two, or the `last`.
 
     Raises:
         UsageError: one is nothing of the kind.
     """
-    urls = {}
+    found = {}
     for text in given or ():
-        name, equals, url = text.partition("=")
-        if not equals:
-            raise UsageError(got(text, "must be NAME=URL", where="--bus"))
-        urls[name] = url
-    return urls
+        name, equals, value = text.rpartition("=") if last else text.partition("=")
+        if not (equals and name.strip() and value.strip()):
+            raise UsageError(got(text, f"must be {form}", where=option))
+        found[name.strip()] = value.strip()
+    return found
 
 
 # options that go together -----------------------------------------------------------------------------------------
@@ -202,16 +209,14 @@ class TrialFlags:
 
 @dataclass(frozen=True, slots=True)
 class TableFlags:
-    """What options say of how a table is to be read."""
+    """What options say of how a table is to be read; else it is found out."""
 
     sheet: Annotated[str | None, typer.Option(metavar="NAME", help="Of a spreadsheet; default: the first.")] = None
     maps: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
     ] = None
-    decimal: Annotated[
-        str | None, typer.Option(metavar="comma|point", help="Before fractions; default: as the numbers say.")
-    ] = None
+    decimal: Annotated[Decimals | None, typer.Option(help="Before fractions; default: as the numbers say.")] = None
     separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None
     header: Annotated[
         int | None, typer.Option(metavar="LINE", min=1, help="Where the header stands; default: as it is found.")

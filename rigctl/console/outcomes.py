@@ -22,9 +22,8 @@ from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
-from rigctl.console.options import AmendFlags
+from rigctl.console.options import AmendFlags, TableFlags
 from rigctl.console.reading import read_table
-from rigctl.console.sheet import Reading
 from rigctl.console.table import Names
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
@@ -71,14 +70,14 @@ class OutcomeFile:
     """What is wrong with single lines."""
 
 
-def given_in(loaded: LoadedConfig, path: Path, reading: Reading) -> OutcomeFile:
+def given_in(loaded: LoadedConfig, path: Path, flags: TableFlags) -> OutcomeFile:
     """Read the columns trial, the first outcome's name, and perhaps unit, further outcomes, why.
 
     Raises:
         UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
     first, *more = loaded.rig.outcome_names
-    table = read_table(path, Names(loaded, beside=BESIDE), reading, asks=("hidden", "totals", "inexact"))
+    table = read_table(path, Names(loaded, beside=BESIDE), flags, asks=("hidden", "totals", "inexact"))
     table.require(("trial", f"value:{first}"))
     said: dict[int, SaidOutcome] = {}
     empty = []
@@ -111,8 +110,8 @@ class Asked:
     said: tuple[SaidOutcome, ...] = ()
     source: Path | None = None
     lost: bool = False
-    reading: Reading = field(default_factory=Reading)
-    """Of the file."""
+    flags: TableFlags = field(default_factory=TableFlags)
+    """How the file is to be read."""
 
     @property
     def nothing(self) -> bool:
@@ -120,7 +119,7 @@ class Asked:
         return not self.said and self.source is None
 
 
-def asked_of(which: Sequence[str], source: Path | None, values: str, reading: Reading, *, lost: bool) -> Asked:
+def asked_of(which: Sequence[str], source: Path | None, values: str, flags: TableFlags, *, lost: bool) -> Asked:
     """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it.
 
     Raises:
@@ -132,8 +131,8 @@ def asked_of(which: Sequence[str], source: Path | None, values: str, reading: Re
     if source is not None:
         if words or values or lost:
             raise UsageError(f"outcome: got {got} and --from {source}; give either a file or one trial")
-        return Asked(config, source=source, reading=reading)
-    if reading != Reading():
+        return Asked(config, source=source, flags=flags)
+    if flags != TableFlags():
         raise UsageError("outcome: options say how a table is to be read; give --from FILE, too, or leave them out")
     if not words:
         if values or lost:
@@ -196,7 +195,7 @@ def record(
     with open_campaign(asked.config, directory) as campaign:
         loaded, reader, said = campaign.loaded, campaign.reader, asked.said
         if asked.source is not None:
-            given = given_in(loaded, asked.source, asked.reading)
+            given = given_in(loaded, asked.source, asked.flags)
             said, so = _all_awaited(loaded, reader, given, force=force)
             known += [{"trial": n, "outcome": f"trial {n}: is recorded so already"} for n in so]
             known += [{"trial": n, "outcome": f"trial {n}: nothing is said of it here yet"} for n in given.empty]

@@ -11,8 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from rigctl.console.numerals import Decimals, Exact, decimals_of, is_empty, is_number, parsed, parted
-from rigctl.console.sheet import QUESTIONS, Reading, Sheet, read_sheet
+from rigctl.config.findings import unknown
+from rigctl.console.numerals import Exact, decimals_of, is_empty, is_number, parsed, parted
+from rigctl.console.options import Decimals, TableFlags, pairs
+from rigctl.console.sheet import Sheet, read_sheet
 from rigctl.console.table import Names, PeopleTable, SheetColumn, columns_of, key
 from rigctl.errors import Mistake, Unanswered, UsageError
 from rigctl.flaws import Flaw, flaw_of
@@ -25,6 +27,19 @@ TOTALS: Final = (
     *("somme", "moyenne"),
 )
 """With what the first cell of a row begins that is no trial."""
+QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "hidden": ("is hidden in the spreadsheet", {"keep": "takes it in", "skip": "leaves it out"}),
+    "totals": ("looks like a total or average", {"skip": "leaves it out", "keep": "takes it in as a trial"}),
+    "inexact": (
+        "is no single number",
+        {"number": "takes the limit, or the middle of a range", "skip": "leaves the row out"},
+    ),
+    "no-outcome": (
+        "stands in place of an outcome",
+        {"failed": "takes it in as a failed trial", "skip": "leaves the row out"},
+    ),
+}
+"""What can be meant in two ways, by name: what is seen, and what each answer does."""
 FEWEST_ABOVE = 3
 """So many rows have a total, as far as only its numbers show that it is one."""
 _NUMBER: Final = r"[+-]?\d[\d.,'\u00a0\u202f ]*(?:[eE][+-]?\d+)?"
@@ -37,14 +52,14 @@ _INEXACT: Final = re.compile(
 
 
 def read_table(
-    path: Path, names: Names, reading: Reading, *, commas_part: bool = True, asks: Sequence[str] = tuple(QUESTIONS)
+    path: Path, names: Names, said: TableFlags, *, commas_part: bool = True, asks: Sequence[str] = tuple(QUESTIONS)
 ) -> PeopleTable:
     """Read a table that a person keeps.
 
     Args:
         path: the file.
         names: what its headers may mean.
-        reading: what a person says of it.
+        said: what a person says of it.
         commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
         asks: what is asked about where it is unclear.
 
@@ -52,28 +67,27 @@ def read_table(
         UsageError: it is no table, its columns are not clear, or its numbers contradict each other.
         Unanswered: something in it can be meant in two ways.
     """
-    names = replace(names, maps=reading.maps)
-    sheet = _with_units(names, read_sheet(path, names.known, reading))
-    sheet = _with_constants(names, sheet, reading.constants)
+    names = replace(names, maps=pairs("--map", said.maps, 'HEADER=NAME, e.g. "hydration [%]=hydration"', last=True))
+    constants = pairs("--constant", said.constants, 'NAME=VALUE, e.g. "proof=30 degC"')
+    sheet = _with_units(names, read_sheet(path, names.known, said))
+    sheet = _with_constants(names, sheet, constants)
     columns = columns_of(names, sheet)
     cells = [c for _, row in sheet.rows for column, c in zip(columns, row, strict=True) if column.numeric]
     try:
-        decimals = reading.decimals or decimals_of(
-            [part for cell in cells if not is_empty(cell) for part in _parts(cell)]
-        )
+        decimals = said.decimal or decimals_of([part for cell in cells if not is_empty(cell) for part in _parts(cell)])
     except ValueError as error:
         remedy = "write all numbers in one way, or say which with --decimal comma or --decimal point"
         raise UsageError(f"{path}: {error}; {remedy}") from error
-    if decimals is None and commas_part and sheet.separator == "," and not any("," in cell for cell in cells):
+    if decimals is None and commas_part and sheet.grid.separator == "," and not any("," in cell for cell in cells):
         decimals = "point"
     table = PeopleTable(sheet, columns, decimals, names.loaded)
-    own = len(columns) - len(reading.constants)
-    for column, (name, text) in zip(columns[own:], reading.constants.items(), strict=True):
+    own = len(columns) - len(constants)
+    for column, (name, text) in zip(columns[own:], constants.items(), strict=True):
         try:
             table.number(column, Exact(text)) if column.numeric else None
         except ValueError as error:
             raise UsageError(flaw_of(error).within(f"--constant: {name}")) from None
-    return _settled(table, reading.answers, asks)
+    return _settled(table, _answers(said.answers), asks)
 
 
 def _with_units(names: Names, sheet: Sheet) -> Sheet:
@@ -116,6 +130,15 @@ def _parts(cell: str) -> tuple[str, ...]:
 
 
 # what is unclear ------------------------------------------------------------------------------------------------------
+
+
+def _answers(given: Sequence[str] | None) -> Mapping[str, str]:
+    answers = pairs("--answer", given, "QUESTION=ANSWER, e.g. totals=skip")
+    known = [f"{question}={answer}" for question, (_, does) in QUESTIONS.items() for answer in does]
+    for answer in map("=".join, answers.items()):
+        if answer not in known:
+            raise UsageError(unknown(answer, known, "an answer", where="--answer"))
+    return answers
 
 
 def _settled(table: PeopleTable, answers: Mapping[str, str], asks: Sequence[str]) -> PeopleTable:
@@ -180,7 +203,7 @@ def _number(cell: str, decimals: Decimals | None) -> str:
 
 
 def _hidden(table: PeopleTable) -> Iterator[Place]:
-    yield from ((line, None) for line, _ in table.sheet.rows if line in table.sheet.hidden)
+    yield from ((line, None) for line, _ in table.sheet.rows if line in table.sheet.grid.hidden)
 
 
 def _inexact(table: PeopleTable) -> Iterator[Place]:

@@ -6,14 +6,13 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from rigctl.config.findings import unknown
-from rigctl.console.numerals import Decimals, is_number
+from rigctl.console.numerals import is_number
 from rigctl.console.options import TableFlags
 from rigctl.console.workbook import SAVE, Grid, read_workbook
 from rigctl.errors import UsageError, reason
@@ -41,65 +40,6 @@ _BOMS: Final = (
 )
 
 
-QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "hidden": ("is hidden in the spreadsheet", {"keep": "takes it in", "skip": "leaves it out"}),
-    "totals": ("looks like a total or average", {"skip": "leaves it out", "keep": "takes it in as a trial"}),
-    "inexact": (
-        "is no single number",
-        {"number": "takes the limit, or the middle of a range", "skip": "leaves the row out"},
-    ),
-    "no-outcome": (
-        "stands in place of an outcome",
-        {"failed": "takes it in as a failed trial", "skip": "leaves the row out"},
-    ),
-}
-"""What can be meant in two ways, by name: what is seen, and what each answer does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Says how a table is to be read, as far as a person says; else it is found out."""
-
-    sheet: str | None = None
-    """Of a spreadsheet; None: the first."""
-    maps: Mapping[str, str] = field(default_factory=dict)
-    """Header -> what it is."""
-    decimals: Decimals | None = None
-    separator: str | None = None
-    header: int | None = None
-    """Its line, or row; None: as it is found."""
-    constants: Mapping[str, str] = field(default_factory=dict)
-    """What was the same in all rows, by what it is."""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """To `QUESTIONS`."""
-
-    @classmethod
-    def of(cls, flags: TableFlags) -> Reading:
-        """Raise UsageError where what options say does not hold."""
-        decimals: Mapping[str | None, Decimals | None] = {None: None, "comma": "comma", "point": "point"}
-        if flags.decimal not in decimals:
-            raise UsageError(got(flags.decimal, "must be comma or point", where="--decimal"))
-        separator = {"tab": "\t", "\\t": "\t"}.get(flags.separator or "", flags.separator)
-        if separator is not None and len(separator) != 1:
-            raise UsageError(got(flags.separator, "must be one character, or tab", where="--separator"))
-        maps = dict(_pairs("--map", flags.maps, 'HEADER=NAME, e.g. "hydration [%]=hydration"'))
-        constants = dict(_pairs("--constant", flags.constants, 'NAME=VALUE, e.g. "proof=30 degC"'))
-        answers = dict(_pairs("--answer", flags.answers, "QUESTION=ANSWER, e.g. totals=skip"))
-        for question, answer in answers.items():
-            if question not in QUESTIONS or answer not in QUESTIONS[question][1]:
-                every = [f"{name}={word}" for name, (_, words) in QUESTIONS.items() for word in words]
-                raise UsageError(unknown(f"{question}={answer}", every, "an answer", where="--answer"))
-        return cls(flags.sheet, maps, decimals[flags.decimal], separator, flags.header, constants, answers)
-
-
-def _pairs(option: str, given: Sequence[str] | None, allowed: str) -> Iterator[tuple[str, str]]:
-    for text in given or ():
-        name, equals, value = (part.strip() for part in text.rpartition("="))
-        if not (equals and name and value):
-            raise UsageError(got(text, f"must be {allowed}", where=option))
-        yield name, value
-
-
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """Holds a table as text."""
@@ -109,32 +49,24 @@ class Sheet:
     header_line: int
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     """Line of the file, and its cells, as many as the header has; without blank lines."""
-    encoding: str
-    """Of text; else the kind of spreadsheet."""
-    separator: str
-    """Of columns; empty in a spreadsheet."""
-    name: str = ""
-    """Of the sheet; empty where there are none."""
-    others: tuple[str, ...] = ()
-    """Sheets of the file that are not read."""
-    hidden: frozenset[int] = frozenset()
-    """Lines that the spreadsheet does not show."""
+    grid: Grid
+    """What it is made of."""
 
     def cells(self, *places: tuple[int, int | None]) -> str:
         """Return where in it rows (column None) or cells stand, as people see it: `rows 7, 8`, `B7, B8`, or `line 7`.
 
         Of many the first few are named, and the others are counted.
         """
-        whole = not self.name or places[0][1] is None
+        whole = not self.grid.name or places[0][1] is None
         named = [f"{'' if whole or n is None else letters(n)}{line}" for line, n in places[:MOST_LISTED]]
-        noun = "" if not whole else f"{'row' if self.name else 'line'}{'s' if len(places) > 1 else ''} "
+        noun = "" if not whole else f"{'row' if self.grid.name else 'line'}{'s' if len(places) > 1 else ''} "
         more = len(places) - MOST_LISTED
         return f"{noun}{', '.join(named)}{f' and {more} more' if more > 0 else ''}"
 
     def place(self, line: int, column: int | None = None) -> str:
         """Return the same of one with the file, and the sheet where there are some: `old.xlsx: Trials: B7`."""
-        if self.name:
-            return f"{self.path}: {self.name}: {self.cells((line, column))}"
+        if self.grid.name:
+            return f"{self.path}: {self.grid.name}: {self.cells((line, column))}"
         return f"{self.path}:{line}" if line else str(self.path)
 
 
@@ -144,13 +76,13 @@ def letters(column: int) -> str:
     return (letters(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def read_sheet(path: Path, known: Callable[[str], bool], reading: Reading) -> Sheet:
+def read_sheet(path: Path, known: Callable[[str], bool], said: TableFlags) -> Sheet:
     """Read a table.
 
     Args:
         path: the file.
         known: tells whether a header's text names something that is looked for; the header is the line with most.
-        reading: what a person says of it.
+        said: what a person says of it.
 
     Raises:
         UsageError: it is not there, no table, or has no header; says what to do.
@@ -163,20 +95,27 @@ def read_sheet(path: Path, known: Callable[[str], bool], reading: Reading) -> Sh
         if data.startswith(magic):
             raise UsageError(Flaw(f"is {what}", "must be a table", SAVE, where=str(path)))
     if data.startswith(ZIPPED):
-        return _sheet(path, read_workbook(path, data, reading.sheet), known, reading)
-    if reading.sheet is not None:
-        raise UsageError(got(reading.sheet, f"must not be given: {path} is text, without sheets", where="--sheet"))
+        return _sheet(path, read_workbook(path, data, said.sheet), known, said)
+    if said.sheet is not None:
+        raise UsageError(got(said.sheet, f"must not be given: {path} is text, without sheets", where="--sheet"))
     text, encoding = _decoded(data)
     lines = text.split("\n", 1)
     told = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)  # as Excel writes it
-    found = reading.separator or (told[1] if told else _separator(text))
+    found = _one(said.separator) or (told[1] if told else _separator(text))
     try:
         table = _table(text, found)
     except csv.Error as error:
         raise UsageError(f"{path}: {unread(path, error)}") from error
     if told:
         table = [(line, cells) for line, cells in table if line > 1]
-    return _sheet(path, Grid(table, encoding, found), known, reading)
+    return _sheet(path, Grid(table, encoding, found), known, said)
+
+
+def _one(separator: str | None) -> str | None:
+    one = {"tab": "\t", "\\t": "\t"}.get(separator or "", separator)
+    if one is not None and len(one) != 1:
+        raise UsageError(got(separator, "must be one character, or tab", where="--separator"))
+    return one
 
 
 def unread(path: Path, error: Exception) -> str:
@@ -195,14 +134,14 @@ def unread(path: Path, error: Exception) -> str:
     return f"cannot be read: there is no such file in {folder}; {near or 'save the table there'}"
 
 
-def _sheet(path: Path, grid: Grid, known: Callable[[str], bool], reading: Reading) -> Sheet:
+def _sheet(path: Path, grid: Grid, known: Callable[[str], bool], said: TableFlags) -> Sheet:
     table = grid.rows
     if not table:
         raise UsageError(Flaw("is empty", "must have a header and one row per trial", where=str(path)))
     lines = [line for line, _ in table]
-    if reading.header is not None and reading.header not in lines:
-        raise UsageError(got(reading.header, f"must be a line of {path} that is not blank", where="--header"))
-    at = _header(table[:HEADER_WITHIN], known) if reading.header is None else lines.index(reading.header)
+    if said.header is not None and said.header not in lines:
+        raise UsageError(got(said.header, f"must be a line of {path} that is not blank", where="--header"))
+    at = _header(table[:HEADER_WITHIN], known) if said.header is None else lines.index(said.header)
     line, cells = table[at]
     header = tuple(cells)
     while header and not header[-1]:
@@ -217,7 +156,7 @@ def _sheet(path: Path, grid: Grid, known: Callable[[str], bool], reading: Readin
         rows.append((number, tuple((row + [""] * len(header))[: len(header)])))
     if len(rows) > MOST_ROWS:
         raise UsageError(f"{path}: has {len(rows)} rows, at most {MOST_ROWS} are taken")
-    return Sheet(path, header, line, tuple(rows), grid.kind, grid.separator, grid.name, grid.others, grid.hidden)
+    return Sheet(path, header, line, tuple(rows), grid)
 
 
 def _header(table: Sequence[tuple[int, Sequence[str]]], known: Callable[[str], bool]) -> int:

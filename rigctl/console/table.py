@@ -13,8 +13,10 @@ from typing import Final
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.numerals import Decimals, is_empty, parsed, parted
+from rigctl.console.numerals import is_empty, parsed, parted
+from rigctl.console.options import Decimals
 from rigctl.console.sheet import Sheet, letters
+from rigctl.console.workbook import Grid
 from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.plugins import nearest
@@ -294,7 +296,7 @@ class PeopleTable:
         file = str(self.sheet.path) if line else ""
         named = (what, f"value:{what}")
         column = next((n for n, c in enumerate(self.columns) if c.header == what or c.target in named), None)
-        number = 0 if column is None or not self.sheet.name else column + 1
+        number = 0 if column is None or not self.sheet.grid.name else column + 1
         where = f"{self.sheet.place(line, column)}: {what}"
         self.mistakes.append(Mistake(where, flaw, (what,), line, number, file))
 
@@ -349,7 +351,7 @@ def record_of(
     """
     names, said = Names(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
     columns = tuple(SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target)) for target in said)
-    sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), "", "")
+    sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), Grid([], ""))
     table = PeopleTable(sheet, columns, "point", loaded, mistakes)
     for column, cell in zip(columns, said.values(), strict=True):
         if column.numeric and cell and is_empty(cell):  # in a table it is left out

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -35,9 +35,6 @@ from rigctl.console.output import after_ingest, after_recommend, after_suggest, 
 from rigctl.console.verbs import Group
 from rigctl.errors import Mistake, Unanswered, UsageError
 from rigctl.printable import printable
-
-if TYPE_CHECKING:
-    from rigctl.console.sheet import Reading
 
 T = TypeVar("T")
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
@@ -130,7 +127,7 @@ def ingest(
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
-        rows = answering(lambda reading: read_rows(loaded, Path(source), reading), flags, ask=not json)
+        rows = answering(lambda said: read_rows(loaded, Path(source), said), flags, ask=not json)
     elif said.control_set is not None:
         rows = (ingesting.row_from_options(loaded, said),)
     else:
@@ -288,9 +285,8 @@ def outcome(
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
     from rigctl.console import outcomes
     from rigctl.console.assemble import find_own_state
-    from rigctl.console.sheet import Reading
 
-    asked = outcomes.asked_of(which or [], source, values, Reading.of(flags), lost=lost)
+    asked = outcomes.asked_of(which or [], source, values, flags, lost=lost)
     directory = find_own_state(asked.config, state)
     if asked.nothing:
         waiting = outcomes.waiting(directory)
@@ -298,7 +294,7 @@ def outcome(
         return
     sure = made_sure(force=force, ask=not json)
     done = answering(
-        lambda reading: outcomes.record(directory, replace(asked, reading=reading), sure, force=force, why=why),
+        lambda said: outcomes.record(directory, replace(asked, flags=said), sure, force=force, why=why),
         flags,
         ask=not json,
     )
@@ -362,7 +358,7 @@ def import_(
     path = table_named("trial import", config, file)
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
-    plan = answering(lambda reading: importing.planned(loaded, path, reading, controlled), flags, ask=not json)
+    plan = answering(lambda said: importing.planned(loaded, path, said, controlled), flags, ask=not json)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
@@ -383,24 +379,23 @@ def import_(
         typer.echo(after_ingest(loaded, state, spent=False))
 
 
-def answering(read: Callable[[Reading], T], flags: TableFlags, *, ask: bool) -> T:
+def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -> T:
     """Read a table; ask a person at a terminal what is unclear in it, once for all its cells.
 
     Raises:
         UsageError: the person gives up.
         Unanswered: there is no terminal; it names the options that answer.
     """
-    from rigctl.console.sheet import QUESTIONS, Reading
+    from rigctl.console.reading import QUESTIONS
 
-    reading = Reading.of(flags)
     while True:
         try:
-            return read(reading)
+            return read(said)
         except Unanswered as error:
             if not (ask and at_a_terminal()):
                 raise
-            given = {question: _answer(m, QUESTIONS[question][1]) for question, m in error.questions.items()}
-            reading = replace(reading, answers={**reading.answers, **given})
+            given = [f"{question}={_answer(m, QUESTIONS[question][1])}" for question, m in error.questions.items()]
+            said = replace(said, answers=[*(said.answers or ()), *given])
 
 
 def _answer(what: Mistake, answers: Mapping[str, str]) -> str:

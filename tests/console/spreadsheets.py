@@ -85,4 +85,5 @@ def _cell(value: object) -> str:
         kind, text = f'"date" office:date-value="{value.isoformat()}"', value.strftime("%d.%m.%y")
     else:
         kind, text = '"string"', str(value)
-    return f"<table:table-cell office:value-type={kind}><text:p>{text if isinstance(value, Xml) else escape(text)}</text:p></table:table-cell>"
+    text = text if isinstance(value, Xml) else escape(text)
+    return f"<table:table-cell office:value-type={kind}><text:p>{text}</text:p></table:table-cell>"

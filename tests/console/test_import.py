@@ -12,7 +12,7 @@ from rigctl.campaign import decide as deciding
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.config.load import load
 from rigctl.console import assemble, importing
-from rigctl.console.sheet import Reading
+from rigctl.console.options import TableFlags
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from rigctl.rig.clocks import RealClock
 from tests.campaign.reaper import one_life
@@ -95,8 +95,8 @@ def test_however_a_spreadsheet_saves_it(dough, table, separator, decimal, encode
     """The same trials come out of every form in every encoding, with either end of line."""
     for end in ("\n", "\r\n"):
         put(dough, encode(text(table, separator, end)))
-        plan = importing.planned(load("dough.yaml"), importing.Path("old.csv"), Reading())
-        assert (plan.table.sheet.separator, plan.table.decimals, len(plan.rows)) == (separator, decimal, 5)
+        plan = importing.planned(load("dough.yaml"), importing.Path("old.csv"), TableFlags())
+        assert (plan.table.sheet.grid.separator, plan.table.decimals, len(plan.rows)) == (separator, decimal, 5)
         assert [row.values["hydration"] for row in plan.rows] == [63.5, 70.0, 82.0, 66.0, 75.0]
         assert [row.known.amount for row in plan.rows] == [500_000, None, 750_000, 250_000, 1_234_500_000]
 
@@ -126,7 +126,7 @@ HEADERS = {
 def test_however_the_columns_are_called(dough, header, maps, first):
     """Capitals, units, which are converted, and names that the person maps."""
     put(dough, text([header, *TABLE[1:]]).encode())
-    reading = Reading(maps=dict(m.rsplit("=", 1) for m in maps))
+    reading = TableFlags(maps=maps)
     row, *_ = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert (*row.values.values(), row.outcome) == pytest.approx(first)
     assert (row.control_set, row.known.amount) == (("hydration",), 500_000)
@@ -150,7 +150,7 @@ CELLS = {
 def test_however_a_number_is_written(dough, cell, decimal, amount):
     """Thousands separators, currency signs, and all the ways of writing that there is nothing."""
     put(dough, text([TABLE[0], ["63", "30", "49", cell, "hydration"]], ";").encode())
-    reading = Reading(decimals=decimal)
+    reading = TableFlags(decimal=decimal)
     (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert row.known.amount == amount
 
@@ -159,7 +159,7 @@ def test_however_a_number_is_written(dough, cell, decimal, amount):
 def test_a_unit_may_stand_behind_each_number(dough, cell):
     """If it is the column's own, however it is written."""
     put(dough, text([TABLE[0], ["63 %", cell, "49 mm", "1", "proof"]], ";").encode())
-    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), Reading()).rows
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), TableFlags()).rows
     assert (row.values, row.outcome) == ({"hydration": 63.0, "proof": 30.0}, 49.0)
 
 
@@ -174,7 +174,7 @@ SAID = {
 def test_what_was_controlled_may_stand_in_columns_of_its_own(dough, header, cells, members):
     """Of yes and no, or of what was set."""
     put(dough, text([[*TABLE[0][:4], *header], [*TABLE[1][:4], *cells]]).encode())
-    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), Reading()).rows
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), TableFlags()).rows
     assert row.control_set == members
     assert dict(row.setpoints) == ({"hydration": 64.0} if "64" in cells else {})
 
@@ -237,7 +237,7 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
     """Killed before each row and each commit: never a trial without its import, or the other way round."""
     put(dough, text(TABLE[:3]).encode())
     loaded = load("dough.yaml")
-    plan = importing.planned(loaded, importing.Path("old.csv"), Reading())
+    plan = importing.planned(loaded, importing.Path("old.csv"), TableFlags())
     instants = ("BEGIN", "COMMIT", "INSERT INTO trials", "INSERT INTO imports", "INSERT INTO by_hand")
 
     def live(state):

@@ -14,7 +14,6 @@ import pytest
 from rigctl.config.load import LoadedConfig, load
 from rigctl.console import importing, trial_cli
 from rigctl.console.options import TableFlags
-from rigctl.console.sheet import Reading
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
 from tests.console.dough import DOUGH, TABLE, commas, text
@@ -236,7 +235,7 @@ def became(kind: Kind) -> tuple[importing.ImportPlan | None, str]:
     """Return what would be imported, and that in words."""
     Path(kind.name).write_bytes(kind.data)
     try:
-        plan = importing.planned(loaded(Path.cwd()), Path(kind.name), Reading.of(kind.flags), kind.controlled)
+        plan = importing.planned(loaded(Path.cwd()), Path(kind.name), kind.flags, kind.controlled)
     except (ConfigError, UsageError) as error:
         return None, str(error)
     form, *rest = importing.preview(loaded(Path.cwd()), plan)
