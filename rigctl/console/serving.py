@@ -71,7 +71,7 @@ def serve(
         typer.echo(url if with_parent else f"{counted(len(shown), 'campaign') if shown else directory}: {url}")
     sys.stdout.flush()
     if shown:
-        server = serving.limited(walls.wall(shown, place.options.hosts), readers)
+        server = serving.limited(walls.wall(shown, place.hosts), readers)
     else:
         server = serving.server_of(place, ProcessScholar(directory), judged)
     serving.serve(server, listener, with_parent=with_parent)

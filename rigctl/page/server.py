@@ -35,8 +35,6 @@ from rigctl.page.shown import Facts
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-    from rigctl.page.gatherer import Gatherer, Shown
-
 
 READERS = 100
 """Readers of events at a time."""
@@ -44,24 +42,13 @@ LONG_S = 365 * 24 * 3600
 """An asset that is named with its hash never changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Says how the page is served."""
-
-    directory: Path
-    """The campaign's state directory."""
-    hosts: frozenset[str]
-    """Names and addresses it answers to."""
-    readers: int = READERS
-
-
 @dataclass(slots=True)
 class Server:
     """Answers requests; mutable, used in the event loop only."""
 
-    options: Options
     gatherer: Gatherer
     desk: LoggedIn
+    readers: int = READERS
     name: str = field(default_factory=lambda: secrets.token_hex(4))
     """Of this process, in the numbers of its events."""
     _reading: int = 0
@@ -94,8 +81,8 @@ class Server:
         """Send what changes, until the reader goes away."""
         if request.method == "HEAD":  # it would be kept waiting for a body that it does not want
             return Response(media_type="text/event-stream")
-        if self._reading >= self.options.readers:
-            text = f"{self.options.readers} readers are here already; `rigctl serve --readers N` allows more.\n"
+        if self._reading >= self.readers:
+            text = f"{self.readers} readers are here already; `rigctl serve --readers N` allows more.\n"
             return PlainTextResponse(text, 503, {"Retry-After": "30"})
         await self.gatherer.fresh()
         last, cookie = request.headers.get("last-event-id", ""), self.desk.cookie(request)
@@ -182,10 +169,12 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return bytes(JSONResponse(value).body)
 
 
-def application(options: Options, scholar: Scholar, judge: Judge | None = None) -> Door:
-    """Return the page's server."""
-    desk = LoggedIn(options.directory, judge)
-    server = Server(options, Gatherer(options.directory, scholar), desk)
+def application(
+    directory: Path, hosts: frozenset[str], scholar: Scholar, judge: Judge | None = None, readers: int = READERS
+) -> Door:
+    """Return the page's server, of a state directory's campaign, which answers to these names."""
+    desk = LoggedIn(directory, judge)
+    server = Server(Gatherer(directory, scholar), desk, readers)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -215,7 +204,7 @@ def application(options: Options, scholar: Scholar, judge: Judge | None = None) 
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={RigctlError: _refused, 404: _missing})
     app.state.gatherer, app.state.desk = server.gatherer, desk
-    return Door(app, options.hosts)
+    return Door(app, hosts)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -22,7 +22,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.page.access import TokenFile
 from rigctl.page.acting import Judge
 from rigctl.page.door import LOOPBACK, Door, is_loopback
-from rigctl.page.server import READERS, Options, application
+from rigctl.page.server import READERS, application
 
 if TYPE_CHECKING:
     from rigctl.page.gatherer import Scholar
@@ -54,9 +54,9 @@ class ServedAt:
     readers: int = READERS
 
     @property
-    def options(self) -> Options:
-        hosts = frozenset(name.lower() for name in (*LOOPBACK, self.host, *self.allow_hosts))
-        return Options(self.directory, hosts - {"0.0.0.0", "::"}, self.readers)  # noqa: S104 - these are no names
+    def hosts(self) -> frozenset[str]:
+        names = frozenset(name.lower() for name in (*LOOPBACK, self.host, *self.allow_hosts))
+        return names - {"0.0.0.0", "::"}  # noqa: S104 - these are no names
 
 
 def check_place(place: ServedAt, *, acts: bool = True) -> str:
@@ -176,7 +176,7 @@ class Protocol(H11Protocol):
 
 
 def server_of(place: ServedAt, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
-    return limited(application(place.options, scholar, judge), place.readers)
+    return limited(application(place.directory, place.hosts, scholar, judge, place.readers), place.readers)
 
 
 def limited(app: Door, readers: int) -> uvicorn.Server:

@@ -70,15 +70,10 @@ def decimals_for(width: float) -> int:
     return min(6, max(0, ceil(0.69 - log10(width)))) if width > 0 and isfinite(width) else 2
 
 
-def between(low: float, high: float, unit: str = "", decimals: int | None = None) -> str:
+def between(low: float, high: float, unit: str = "") -> str:
     """Write an interval with as many decimals as tell its ends apart."""
-    digits = decimals_for(abs(high - low)) if decimals is None else decimals
+    digits = decimals_for(abs(high - low))
     return f"{low:.{digits}f} to {high:.{digits}f} {unit}".replace("-", "\u2212").rstrip()
-
-
-def fixed(value: float | None, decimals: int) -> str:
-    """Write a number as the others of its column are."""
-    return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
 
 
 def alarm_words(alarm: AlarmState, now: datetime) -> str:

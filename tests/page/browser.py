@@ -106,6 +106,14 @@ def violations(driver, script):
     ]
 
 
+def nameless(driver):
+    """Drawings that a screen reader finds, and has no name for; without any drawing nothing was looked at."""
+    nodes = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    drawn = [n for n in nodes if not n["ignored"] and n["role"]["value"] in ("image", "img", "Canvas")]
+    assert drawn
+    return [n for n in drawn if not n["name"]["value"]]
+
+
 def shoot(driver, path: Path, size, *, height=0, dark=False):
     """Take a picture of the page's top, or of all of it down to a height."""
     width, tall = size

@@ -14,7 +14,7 @@ from rigctl.campaign import control
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import UsageError
 from rigctl.page.access import TokenFile
-from rigctl.page.server import Options, application
+from rigctl.page.server import application
 
 BASE = "http://127.0.0.1:8765"
 HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "rig.example"})
@@ -83,7 +83,7 @@ def copied(finished, to):
 @contextmanager
 def asking(directory, base=BASE, judge=None, **options):
     """Give a client of the page of this state directory."""
-    app = application(Options(directory, HOSTS, **options), NoScholar(), judge)
+    app = application(directory, HOSTS, NoScholar(), judge, **options)
     with TestClient(app, base_url=base, follow_redirects=False) as client:
         client.door = app
         yield client

@@ -21,6 +21,7 @@ from tests.page.browser import (
     complaints,
     cut_off,
     foreign,
+    nameless,
     overflow,
     resize,
     shoot,
@@ -119,7 +120,8 @@ def test_the_page_in_a_browser(tmp_path, axe):
 
 
 def look_at_the_tables(driver):
-    """Every one is there whole, the rule's and that of the readings among them."""
+    """Every one is there whole, the rule's and that of the readings among them; each drawing has a name."""
+    assert nameless(driver) == []
     for kind in ("rule", "reads", "sets", "options"):
         assert driver.find_elements("css selector", f"table.{kind}"), kind
     for size in (PHONE, (768, 1024), (1024, 768), (1280, 800), WALL):

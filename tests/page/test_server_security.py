@@ -4,7 +4,6 @@ import pytest
 
 from rigctl.page.access import FIRST_S
 from rigctl.page.door import hostname, is_loopback
-from rigctl.page.server import Options
 from rigctl.page.serving import ServedAt, check_place, names
 from tests.golden import Golden
 from tests.page.served import Answering, asking, copied, log_in, token_for
@@ -297,10 +296,9 @@ def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host, g
 
 def test_a_bound_address_is_answered_to_and_all_of_them_is_no_name(tmp_path):
     """`0.0.0.0` is where one listens, not what one is called."""
-    options = ServedAt(tmp_path, ALL, 1, ("Rig.example",)).options
-    assert isinstance(options, Options)
-    assert options.hosts == {"localhost", "127.0.0.1", "::1", "rig.example"}
-    assert "192.0.2.9" in ServedAt(tmp_path, "192.0.2.9").options.hosts
+    hosts = ServedAt(tmp_path, ALL, 1, ("Rig.example",)).hosts
+    assert hosts == {"localhost", "127.0.0.1", "::1", "rig.example"}
+    assert "192.0.2.9" in ServedAt(tmp_path, "192.0.2.9").hosts
 
 
 @pytest.mark.parametrize("name", ["", "a:80", "http://a", "*", "*.a", "a b", "ä", "a@b"])
