@@ -78,9 +78,12 @@ def sources() -> dict[str, type[BaseModel]]:
     return {"configuration": RigConfig, **policies, **drivers}
 
 
-@pytest.mark.parametrize("source", sources())
+PUBLISHED = {name for name in policy_names() if ".published." in policy_class(name).__module__}
+
+
+@pytest.mark.parametrize("source", [name for name in sources() if name.removeprefix("policy ") not in PUBLISHED])
 def test_every_key_is_documented(source):
-    """docs/configuration.md names every key of the configuration, of each policy and of each driver."""
+    """docs/configuration.md names every key; those of policies out of papers stand in the reference alone."""
     documented = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
     keys = keys_of(sources()[source])
     assert bool(keys) == (source != "policy random")  # which has no options
