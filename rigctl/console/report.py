@@ -20,7 +20,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, table, told, wrapped
 from rigctl.core.advice.advise import advise, held
 from rigctl.core.advice.answer import WayToRun, answer_of
-from rigctl.core.advice.answer_words import AnswerWords, share_kept
+from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.saying import rows
@@ -170,7 +170,7 @@ def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Se
         if say.answer.price is not None
         else ShownColumn(f"pays if worth\n{say.price_unit}", [say.pays(w) for w in ways], spare=3),
         *(
-            ShownColumn(f"{k.outcome}\nkept", [share_kept(w, i) for w in ways], spare=0)
+            ShownColumn(f"{k.outcome}\nkept", [w.kept[i].share for w in ways], spare=0)
             for i, k in enumerate(say.answer.run.kept)
         ),
         ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=4),

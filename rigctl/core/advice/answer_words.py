@@ -22,11 +22,6 @@ def kept(way: WayToRun) -> str:
     return " and ".join(f"{percent(k.probability)} of trials (needed: {percent(k.needed)})" for k in way.kept)
 
 
-def share_kept(way: WayToRun, limit: int) -> str:
-    """Write how likely a way keeps one of the limits, by its place."""
-    return percent(way.kept[limit].probability) if way.kept else "-"
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerWords:
     """Writes an answer; `unit` is the outcome's, as shown, empty for none."""

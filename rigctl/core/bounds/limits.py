@@ -26,6 +26,7 @@ from rigctl.core.experiment.problem import FurtherOutcome, JsonState, Problem
 from rigctl.core.gp.further import fit_further
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.surrogate import Posterior
+from rigctl.text import percent
 
 NODES = 16
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""
@@ -57,6 +58,11 @@ class Kept:
     @property
     def enough(self) -> bool:
         return self.probability >= self.needed
+
+    @property
+    def share(self) -> str:
+        """Write the probability: `97 %`."""
+        return percent(self.probability)
 
     @property
     def label(self) -> str:
