@@ -1,8 +1,8 @@
-"""What advice learned of a journal's trials, kept beside the journal. Whoever asks again need not learn it anew.
+"""What advice learned of a journal's trials, and said, kept beside the journal. Whoever asks again waits for neither.
 
-Learning takes a second and 100 MB, nearly all of it to load scikit-learn. The file may be deleted at any time, and
-never counts over the journal: it names what it was learned of, to the bit, and the code that did. Where either is
-another, or anything is wrong with the file, it is as if there were none.
+Learning takes a second and 100 MB, nearly all of it to load scikit-learn, and a rule takes two seconds more. The file
+may be deleted at any time, and never counts over the journal: it names what it was worked out of, to the bit, and the
+code that did. Where either is another, or anything is wrong with the file, it is as if there were none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from rigctl.codec import plain, typed
+from rigctl.core.advice.recommend import GIVEN, GivenAdvice
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.model import LEARNED, Learning
 from rigctl.errors import RigctlError
@@ -21,6 +23,7 @@ from rigctl.files import own, whole
 from rigctl.provenance import digest, libraries
 
 FILE_NAME: Final = "learned.json"
+KEPT: Final[Mapping[str, type]] = {LEARNED: Learning, GIVEN: GivenAdvice}
 
 
 @contextmanager
@@ -31,27 +34,28 @@ def remembering(directory: Path | None, history: History) -> Iterator[None]:
         directory: the journal's; None: it has none.
         history: as the journal has it.
     """
-    before = None if directory is None else _read(directory / FILE_NAME)
-    if before is not None:
-        history.memo.keep(LEARNED, before)
+    before = {} if directory is None else _read(directory / FILE_NAME)
+    for key, value in before.items():
+        history.memo.keep(key, value)
     yield
-    now: Learning | None = history.memo.get(LEARNED)
-    if directory is not None and now is not None and now != before:
-        text = _sealed(now.to_json())
+    now = {key: value for key in KEPT for value in [history.memo.get(key)] if value is not None}
+    if directory is not None and now and now != before:
+        text = _sealed(plain(now))
         with suppress(OSError), whole(directory / FILE_NAME, private=True) as new:  # it can be done without
             new.write_text(text, encoding="utf-8")
 
 
-def _read(path: Path) -> Learning | None:
+def _read(path: Path) -> Mapping[str, Any]:
     with suppress(OSError, RigctlError, ValueError, KeyError, TypeError, AttributeError):
         text = own(path)
-        stored = json.loads(text)["learned"]
-        return Learning.from_json(stored) if _sealed(stored) == text else None
-    return None
+        stored = json.loads(text)["found"]
+        if _sealed(stored) == text:
+            return {key: typed(kind, stored[key]) for key, kind in KEPT.items() if key in stored}
+    return {}
 
 
-def _sealed(learned: Mapping[str, Any]) -> str:
-    """Return the file's text: what was learned, by what code, and a checksum of both."""
-    told = {"learned": learned, "code": {"core": digest(("core",)), **libraries()}}
+def _sealed(found: Mapping[str, Any]) -> str:
+    """Return the file's text: what was found, by what code, and a checksum of both."""
+    told = {"found": found, "code": {"core": digest(("core",)), **libraries()}}
     checksum = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return json.dumps({**told, "sha256": checksum}, sort_keys=True, indent=1)

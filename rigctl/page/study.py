@@ -15,7 +15,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.aftermath import told
 from rigctl.core.advice.explain import sentence
 from rigctl.core.advice.flips import Counterfactuals
-from rigctl.core.advice.recommend import Option, Outstanding, Recommendation, recommend
+from rigctl.core.advice.recommend import Option, Outstanding, Recommendation, recommend_again
 from rigctl.core.advice.response import told_of_response
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
@@ -138,12 +138,12 @@ def recommended(
     """
     # on a bench by hand nothing declares a look: that readings were told before trials says so
     read = not loaded.wired and any(o.look is not None for o in history.observations)
-    return recommend(
+    return recommend_again(
         replace(loaded.problem, looks=True) if read else loaded.problem,
         history,
         trial_rng(loaded.seed, len(history) + 1),
-        loaded.tolerance,
-        state,
+        tolerance=loaded.tolerance,
+        state=state,
         today=loaded.today,
         price=loaded.worth,
         floor_cost=least,

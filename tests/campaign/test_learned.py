@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from rigctl.campaign.learned import FILE_NAME, remembering
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.advice import recommend
+from rigctl.core.advice.recommend import recommend_again
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -20,7 +22,7 @@ from rigctl.core.gp.model import fit_known
 @pytest.fixture
 def problem():
     variables = tuple(Variable(name, "mM", 0.0, 10.0, Uniform()) for name in "ab")
-    return Problem(Space.of(variables, [["a"], ["a", "b"]]), 10**8, ModelOptions(hyperparameters="learned"))
+    return Problem(Space.of(variables, [["a"], ["a", "b"]]), 10**8, model=ModelOptions(hyperparameters="learned"))
 
 
 def rows(n=20):
@@ -89,13 +91,39 @@ def test_what_was_learned_of_anything_else_does_not_count(tmp_path, problem, fit
     assert found.hyperparameters == fit_known(problem, History.of(then), None).hyperparameters
 
 
+def test_advice_is_given_again_until_anything_else_is_asked(tmp_path, problem, monkeypatch):
+    """With its rule, to the bit, and nothing is worked out; another tolerance, or trial, has its own answer."""
+    worked_out, work_out = [], recommend.recommend
+
+    def counting(*given, **asked):
+        worked_out.append(asked)
+        return work_out(*given, **asked)
+
+    monkeypatch.setattr(recommend, "recommend", counting)
+    problem = replace(problem, looks=True)
+    looked = [replace(o, look=Look(o.x, (0.01, 0.01))) for o in rows()]
+
+    def advice(observations=looked, tolerance=0.05):
+        history = History.of(observations)
+        with remembering(tmp_path, history):
+            return recommend_again(problem, history, np.random.default_rng(1), tolerance=tolerance, state=None)
+
+    first = advice()
+    assert first.rule is not None
+    assert advice() == first
+    assert len(worked_out) == 1
+    assert advice(tolerance=0.2).tolerance == 0.2
+    advice(looked[:-1])
+    assert len(worked_out) == 3
+
+
 @pytest.mark.parametrize("harm", ["changed", "cut", "list", "other code", "others may write"])
 def test_a_file_that_is_not_as_it_was_written_does_not_count(tmp_path, problem, fits, harm):
     """It is as if there were none, and the next answer writes it anew."""
     first, file = asked(tmp_path, problem), tmp_path / FILE_NAME
     text, stored = file.read_text(), json.loads(file.read_text())
     if harm == "changed":
-        stored["learned"]["hyperparameters"]["noise_sd"] *= 2
+        stored["found"]["learned"]["hyperparameters"]["noise_sd"] *= 2
         text = json.dumps(stored, sort_keys=True, indent=1)
     elif harm == "other code":
         stored["code"]["core"] = "00000000"

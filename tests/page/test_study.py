@@ -18,7 +18,7 @@ from tests.page.conftest import NOON
 
 def test_what_the_outcome_is_worth_is_recommended_by(monkeypatch):
     """As the configuration has it; so the page, the report and `rigctl recommend` say what looking earns."""
-    monkeypatch.setattr(study, "recommend", lambda *_, **options: options)
+    monkeypatch.setattr(study, "recommend_again", lambda *_, **options: options)
     text = (ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8")
     loaded = load_text(text, ROOT / "config/greenhouse.yaml")
     assert study.recommended(loaded, History.of(()), {})["price"] == 0.3

@@ -8,12 +8,17 @@ campaign by playing what they would recommend.
 
 from __future__ import annotations
 
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
 import numpy as np
 
 from rigctl.core.advice.doubts import Decide, Doubt, Supported, advisable, doubts
+from rigctl.core.advice.flips import Counterfactuals
+from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.rules.planner import Chosen, Planner
 from rigctl.core.advice.rules.stating import Fixed, state
@@ -32,12 +37,6 @@ from rigctl.core.gp.model import Fitted, fit_known, with_plausible
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.errors import PolicyError, counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rigctl.core.advice.flips import Counterfactuals
-    from rigctl.core.advice.rule import Rule
 
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
@@ -120,6 +119,19 @@ class Recommendation:
     price: float | None = None
     """Of one unit of outcome, currency units; None: it was not said."""
     maximise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAdvice:
+    """Keep a recommendation for whoever asks for the same one again."""
+
+    of: str
+    """A digest of all that it was asked of."""
+    found: Recommendation
+
+
+GIVEN: Final = "advice"
+"""The key of a history's memo under which the last `GivenAdvice` of it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,6 +335,18 @@ def _appraisal(problem: Problem, history: History, posterior: Posterior, weighin
     at, charged = [s.setting for s in weighing.options], _charged(problem, history, weighing.options)
     posteriors = with_plausible(problem, history, posterior)
     return Appraisal(problem, history, posteriors, at, charged, chosen, limits=weighing.limits)
+
+
+def recommend_again(problem: Problem, history: History, rng: np.random.Generator, **asked: Any) -> Recommendation:
+    """Recommend as `recommend` does, unless it was asked the same of this history last time: then it is that again."""
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):  # every number in full
+        text = repr((problem, history.observations, rng.bit_generator.state, sorted(asked.items())))
+    of = hashlib.sha256(text.encode()).hexdigest()
+    given: GivenAdvice | None = history.memo.get(GIVEN)
+    if given is None or given.of != of:
+        given = GivenAdvice(of, recommend(problem, history, rng, **asked))
+        history.memo.keep(GIVEN, given)
+    return given.found
 
 
 def _advised(

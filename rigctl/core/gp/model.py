@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -56,21 +55,6 @@ class Learning:
     hyperparameters: Hyperparameters
     left_out: tuple[int, ...]
     notes: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `json.dumps` takes; floats survive exactly."""
-        return {
-            "of": self.of,
-            "hyperparameters": self.hyperparameters.to_json(),
-            "left_out": list(self.left_out),
-            "notes": list(self.notes),
-        }
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Learning:
-        """Return the inverse of `to_json`. Raises KeyError, TypeError or ValueError where it is none."""
-        h = Hyperparameters.from_json(stored["hyperparameters"])
-        return cls(str(stored["of"]), h, tuple(map(int, stored["left_out"])), tuple(map(str, stored["notes"])))
 
 
 LEARNED = "learned"
