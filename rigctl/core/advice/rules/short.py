@@ -97,15 +97,14 @@ class Arranging:
         """Find lines, the last of which always holds."""
         lines = [self.whole(int(self.worth.sum(axis=0).argmax()))]
         while len(lines) < LINES:
-            found = self._put_in(lines, range(len(lines)))
+            found = self._put_in(lines)
             if found is None:
                 break
             lines = found
         for _ in range(SWEEPS if len(lines) > 1 else 0):
             before = lines
             for i in range(len(lines) - 1):
-                rest = [*lines[:i], *lines[i + 1 :]]
-                found = self._put_in(rest, range(len(rest)))
+                found = self._put_in([*lines[:i], *lines[i + 1 :]])
                 if found is not None and self.total(found) > self.total(lines):
                     lines = found
             lines = self._otherwise(lines)
@@ -136,29 +135,45 @@ class Arranging:
         mine = self.routed(lines) == len(lines) - 1
         return [*lines[:-1], self.whole(int(self.worth[mine].sum(axis=0).argmax()))] if mine.any() else lines
 
-    def _put_in(self, lines: list[Leaf], places: Sequence[int]) -> list[Leaf] | None:
-        """Return the lines with the one more, at one of the places, that gains most; None where none gains."""
+    def _put_in(self, lines: list[Leaf]) -> list[Leaf] | None:
+        """Return the lines with the one more that gains most; None where none gains."""
         which, gain = self.routed(lines), self.worth - self.values(lines)[:, None]
-        best, found = 0.0, None
-        for place in places:
-            free = which >= place
-            here = np.where(free[:, None], gain, 0.0)
-            for pair in self._pairs:
-                _, _, order, begins, cells = pair
-                sums = np.add.reduceat(here[order], begins, axis=0)
-                # no box gains more of a formula than the cells where it gains anything
-                hopeful = np.flatnonzero(np.maximum(sums, 0.0).sum(axis=0) * (1 + 1e-9) > best)
-                if not hopeful.size:
-                    continue
-                table = np.zeros((GRID * GRID, len(hopeful)))
-                table[cells] = sums[:, hopeful]
-                total, line = self._boxed(table, pair[:2], hopeful)
-                if total > best and line.holds(self.levels)[free].sum() >= self._fewest:
-                    best, found = total, (place, line, here)
+        best, found, where = 0.0, None, (-1, 0)
+        for most, place, number, table in self._promising(which, gain, len(lines)):
+            hopeful = np.flatnonzero(most * (1 + 1e-9) > best)
+            if not hopeful.size:
+                continue
+            total, line = self._boxed(table[:, hopeful], self._pairs[number][:2], hopeful)
+            # where a line gains as much at two places it stands at the first
+            if (-total, place, number) >= (-best, *where):
+                continue
+            if line.holds(self.levels)[which >= place].sum() >= self._fewest:
+                best, found, where = total, line, (place, number)
         if found is None:
             return None
-        place, line, here = found
-        return [*lines[:place], self._moved(here, which >= place, line), *lines[place:]]
+        free, place = which >= where[0], where[0]
+        return [*lines[:place], self._moved(np.where(free[:, None], gain, 0.0), free, found), *lines[place:]]
+
+    def _promising(
+        self, which: IntArray, gain: FloatArray, places: int
+    ) -> list[tuple[FloatArray, int, int, FloatArray]]:
+        """Return what a line may gain, by formula (n,), at every place by every pair of readings, the most first.
+
+        With the number of the pair, and the gain of each cell (GRID^2, n). No box gains more of a formula than the
+        cells where it gains anything.
+        """
+        found, cells = [], GRID * GRID
+        for number, (_, _, cell) in enumerate(self._pairs):
+            own = which * cells + cell
+            order = np.argsort(own, kind="stable")
+            filled, begins = np.unique(own[order], return_index=True)
+            sums = np.zeros((places * cells, gain.shape[1]))
+            sums[filled] = np.add.reduceat(gain[order], begins, axis=0)
+            # a line takes the days of all that stand below it
+            tables = sums.reshape(places, cells, -1)[::-1].cumsum(axis=0)[::-1]
+            most = np.maximum(tables, 0.0).sum(axis=1)
+            found += [(most[place], place, number, tables[place]) for place in range(places)]
+        return sorted(found, key=lambda one: (-float(one[0].max()), one[1:3]))
 
     @cached_property
     def _edges(self) -> tuple[IntArray, ...]:
@@ -166,16 +181,11 @@ class Arranging:
         return np.triu_indices(GRID + 1, 1)
 
     @cached_property
-    def _pairs(self) -> list[tuple[int, int, IntArray, IntArray, IntArray]]:
-        """Return pairs of readings, the days in order of their cells, where each cell begins, and which cell it is."""
-        found = []
+    def _pairs(self) -> list[tuple[int, int, IntArray]]:
+        """Return pairs of readings, and in which cell of them each day is, (q,)."""
         coarse = self.levels * GRID // self.sizes
-        for one, other in combinations(self.telling, 2) if len(self.telling) > 1 else [(c, c) for c in self.telling]:
-            cell = coarse[:, one] * GRID + coarse[:, other]
-            order = np.argsort(cell, kind="stable")
-            cells, begins = np.unique(cell[order], return_index=True)
-            found.append((one, other, order, begins, cells))
-        return found
+        pairs = combinations(self.telling, 2) if len(self.telling) > 1 else [(c, c) for c in self.telling]
+        return [(one, other, coarse[:, one] * GRID + coarse[:, other]) for one, other in pairs]
 
     def _boxed(self, table: FloatArray, pair: tuple[int, int], formulas: IntArray) -> tuple[float, Leaf]:
         """Return the box of two readings, on a grid, that gains most: of all there are (Bentley 1984).

@@ -149,10 +149,16 @@ def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence
     )
     unpriced = _better_by_day(planner, days, full, top)
     compared = (short, best, top, unpriced)
-    happens = [played.happens(days.masks, readings.occurs)[:JOINT] for played in compared]
-    groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
-    averaged = [*happens, *(g if len(g) else happens[0] for g in groups)]
+    lined, *others = (played.happens(days.masks, readings.occurs)[:JOINT] for played in compared)
+    used, share = np.unique(which[:JOINT], return_counts=True)
+    averaged = [*others, *(lined[which[:JOINT] == i] for i in used.tolist())]
     covariance = errors(*zip(*(_joint(posterior, averaged) for posterior in posteriors), strict=True))
+    # the short rule, and a line that no day is left for, are averages of what is done on the days of the lines
+    parts = np.zeros((len(compared) + len(lines), len(averaged)))
+    parts[:, len(others) :] = share / share.sum()
+    parts[1 : len(compared)] = np.eye(len(others), len(averaged))
+    parts[len(compared) + used] = np.eye(len(averaged))[len(others) :]
+    covariance = parts @ covariance @ parts.T
     return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
 
 
@@ -221,8 +227,11 @@ def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> tuple[FloatArr
     points = np.concatenate(groups)
     first = np.concatenate([[0], ends[:-1]])
     size = np.diff(np.concatenate([[0], ends]))
-    prior = h.signal_variance * h.product_kernel.matrix(points, points)
-    prior = np.add.reduceat(np.add.reduceat(prior, first, axis=0), first, axis=1) / np.outer(size, size)
+    prior = np.zeros((len(groups), len(groups)))
+    for i, group in enumerate(groups):  # with itself and those after it: the matrix is symmetric
+        sums = h.product_kernel.matrix(group, points[first[i] :]).sum(axis=0)
+        prior[i, i:] = prior[i:, i] = np.add.reduceat(sums, first[i:] - first[i])
+    prior *= h.signal_variance / np.outer(size, size)
     averaged = np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None]
     white = posterior.whiten(averaged)
     covariance = h.y_scale**2 * (prior - white @ white.T)
