@@ -284,8 +284,9 @@ def without_log(directory, target):
     ("past", "work"),
     [
         ("crashed", trip_reset),
-        *(pytest.param(past, campaign, marks=pytest.mark.slow) for past in ("none", "ended", "crashed")),
-        *(pytest.param(past, trip_reset, marks=pytest.mark.slow) for past in ("none", "ended")),
+        pytest.param("none", campaign, marks=pytest.mark.slow),
+        *(pytest.param(past, campaign, marks=pytest.mark.nightly) for past in ("ended", "crashed")),
+        *(pytest.param(past, trip_reset, marks=pytest.mark.nightly) for past in ("none", "ended")),
     ],
 )
 def test_fault_79_a_log_that_is_there_is_never_missed_and_a_lost_one_always(tmp_path, work, past):

@@ -196,7 +196,7 @@ async def test_the_examples_decide_there_to_the_same_bits(decider, example):
     loaded = load(CONFIG / f"{example}.yaml")
     space, nature = loaded.problem.space, np.random.default_rng(3)
     history, state = History(), None
-    for trial in range(1, 16):
+    for trial in range(1, 9):
         asked = Question(loaded.policy, loaded.problem, 5, history, state)
         decision = await decider.decide(asked, LONG_S)
         assert decision == decide(replace(asked, history=History.of(history.observations)))

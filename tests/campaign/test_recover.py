@@ -67,7 +67,7 @@ def test_of_a_journal_that_is_whole_nothing_is_lost(sound, tmp_path, spoilt):  #
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=() if n % 4 == 0 else pytest.mark.slow) for n, case in enumerate(CASES)],
+    [pytest.param(case, marks=(pytest.mark.slow, pytest.mark.nightly)[: n % 4]) for n, case in enumerate(CASES)],
     ids=lambda case: case["check"],
 )
 def test_whatever_cannot_be_is_made_to_hold_or_left_out(sound, tmp_path, case):  # noqa: F811

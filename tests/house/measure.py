@@ -198,7 +198,7 @@ def complexity(function: ast.AST) -> int:
 
 def read_back(source: Source, how: str) -> Iterator[str]:
     """Yield the lines of a file that take apart what was written for people, in one of the ways of READ_BACK."""
-    if Path(source.path).name != "text.py":  # which writes it
+    if Path(source.path).name != "text.py" and re.search(READ_BACK[how], source.text):  # text.py writes it
         for number, line in enumerate(source.text.splitlines(), 1):
             if re.search(READ_BACK[how], line):
                 yield f"{source.path}:{number}: {line.strip()}"
@@ -246,19 +246,19 @@ def kinds(sources: Iterable[Source]) -> frozenset[str]:
     return frozenset(text for text in found if isinstance(text, str))
 
 
-def compared(function: ast.AST) -> Iterator[ast.Constant]:
-    """Yield the texts in a test's assertions, and in the `match` of what must be raised."""
-    for node in ast.walk(function):
-        tested = node.test if isinstance(node, ast.Assert) else None
-        tested = node.value if isinstance(node, ast.keyword) and node.arg == "match" else tested
-        for inner in () if tested is None else ast.walk(tested):
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-                yield inner
+def compared(node: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the texts in an assertion, and in the `match` of what must be raised; none of any other node."""
+    tested = node.test if isinstance(node, ast.Assert) else None
+    tested = node.value if isinstance(node, ast.keyword) and node.arg == "match" else tested
+    for inner in () if tested is None else ast.walk(tested):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner
 
 
+@cache
 def given(source: Source) -> list[str]:
     """Return the texts that a file's tests give to what they test, or write themselves: all but expected ones."""
-    apart = {id(text) for function in functions(source) for text in compared(function)}
+    apart = {id(text) for node in source.nodes for text in compared(node)}
     for node in source.nodes:
         if isinstance(node, ast.Expr):  # a docstring
             apart.add(id(node.value))
@@ -288,7 +288,12 @@ class Pins:
         own = "\n".join(given(source))
         bodies = (top.body if isinstance(top, ast.ClassDef) else [top] for top in source.tree.body)
         tests = (node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-        found = {test.name: [t for t in compared(test) if self._pinned(t.value, words, own)] for test in tests}
+        found = {
+            test.name: [
+                text for node in ast.walk(test) for text in compared(node) if self._pinned(text.value, words, own)
+            ]
+            for test in tests
+        }
         return {name: texts for name, texts in found.items() if texts}
 
     def _pinned(self, text: str, words: int, own: str) -> bool:
