@@ -159,7 +159,11 @@ def costs(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
 
 def axes(tracks: Tracks) -> tuple[Axis, ...]:
     """Return along what trials lie apart: what was imported or done by hand may have cost nothing, and at no time."""
-    return tuple(a for a in AXES if a == "trial" or 2 * len(np.unique(tracks.along(a))) > len(tracks.trial))
+    places = {
+        "money": tracks.money,
+        "time": np.round(tracks.time_h * 60.0),
+    }  # what was written down at once, was not then
+    return tuple(a for a in AXES if a == "trial" or 2 * len(np.unique(places[a])) > len(tracks.trial))
 
 
 def by_set(facts: Facts, tracks: Tracks) -> Markup:
@@ -264,7 +268,7 @@ def model_slice(found: Slice, labels: ShownLabels) -> Markup:
     figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
     if found.chosen is not None:
         figure.upright(found.chosen, "today")
-    at = "left alone" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
+    at = "uncontrolled" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
     told = f"{at}; tried at {tried.mean():.0%} of its range; expected {between(min(mean), max(mean))}"
     return figure.markup(f"{labels.outcome.name} expected against {found.variable}", told)
 

@@ -177,8 +177,8 @@ def headline(facts: Facts, study: Study | None) -> str:
         left = f" Trial {trial.trial} was under way." if trial.under_way else ""
         return f"{STILL[word]}{left}"
     if trial.state == "LOOKING":
-        said = f"Trial {trial.trial} looks first, with everything let go; what is read decides what to control."
-        return f"{_batch(facts)}{said}"
+        said = f"Trial {trial.trial} reads its variables first, all of them uncontrolled."
+        return f"{_batch(facts)}{said} The readings decide what to control."
     why = facts.why
     if why is not None and why.trial == trial.trial and (trial.under_way or facts.asks):
         said = _batch(facts) + " ".join(_controlled(facts, why, study))

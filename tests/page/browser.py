@@ -120,4 +120,4 @@ def shoot(driver, path: Path, size, *, height=0, dark=False):
     resize(driver, (width, height or tall), dark=dark)
     driver.execute_script("window.scrollTo(0, 0)")
     with Image.open(io.BytesIO(driver.get_screenshot_as_png())) as picture:
-        picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)  # greys, mostly
+        picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)  # greys, mostly

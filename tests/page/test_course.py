@@ -73,6 +73,8 @@ def test_trials_are_shown_along_what_tells_them_apart():
     assert axes(Tracks.of(rig, maximise=True)) == ("money", "trial", "time")
     assert axes(Tracks.of(sheet, maximise=True)) == ("trial",)
     assert axes(Tracks.of([*sheet[:2], *rig[2:]], maximise=True)) == ("money", "trial", "time")
+    typed = [replace(r, changed_s=float(r.trial)) for r in rig]
+    assert axes(Tracks.of(typed, maximise=True)) == ("money", "trial")
     assert axes(Tracks.of([], maximise=True)) == ("trial",)
 
 

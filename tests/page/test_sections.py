@@ -120,7 +120,7 @@ def test_money_says_where_it_went(shown):
     bar = re.search(r'<svg class="gauge".*?</svg>', html, re.DOTALL)[0]
     assert len(re.findall(r'class="fill-\d"', bar)) == len(facts.money.parts)
     assert all(part.meter in text_of(html) for part in facts.money.parts)
-    assert "returns" in html
+    assert "if you stop now" in html
 
 
 @pytest.mark.slow
