@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -153,6 +154,8 @@ class Status:
     """What a person does and drives; None: nothing."""
     upkeep: tuple[Mapping[str, Any], ...] | None = None
     """As `instruments.to_json`; None: nothing is known."""
+    version: str = ""
+    """Of the rigctl that answers."""
 
     @property
     def in_short(self) -> str:
@@ -224,7 +227,7 @@ class StatusFold:
 
     @classmethod
     def of(cls, rig: str, currency: str, speedup: float) -> StatusFold:
-        return cls(Status(os.getpid(), rig, currency, speedup))
+        return cls(Status(os.getpid(), rig, currency, speedup, version=version("rigctl")))
 
     def follow(self, event: CampaignEvent) -> None:
         """Take in one event."""
