@@ -25,7 +25,7 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.options import TableFlags
-from rigctl.console.reading import QUESTIONS, read_table
+from rigctl.console.reading import read_table, settled
 from rigctl.console.table import SAID, Names, PeopleTable, Row
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
@@ -90,11 +90,11 @@ def read_rows(loaded: LoadedConfig, path: Path, said: TableFlags | None = None) 
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
-    asks = () if said is None else tuple(QUESTIONS)
-    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), said or TableFlags(), asks=asks)
+    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), said or TableFlags())
     needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
     needed += ["cost"] if loaded.problem.known_costs is None else []
     table.require(needed, "name the columns in the first line" if said is None else "")
+    table = table if said is None else settled(table, said)
     sound = [(row, set_members(row.texts.get("control_set", ""))) for row in table.rows() if row.sound]
     return checked([manual_row(table, row, members) for row, members in sound], table.told())
 

@@ -27,7 +27,7 @@ from rigctl.console.by_hand import (
 from rigctl.console.ingest import recorded_so_far
 from rigctl.console.numerals import is_empty
 from rigctl.console.options import TableFlags
-from rigctl.console.reading import read_table
+from rigctl.console.reading import read_table, settled
 from rigctl.console.table import (
     Names,
     PeopleTable,
@@ -74,6 +74,7 @@ def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str 
     """
     table = read_table(path, Names(loaded), said, commas_part=False)
     _require(loaded, table, controlled)
+    table = settled(table, said)
     reader = _Rows(loaded, table, controlled)
     rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
     checked(rows, table.told())

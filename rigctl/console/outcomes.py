@@ -23,7 +23,7 @@ from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.options import AmendFlags, TableFlags
-from rigctl.console.reading import read_table
+from rigctl.console.reading import read_table, settled
 from rigctl.console.table import Names
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
@@ -77,8 +77,9 @@ def given_in(loaded: LoadedConfig, path: Path, flags: TableFlags) -> OutcomeFile
         UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
     first, *more = loaded.rig.outcome_names
-    table = read_table(path, Names(loaded, beside=BESIDE), flags, asks=("hidden", "totals", "inexact"))
+    table = read_table(path, Names(loaded, beside=BESIDE), flags)
     table.require(("trial", f"value:{first}"))
+    table = settled(table, flags, asks=("hidden", "totals", "inexact"))
     said: dict[int, SaidOutcome] = {}
     empty = []
     for row in table.rows():

@@ -15,7 +15,7 @@ from rigctl.config.findings import unknown
 from rigctl.console.numerals import Exact, decimals_of, is_empty, is_number, parsed, parted
 from rigctl.console.options import Decimals, TableFlags, pairs
 from rigctl.console.sheet import Sheet, read_sheet
-from rigctl.console.table import Names, PeopleTable, SheetColumn, columns_of, key
+from rigctl.console.table import Names, PeopleTable, SheetColumn, columns_of, key, same_unit
 from rigctl.errors import Mistake, Unanswered, UsageError
 from rigctl.flaws import Flaw, flaw_of
 
@@ -51,9 +51,7 @@ _INEXACT: Final = re.compile(
 )
 
 
-def read_table(
-    path: Path, names: Names, said: TableFlags, *, commas_part: bool = True, asks: Sequence[str] = tuple(QUESTIONS)
-) -> PeopleTable:
+def read_table(path: Path, names: Names, said: TableFlags, *, commas_part: bool = True) -> PeopleTable:
     """Read a table that a person keeps.
 
     Args:
@@ -61,11 +59,9 @@ def read_table(
         names: what its headers may mean.
         said: what a person says of it.
         commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
-        asks: what is asked about where it is unclear.
 
     Raises:
         UsageError: it is no table, its columns are not clear, or its numbers contradict each other.
-        Unanswered: something in it can be meant in two ways.
     """
     names = replace(names, maps=pairs("--map", said.maps, 'HEADER=NAME, e.g. "hydration [%]=hydration"', last=True))
     constants = pairs("--constant", said.constants, 'NAME=VALUE, e.g. "proof=30 degC"')
@@ -87,24 +83,24 @@ def read_table(
             table.number(column, Exact(text)) if column.numeric else None
         except ValueError as error:
             raise UsageError(flaw_of(error).within(f"--constant: {name}")) from None
-    return _settled(table, _answers(said.answers), asks)
+    return table
 
 
 def _with_units(names: Names, sheet: Sheet) -> Sheet:
     """Take a row of units below the header into the header."""
-    if not sheet.rows:
-        return sheet
-    _, cells = sheet.rows[0]
-    said = [cell.strip("[]() ") for cell in cells]
-    numeric = [SheetColumn(h, names.target(h, n)[0]).numeric for n, h in enumerate(sheet.header)]
-    units = [unit for unit, counts in zip(said, numeric, strict=True) if counts and not is_empty(unit)]
-    if not units or any(map(is_number, cells)) or not all(map(names.is_unit, units)):
-        return sheet
-    header = (
-        f"{h} [{unit}]" if counts and not is_empty(unit) and not names.target(h, n)[1] else h
-        for n, (h, unit, counts) in enumerate(zip(sheet.header, said, numeric, strict=True))
-    )
-    return replace(sheet, header=tuple(header), rows=sheet.rows[1:])
+    _, cells = sheet.rows[0] if sheet.rows else (0, ())
+    header = list(sheet.header)
+    found = False
+    for n, cell in enumerate(cells):
+        unit, (target, own) = cell.strip("[]() "), names.target(header[n], n)
+        if is_number(cell):
+            return sheet
+        if is_empty(unit) or not SheetColumn("", target).numeric:
+            continue
+        if not names.is_unit(unit) or (own and not same_unit(own, unit)):
+            return sheet
+        found, header[n] = True, header[n] if own else f"{header[n]} [{unit}]"
+    return replace(sheet, header=tuple(header), rows=sheet.rows[1:]) if found else sheet
 
 
 def _with_constants(names: Names, sheet: Sheet, constants: Mapping[str, str]) -> Sheet:
@@ -141,12 +137,14 @@ def _answers(given: Sequence[str] | None) -> Mapping[str, str]:
     return answers
 
 
-def _settled(table: PeopleTable, answers: Mapping[str, str], asks: Sequence[str]) -> PeopleTable:
-    """Return the table as a person says that it is meant.
+def settled(table: PeopleTable, said: TableFlags, asks: Sequence[str] = tuple(QUESTIONS)) -> PeopleTable:
+    """Return a table as a person says that it is meant.
 
     Raises:
-        Unanswered: nobody says; carries every question.
+        UsageError: an answer is none.
+        Unanswered: nobody says; carries every question of those in `asks`.
     """
+    answers = _answers(said.answers)
     asked: dict[str, Mistake] = {}
     for question in asks:
         places = list(_FINDERS[question](table))
@@ -166,10 +164,9 @@ def _settled(table: PeopleTable, answers: Mapping[str, str], asks: Sequence[str]
 
 def _mistake(sheet: Sheet, question: str, places: Sequence[Place]) -> Mistake:
     (line, column), *more = places
-    also = f"the same in {sheet.cells(*more)}" if more else ""
+    also = f" (the same in {sheet.cells(*more)})" if more else ""
     answers = (f"--answer {question}={answer} {does}" for answer, does in QUESTIONS[question][1].items())
-    remedy = "; ".join(filter(None, (also, *answers)))
-    flaw = Flaw(_seen(sheet, question, line, column), remedy=remedy)
+    flaw = Flaw(_seen(sheet, question, line, column) + also, remedy="; ".join(answers))
     return Mistake(sheet.place(line, column), flaw, (question,), line, file=str(sheet.path))
 
 

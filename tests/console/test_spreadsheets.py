@@ -60,10 +60,10 @@ def said(**answers: str) -> TableFlags:
     return TableFlags(answers=[f"{question.replace('_', '-')}={answer}" for question, answer in answers.items()])
 
 
-def without(name: str) -> bytes:
-    """Return the workbook without one of its columns."""
+def without(name: str, *more: Sequence[object]) -> bytes:
+    """Return the workbook without one of its columns, and with more rows."""
     n = HEADER.index(name)
-    return xlsx({"T": [[*row[:n], *row[n + 1 :]] for row in SHEET]})
+    return xlsx({"T": [*([*row[:n], *row[n + 1 :]] for row in SHEET), *more]})
 
 
 def with_column(header: object, *cells: object) -> list[list[object]]:
@@ -108,6 +108,7 @@ KINDS = (
     Kind("the same in a CSV", text([HEADER, *[["63", "30", "tall", "1", "salt"]] * 40]).encode(), None, name="old.csv"),
     # totals, hidden rows
     Kind("an average below the trials", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), None),
+    Kind("an average, and a column that is missing", without("proof", ["Mean", 55, 0.4, ""]), None),
     Kind("the average is left out", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), flags=said(totals="skip")),
     Kind("total and deviation", xlsx({"T": [*SHEET, ["Total:", "", "", 0.75, ""], ["SD", 3, 6, 0.2, ""]]}), None),
     Kind("a sum without a word", last_row(199.5, 86.25, 165.5, 0.75, ""), None),
@@ -151,6 +152,7 @@ KINDS = (
         headed(*HEADER, below=[["%", "°F", "cm", "€", ""]]),
         first=(63.5, -1.1111111, 495),
     ),
+    Kind("units that contradict the header", headed("hydration", "proof [°C]", *HEADER[2:], below=[["", "°F"]]), None),
     Kind("units in brackets below", headed(*HEADER, below=[["[%]", "(°C)", "mm", "", ""]])),
     Kind("mol%", headed("hydration [mol%]", "proof", "rise", "cost", "controlled")),
     Kind("wt.-% in cells", first_row("63,5 Gew.-%", 30, 49.5, 0.5, "proof")),
