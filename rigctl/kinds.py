@@ -148,6 +148,21 @@ class Named:
 
 Name = Annotated[str, Named()]
 
+LABEL: Final = r"^[^\s\x00-\x1f][^\x00-\x1f]{0,39}$"
+"""One line that fits into a column of a table."""
+
+
+class Labelled:
+    """Takes what people read instead of a name."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema  # noqa: PLC0415  # as above
+
+        return core_schema.str_schema(pattern=LABEL, strict=True)
+
+
+Label = Annotated[str, Labelled()]
+
 
 class Exactly:
     """Takes a value of the field's own type only: text is no number, and `yes` is no truth."""

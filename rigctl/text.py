@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from itertools import pairwise
 from math import floor, isfinite, log10
@@ -22,6 +23,37 @@ def shown_unit(unit: str) -> str:
     return "" if unit == "1" else unit
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Names(Mapping[str, str]):
+    """Variables or outcomes as people read them: a mapping of name to unit as shown, that also knows labels.
+
+    Names are for files and programs; wherever people read, a label stands for a name that has one.
+    """
+
+    units: Mapping[str, str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By name, of those that have one."""
+
+    def __getitem__(self, name: str) -> str:
+        return self.units[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.units)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+
+def shown_name(name: str, names: Mapping[str, str] | None) -> str:
+    """Return what people read for a name: its label among these `Names`, else itself."""
+    return names.labels.get(name, name) if isinstance(names, Names) else name
+
+
+def shown_set(members: Iterable[str], names: Mapping[str, str] | None, plus: str = "+") -> str:
+    """Return what people read for a control set: `Calcium+pH`; empty for the one that controls nothing."""
+    return set_label((shown_name(name, names) for name in members), plus)
+
+
 def set_label(names: Iterable[str], plus: str = "+") -> str:
     """Return the name of a control set: `k+ph`; empty for the one that controls nothing."""
     return plus.join(names)
@@ -38,8 +70,9 @@ def joined(names: Sequence[str]) -> str:
 
 
 def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
-    """Return `k = 9.4 mM, ph = 5.6 pH`."""
-    return ", ".join(f"{name} = {in_full(value, 4)} {units[name]}".rstrip() for name, value in at.items())
+    """Return `k = 9.4 mM, ph = 5.6 pH`, with labels where `units` are `Names`."""
+    parts = (f"{shown_name(name, units)} = {in_full(value, 4)} {units[name]}" for name, value in at.items())
+    return ", ".join(map(str.rstrip, parts))
 
 
 def plus_minus(mean: float, sd: float) -> str:

@@ -20,6 +20,7 @@ from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
+from rigctl.core.experiment.space import Variable
 from rigctl.errors import UsageError
 from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.text import in_full
@@ -122,7 +123,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "floor": problem.floor,
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": _timing(rig.timing),
-        "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
+        "variables": {v.name: {**_lasting(v), "marginal": _natural(v.marginal)} for v in space.variables},
         "wiring": {w.name: _wiring(rig, w) for w in rig.variables},
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
@@ -141,6 +142,11 @@ def _limit(further: FurtherOutcome) -> Mapping[str, float | None]:
     """Return what its limit is; nothing where it has none."""
     told = {"at_least": further.at_least, "at_most": further.at_most, "probability": further.probability}
     return told if further.limited else {}
+
+
+def _lasting(variable: Variable) -> Mapping[str, Any]:
+    """Return what of a variable stays: people may read it under another label."""
+    return {key: value for key, value in fields_of(variable).items() if key != "label"}
 
 
 def _timing(timing: TrialTiming) -> Mapping[str, Any]:

@@ -58,6 +58,7 @@ def build_problem(context: CheckContext) -> Problem | None:
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
+    _check_labels(context)
     reference = build_reference(context, [v for v in variables if v is not None], sets)
     looks = config.trial is not None and config.trial.look is not None
     if config.stop is not None and looks:
@@ -120,7 +121,7 @@ def _variable(context: CheckContext, name: str, section: VariableSection) -> Var
     else:
         marginal = _declared(context, (*path, "natural"), natural, section)
     step = _step(context, path, section)
-    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step)
+    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step, section.label or "")
 
 
 def _step(context: CheckContext, path: KeyPath, section: VariableSection) -> float | None:
@@ -213,6 +214,18 @@ def _further_outcome(context: CheckContext, path: KeyPath, section: OutcomeSpec)
     limits = section.at_most, section.at_least, section.probability
     make = (FurtherOutcome, section.name, section.unit, maximise, floor, *limits)
     return context.findings.attempt((*path, "at_least"), None, *make)
+
+
+def _check_labels(context: CheckContext) -> None:
+    """Find labels by which people would take one variable or outcome for another."""
+    variables = [(("variables", name), name, section.label) for name, section in context.config.variables.items()]
+    measured = [*variables, *((path, outcome.name, outcome.label) for path, outcome in context.outcomes)]
+    taken = {name: name for _, name, _ in measured}
+    for path, name, label in measured:
+        if label is not None and taken.setdefault(label, name) != name:
+            context.findings.add(
+                (*path, "label"), got(label, "must differ", lead=f", which people read for {taken[label]}")
+            )
 
 
 def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float | None:

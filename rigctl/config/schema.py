@@ -30,6 +30,7 @@ from rigctl.flaws import Flaw
 from rigctl.kinds import (
     Amount,
     DeviceName,
+    Label,
     Name,
     PositiveDuration,
     PositiveSpan,
@@ -207,6 +208,8 @@ class VariableSection(SensorRules):
 
     unit: str
     """Unit of range, setpoints and readings; "1" for none."""
+    label: Label | None = None
+    """What people read instead of its name, such as Calcium; default: the name."""
     range: Range
     """Lowest and highest setpoint."""
     step: Span | None = None

@@ -23,7 +23,7 @@ from rigctl.config.schema import RigConfig
 from rigctl.config.wording import flag_meant, no_name, number_meant
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, flaw_of, got, shown, write
-from rigctl.kinds import NAME, Section, key_of, meanings_of
+from rigctl.kinds import LABEL, NAME, Section, key_of, meanings_of
 from rigctl.plugins import nearest
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
@@ -61,6 +61,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "tuple_type": "must be a list",
     "none_required": "must be empty",
     "string_pattern_mismatch": "must match {pattern}",
+    LABEL: "must be text on one line, of at most 40 characters",
     "string_too_long": "must have at most {max_length} characters",
 }
 _PARSER: Final = re.compile(r"^\w+ should (be|have)\b")
@@ -179,9 +180,8 @@ def _flaw(details: ErrorDetails, model: type, whose: str, beside: Sequence[str])
         words = _words_at(model, path)
         near = nearest(value, words) if isinstance(value, str) else None
         return got(value, _one_of(words) or _said(details), "" if near is None else f'did you mean "{near}"?')
-    if (kind == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME) or (
-        kind == "string_type" and path[-1:] in (("rig",), ("name",))
-    ):
+    pattern = details.get("ctx", {}).get("pattern")
+    if pattern == NAME or (kind == "string_type" and path[-1:] in (("rig",), ("name",))):
         return no_name(value)
     return got(value, _mapping(model, path) if kind in _MAPPINGS else _said(details), _remedy(kind, value))
 
@@ -199,7 +199,8 @@ def _remedy(kind: str, value: Any) -> str:
 
 def _said(details: ErrorDetails) -> str:
     """Return what the parser allows, in the house's words where it has its own."""
-    kind, about = details["type"], details.get("ctx", {})
+    about = details.get("ctx", {})
+    kind = LABEL if about.get("pattern") == LABEL else details["type"]
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**about)
     return _PARSER.sub(r"must \1", details["msg"].partition(" after validation")[0])

@@ -432,7 +432,7 @@ def _difference(done: Demo, seen: Mapping[str, Any], unseen: Mapping[str, Any]) 
 
 def _yields(done: Demo, told: Mapping[str, Any]) -> str:
     labels = ShownLabels.of(done.loaded)
-    worth = f"{labels.outcome.name} {number(told['outcome'])} {labels.outcome.unit}".rstrip()
+    worth = f"{labels.outcome.label} {number(told['outcome'])} {labels.outcome.unit}".rstrip()
     return f"{worth} at {number(told['cost'], 3)} {labels.currency} per trial"
 
 

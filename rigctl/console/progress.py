@@ -30,7 +30,7 @@ from rigctl.page.shown import ShownLabels
 from rigctl.rig.metering import trial_s
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
-from rigctl.text import lasting, set_label, shown_unit
+from rigctl.text import Names, lasting, shown_name, shown_set, shown_unit
 
 LAST_TRIALS = 8
 
@@ -242,7 +242,7 @@ def _now(board: Board) -> Mapping[str, str]:
     rows = {
         "operating": operating,
         **(_trial(board, now.trial) if now.trial else {"trial": "none" if board.pausing else "getting ready"}),
-        "readings": readings_words(now.readings),
+        "readings": readings_words(now.readings, board.labels.names),
         "best so far": _best(board) if now.operating is None else "",
         "trade-off": _front(board) if labels.further else "",
         "left": _left(board),
@@ -255,7 +255,7 @@ def _trial(board: Board, trial: TrialUnderWay) -> Mapping[str, str]:
     return {
         "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
         "read before": settings(trial.looks, units),
-        "control": set_label(trial.control_set),
+        "control": shown_set(trial.control_set, units),
         "at": settings(trial.setpoints, units),
         "doses": _doses(board, trial),
         "why": trial.reason,
@@ -281,8 +281,8 @@ def state_line(board: Board) -> str:
     operating = "" if now.operating is None else f"operating, {events.batched(now.operating.batches)} done"
     parts = [board.pausing, operating, f"{counted(now.trials, 'trial')}, {_spent(now)} spent"]
     if trial is not None:
-        doses, readings = _doses(board, trial), readings_words(now.readings)
-        control = f" control {set_label(trial.control_set)}" if trial.control_set else ""
+        doses, readings = _doses(board, trial), readings_words(now.readings, board.labels.names)
+        control = f" control {shown_set(trial.control_set, board.labels.units)}" if trial.control_set else ""
         parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
     return "; ".join(filter(None, parts))
@@ -296,17 +296,18 @@ def _left(board: Board) -> str:
     return f"{told}, {lasting(round(trials * board.usual_s / board.now.speedup))}"
 
 
-def readings_words(readings: Mapping[str, StatusReading]) -> str:
+def readings_words(readings: Mapping[str, StatusReading], names: Names | None = None) -> str:
+    """Say what was last read."""
     told = []
     for name, seen in readings.items():
         if seen.value is None:
-            told += [f"{name} no reading"] if seen.stale_after_s is not None else []
+            told += [f"{shown_name(name, names)} no reading"] if seen.stale_after_s is not None else []
             continue
         since = ", none since" if seen.detail else ""
         age_s = seen.age_s or 0.0
         age = f" ({lasting(round(age_s))} ago{since})" if since or age_s > STALE_S else ""
         unit = shown_unit(seen.unit)
-        told.append(f"{name} {number(seen.value)} {unit}".rstrip() + age)
+        told.append(f"{shown_name(name, names)} {number(seen.value)} {unit}".rstrip() + age)
     return ", ".join(told)
 
 
@@ -338,8 +339,8 @@ def _best(board: Board) -> str:
     best, labels = board.best, board.labels
     if best is None:
         return "none yet"
-    value = f"{labels.outcome.name} {number(best.outcome)} {labels.outcome.unit}".rstrip()
-    return f"{value} (trial {best.trial}, {set_label(best.control_set)}{_since(board)})"
+    value = f"{labels.outcome.label} {number(best.outcome)} {labels.outcome.unit}".rstrip()
+    return f"{value} (trial {best.trial}, {shown_set(best.control_set, labels.units)}{_since(board)})"
 
 
 def _compared(board: Board, row: TrialRow) -> str:
@@ -376,13 +377,13 @@ def _recent(board: Board) -> tuple[ShownColumn, ...]:
     labels, rows = board.labels, board.recent
     costs = [f"{to_units(r.cost):.3f}{'~' if r.estimated else ''}" for r in rows]
     notes = ["" if r.state is State.RECORDED else r.state.value.lower() for r in rows]
-    first, *further = labels.outcome_units.items()
+    first, *further = labels.outcomes
     values = [(first, [number(r.outcome) for r in rows])]
-    values += [((name, unit), [number(r.further.get(name)) for r in rows]) for name, unit in further]
+    values += [(one, [number(r.further.get(one.name)) for r in rows]) for one in further]
     return (
-        ShownColumn("controlled", [set_label(r.control_set) for r in rows], left=True),
+        ShownColumn("controlled", [shown_set(r.control_set, labels.units) for r in rows], left=True),
         ShownColumn("trial", [str(r.trial) for r in rows]),
-        *(ShownColumn(f"{name}\n{unit}".strip(), cells) for (name, unit), cells in values),
+        *(ShownColumn(f"{one.label}\n{one.unit}".strip(), cells) for one, cells in values),
         ShownColumn(f"cost\n{labels.currency}", costs),
         ShownColumn("", notes, left=True),
     )
@@ -401,7 +402,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = f"rig {event.rig}: {operating}{_spent(board.now)} spent{resumed}{lost}"
         case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
-            chosen = set_label(event.control_set)
+            chosen = shown_set(event.control_set, board.labels.units)
             phase = phase_word(event.proposal.phase)
             line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
         case events.TrialStep():
@@ -433,7 +434,9 @@ def _step_line(board: Board, event: events.TrialStep) -> str:
 
 def _looked_line(board: Board, event: events.TrialLooked) -> str:
     read = {name: found.value for name, found in event.found.items() if found.count}
-    unread = [f"{name} not read" for name, found in event.found.items() if not found.count]
+    unread = [
+        f"{shown_name(name, board.labels.units)} not read" for name, found in event.found.items() if not found.count
+    ]
     told = ", ".join(filter(None, (settings(read, board.labels.units), *unread)))
     return f"trial {event.trial} looked: {told}"
 

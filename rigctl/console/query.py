@@ -33,7 +33,7 @@ from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalError, RigctlError, UsageError, counted
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo
-from rigctl.text import set_label, shown_unit, told_utc
+from rigctl.text import shown_set, shown_unit, told_utc
 
 LAST_ACTS = 5
 
@@ -177,19 +177,20 @@ def explained(
     loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
     flips = None if quick else what_would_change(campaign.reader, spec, row)
     came_of = what_came_of(campaign.reader, spec, row)
-    unit = shown_unit(loaded.outcome_unit)
+    unit, names = shown_unit(loaded.outcome_unit), loaded.problem.space.units
     if flips is not None:
         lines += ("What would have changed the choice:",)
-        lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit))
+        lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit, names=names))
     if came_of is not None:
-        told = aftermath.told(came_of, outcome=loaded.rig.outcome_name, unit=unit, currency=loaded.currency)
+        told = aftermath.told(came_of, outcome=loaded.rig.outcome_label, unit=unit, currency=loaded.currency)
         lines += ("What came of it:", *(f"  {line}" for line in told))
     return Explanation(row.trial, row.origin, lines, row.proposal, flips, came_of)
 
 
 def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple[Proposal | None, tuple[str, ...]]:
     """Return what was suggested for a trial that a person did, if it was kept, and what to say of the trial."""
-    label, known = set_label(row.control_set), row.by_hand or ByHand()
+    label = shown_set(row.control_set, campaign.loaded.problem.space.units)
+    known = row.by_hand or ByHand()
     if known.imported is not None:
         source = campaign.reader.people.imports()[known.imported].source
         return None, (f"Trial {row.trial} is from before the campaign: {label}, from {source}. It was not charged.",)

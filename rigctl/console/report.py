@@ -33,7 +33,7 @@ from rigctl.errors import counted
 from rigctl.page import study, words
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import ShownLabels
-from rigctl.text import plus_minus, set_label
+from rigctl.text import plus_minus, shown_name, shown_set
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,10 +128,10 @@ def show(
     if rule is not None and say.answer.run.kind == "rule":
         lines(console, _rule_lines(rule, labels, width))
         fixed = recommendation.choice
-        missing = f"control {set_label(fixed.control_set)} at {settings(fixed.setpoints, labels.units)}"
+        missing = f"control {shown_set(fixed.control_set, labels.units)} at {settings(fixed.setpoints, labels.units)}"
         lines(console, wrapped(f"{INDENT}Where a reading is missing, {missing}.", width))
     awaited = "" if recommendation.awaited is None else recommendation.awaited.told()
-    said = filter(None, (*say.lines(), *held(recommendation.held), note, awaited))
+    said = filter(None, (*say.lines(), *held(recommendation.held, labels.units), note, awaited))
     lines(console, (part for line in said for part in wrapped(line, width)))
     listed = say.answer.ways if details else say.answer.named(MOST_WAYS)
     lines(console, ("", *table(_ways(say, listed, labels), width)))
@@ -151,7 +151,7 @@ def show(
 def _now(found: Recommendation, say: AnswerWords) -> str:
     """Say what to control at what was read just now."""
     now = found.now or found.choice
-    what = f"At these readings: control {set_label(now.control_set)} at {settings(now.setpoints, say.units)}"
+    what = f"At these readings: control {shown_set(now.control_set, say.units)} at {settings(now.setpoints, say.units)}"
     if now == found.choice:
         return f"{what}, as without readings."
     cost = "" if now.cost_per_trial is None else f", {say.money(now.cost_per_trial)} per trial"
@@ -160,7 +160,7 @@ def _now(found: Recommendation, say: AnswerWords) -> str:
 
 def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Sequence[ShownColumn]:
     """Return ways to run as columns; what has the highest `spare` is left out first where room is short."""
-    outcome, currency = f"{labels.outcome.name}\n{labels.outcome.unit}".strip(), labels.currency
+    outcome, currency = f"{labels.outcome.label}\n{labels.outcome.unit}".strip(), labels.currency
     columns = (
         ShownColumn("way to run", [words.way_label(say, w) for w in ways], left=True),
         ShownColumn(outcome, [say.expected(w) for w in ways]),
@@ -196,7 +196,7 @@ def _details(found: Recommendation, labels: ShownLabels, width: int, *, technica
             yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
     if found.changes is not None:
         yield f"What would change {'the fixed setting' if found.rule is not None else 'this'}:"
-        for line in shown(found.changes, currency=currency, unit=unit):
+        for line in shown(found.changes, currency=currency, unit=unit, names=labels.units):
             yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 
@@ -222,15 +222,18 @@ def _front_lines(front: Front, labels: ShownLabels, width: int, *, limited: bool
     units, points = labels.outcome_units, front.points
     columns = [
         ShownColumn("trial", [str(p.trial) for p in points]),
-        ShownColumn("control", [set_label(p.control_set) for p in points], left=True),
+        ShownColumn("control", [shown_set(p.control_set, labels.units) for p in points], left=True),
     ]
     for k, ((name, unit), sign) in enumerate(zip(units.items(), labels.signs, strict=True)):
         better = "more is better" if sign > 0 else "less is better"
         columns.append(
-            ShownColumn(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
+            ShownColumn(
+                f"{f'{shown_name(name, units)} {unit}'.strip()}\n{better}",
+                [plus_minus(p.expected[k], p.sd[k]) for p in points],
+            )
         )
     columns.append(ShownColumn("at", [settings(p.setpoints, labels.units) for p in points], left=True))
-    (first, *_), within = labels.outcome_units, ", within the limits" if limited else ""
+    first, within = labels.outcome.label, ", within the limits" if limited else ""
     best = "the settings tried that no other is expected to beat in every outcome"
     yield from wrapped(f"Above only {first} counts{within}. Trade-off: {best}", width)
     yield from table(columns, width)

@@ -369,7 +369,7 @@ def sentences(of: Production, labels: ShownLabels, result: CampaignResult) -> It
     made_of = f", by what {counted(of.made_of, 'trial')} taught" if of.made_of else ""
     yield f"{batched(of.batches)} since trial {of.first}{made_of}: {of.recorded} with an outcome{beside}"
     if of.outcome is not None:
-        yield f"  {labels.outcome.name}: {_span(of.outcome, of.half, f'{unit} a batch')}"
+        yield f"  {labels.outcome.label}: {_span(of.outcome, of.half, f'{unit} a batch')}"
     if of.expected is not None:
         yield f"  expected: {_span(of.expected, of.expected_half, unit)}"
     price = "" if of.cost is None else f"{in_full(of.cost, 4)} {currency} a batch, "

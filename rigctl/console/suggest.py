@@ -222,7 +222,7 @@ def sentences(
     return explain(
         proposal,
         loaded.problem,
-        outcome=loaded.rig.outcome_name,
+        outcome=loaded.rig.outcome_label,
         unit=loaded.outcome_unit,
         currency=loaded.currency,
         technical=technical,

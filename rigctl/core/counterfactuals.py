@@ -30,7 +30,7 @@ from rigctl.core.experiment.policy import Finished, Policy
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.gp.model import fit_known
 from rigctl.errors import PolicyError
-from rigctl.text import in_full, set_label
+from rigctl.text import Names, in_full, set_label, set_members, shown_set
 
 DEAREST: Final = 5.0
 """A cost or a budget is turned up to so many times what it is."""
@@ -420,13 +420,14 @@ class _Side:
 # in words ----------------------------------------------------------------------------------------------------------
 
 
-def told(flip: Flip, *, currency: str, unit: str = "") -> str:
-    """Return a flip as one sentence; `unit` is the outcome's, as shown."""
-    then = f"{flip.after} would be chosen" if flip.after else "no trial would be chosen"
+def told(flip: Flip, *, currency: str, unit: str = "", names: Names | None = None) -> str:
+    """Return a flip as one sentence; `unit` is the outcome's, as shown, `names` are the variables'."""
+    after, subject = (shown_set(set_members(label), names) for label in (flip.after, flip.subject))
+    then = f"{after} would be chosen" if after else "no trial would be chosen"
     at, now = f"{flip.at:.6g}", f"{flip.now:.4g}"
     match flip.kind:
         case "cost":
-            return f"At {at} {currency} a trial of {flip.subject} (now {now}), {then}."
+            return f"At {at} {currency} a trial of {subject} (now {now}), {then}."
         case "price":
             return f"At {at} {currency} per {flip.per} of {flip.subject} (now {now}), {then}."
         case "budget":
@@ -438,8 +439,10 @@ def told(flip: Flip, *, currency: str, unit: str = "") -> str:
             return f"Had the last trial given {at} {unit}".rstrip() + f" (it gave {now}), {then}."
 
 
-def shown(found: Counterfactuals, *, currency: str, unit: str = "", most: int = 2) -> tuple[str, ...]:
+def shown(
+    found: Counterfactuals, *, currency: str, unit: str = "", names: Names | None = None, most: int = 2
+) -> tuple[str, ...]:
     """Return the cheapest flips as sentences; where there is none, that."""
     if not found.flips:
         return (f"No single change that was tried would change the choice ({found.asked} decisions).",)
-    return tuple(told(f, currency=currency, unit=unit) for f in found.flips[:most])
+    return tuple(told(f, currency=currency, unit=unit, names=names) for f in found.flips[:most])

@@ -30,7 +30,7 @@ from rigctl.page.facts import gather
 from rigctl.page.shown import Facts
 from rigctl.page.words import ending, number
 from rigctl.rig.protocols import Severity
-from rigctl.text import set_label, told_utc
+from rigctl.text import shown_set, told_utc
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -105,7 +105,7 @@ def summary_of(numbers: Numbers, zone: tzinfo | None = None) -> str:
     outcome = labels.outcome
     best = facts.best
     if best is not None:
-        control_set = set_label(best.control_set) or "nothing"
+        control_set = shown_set(best.control_set, labels.units) or "nothing"
         lines.append(
             f"Best so far: {number(best.outcome)} {outcome.unit}".rstrip()
             + f", trial {best.trial}, controlling {control_set}."

@@ -45,7 +45,7 @@ from rigctl.page.shown import (
 )
 from rigctl.page.trial_now import trial_now
 from rigctl.page.words import ending
-from rigctl.text import settings, shown_unit
+from rigctl.text import Names, settings, shown_name, shown_set, shown_unit
 
 RECENT = 10
 """Trials that a forecast goes by."""
@@ -139,7 +139,7 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels
         ShownOutcome(f["name"], shown_unit(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
         for f in known.get("further_outcomes", ())
     )
-    return ShownLabels(campaign.rig, campaign.currency, units, (first, *further))
+    return ShownLabels(campaign.rig, campaign.currency, Names(units), (first, *further))
 
 
 def followed(reader: Reader, before: Facts | None) -> Course:
@@ -200,15 +200,16 @@ def why_of(trial: Decision, rows: Sequence[TrialRow], labels: ShownLabels) -> Wh
         earlier.setdefault(frozenset(row.control_set), []).append(row)
     facts = [_set_fact(r, trial, earlier[frozenset(r.control_set)], labels) for r in proposal.sets]
     known = any(r.mean is not None for r in proposal.sets)
+    read_as = [shown_name(name, labels.units) for name in labels.units]
     return Why(
         trial=trial.trial,
         control_set=trial.control_set,
         phase=proposal.phase,
-        reason=sentence(proposal.reason, tuple(labels.units)),
+        reason=sentence(proposal.reason, read_as),
         technical=proposal.technical,
         sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
         threshold=proposal.threshold if known else None,
-        notes=tuple(sentence(note, tuple(labels.units)) for note in proposal.notes),
+        notes=tuple(sentence(note, read_as) for note in proposal.notes),
         reads=proposal.read,
     )
 
@@ -224,6 +225,7 @@ def _set_fact(report: SetReport, trial: Decision, mine: Sequence[TrialRow], labe
     known = (None, None) if price is None or half is None else (max(0.0, price - half), price + half)
     return SetFact(
         control_set=report.control_set,
+        label=shown_set(report.control_set, labels.units, " + "),
         at=settings(report.at, labels.units),
         band=band,
         price=report.cost_mean if price is None else price,

@@ -35,7 +35,7 @@ from rigctl.page.svg import (
     short,
 )
 from rigctl.page.words import between, money, number, way_label, with_unit
-from rigctl.text import set_label
+from rigctl.text import Names, shown_name, shown_set
 
 Axis = Literal["money", "trial", "time"]
 AXES: Mapping[Axis, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "rig time"})
@@ -82,20 +82,23 @@ def ways(say: AnswerWords) -> tuple[tuple[Markup, ...], Markup]:
     return tuple(rows), axis_row(axis)
 
 
-def reads(why: Why | None) -> list[tuple[ReadBefore, bool, Markup]]:
+def reads(why: Why | None, names: Names) -> list[tuple[ReadBefore, bool, Markup]]:
     """Return what was read before a decision, by variable: whether it is controlled, and a row of its own axis."""
     found = () if why is None else why.reads
     held = frozenset(() if why is None else why.control_set)
-    return [(read, read.variable in held, _read_row(read, held=read.variable in held)) for read in found]
+    return [
+        (read, read.variable in held, _read_row(read, shown_name(read.variable, names), held=read.variable in held))
+        for read in found
+    ]
 
 
-def _read_row(read: ReadBefore, *, held: bool) -> Markup:
+def _read_row(read: ReadBefore, name: str, *, held: bool) -> Markup:
     """Return what a variable read, against where it usually is and where it is expected; each its mean and two sd."""
     usual = read.usual_mean - 2 * read.usual_sd, read.usual_mean + 2 * read.usual_sd
     expected = None if held else (read.mean - 2 * read.sd, read.mean, read.mean + 2 * read.sd)
     marks = [] if read.value is None else [(read.value, "today")]
     axis = Scale.around([*usual, *(expected or ()), *(value for value, _ in marks)], 0.0, 100.0)
-    told = f"{read.variable} read {number(read.value)}, usually {between(*usual)}"
+    told = f"{name} read {number(read.value)}, usually {between(*usual)}"
     told += "; controlled" if expected is None else f"; expected {between(*expected[::2])}"
     return range_row(axis, expected, marks, "open", told, behind=usual)
 
@@ -114,7 +117,7 @@ def fuel(budget: Money, currency: str) -> Markup:
 
 def trend(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     """Return outcomes, costs and what was controlled, one below the other."""
-    return course(facts, tracks, axis) + costs(facts, tracks, axis) + strip(tracks, axis)
+    return course(facts, tracks, axis) + costs(facts, tracks, axis) + strip(tracks, axis, facts.labels.units)
 
 
 def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
@@ -133,7 +136,7 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
         told = f"best so far {with_unit(float(by[-1]), labels.outcome.unit)}, trial {tracks.trial[better][-1]:.0f}"
         figure.text("100%", figure.y(float(by[-1])) - 5, told, "end", "label found")
     counts = counted(int(np.isfinite(tracks.outcome).sum()), "outcome")
-    return figure.markup(f"{labels.outcome.name} against {AXES[axis]}", f"{counts}; {told}")
+    return figure.markup(f"{labels.outcome.label} against {AXES[axis]}", f"{counts}; {told}")
 
 
 def costs(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
@@ -173,17 +176,17 @@ def by_set(facts: Facts, tracks: Tracks) -> Markup:
     for lane, chosen in enumerate(tracks.sets):
         ys, at = tracks.outcome[known & (tracks.played == lane)], WIDE_LANE * lane + 22
         mean = f", mean {with_unit(float(ys.mean()), labels.outcome.unit)}" if len(ys) else ""
-        told.append(f"{set_label(chosen, ' + ') or 'nothing'}: {counted(len(ys), 'trial')}{mean}")
+        told.append(f"{shown_set(chosen, labels.units, ' + ') or 'nothing'}: {counted(len(ys), 'trial')}{mean}")
         figure.text("0", at - 10, told[-1])
         figure.dots(ys, np.full(len(ys), at), "dot")
         if len(ys):
             figure.line((ys.mean(),) * 2, (at - 7, at + 7), "best")
     ticks = figure.x.ticks(5)
     figure.places([(t, label_of(t) + (f" {labels.outcome.unit}" if t == ticks[-1] else "")) for t in ticks])
-    return figure.markup(f"{labels.outcome.name} by control set", "; ".join(told))
+    return figure.markup(f"{labels.outcome.label} by control set", "; ".join(told))
 
 
-def strip(tracks: Tracks, axis: Axis) -> Markup:
+def strip(tracks: Tracks, axis: Axis, names: Names) -> Markup:
     """Return which control set was played when, one lane per set, on the axis of the drawing above."""
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
@@ -191,11 +194,12 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     figure = Drawing(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
-        figure.text("0", LANE * lane + 12, set_label(chosen, " + ") or "nothing")
+        figure.text("0", LANE * lane + 12, shown_set(chosen, names, " + ") or "nothing")
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
     told = "; ".join(
-        f"{set_label(s) or 'nothing'}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True)
+        f"{shown_set(s, names) or 'nothing'}: {counted(int(n), 'trial')}"
+        for s, n in zip(tracks.sets, counts, strict=True)
     )
     return figure.markup(f"control set played against {AXES[axis]}", told)
 
@@ -224,12 +228,13 @@ def _hours(high: float) -> tuple[float, str]:
 def reading(
     rows: Sequence[TrialRow],
     name: str,
-    unit: str,
+    names: Names,
     band: tuple[float, float] | None,
     supplies: Sequence[Supply],
 ) -> Markup:
     """Return a variable's readings by trial, against its normal band, with the stretches it was controlled in."""
     xs, ys, held = readings(rows, name)
+    unit = names[name]
     low, high = _span(xs, "trial")
     alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
     figure = Drawing.over((low, high), np.r_[ys, np.array(band or ())], 120)
@@ -250,7 +255,7 @@ def reading(
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
     told = f"last {with_unit(last, unit)}{normal}; controlled in {counted(int(held.sum()), 'trial')}"
-    return figure.markup(f"readings of {name}", told)
+    return figure.markup(f"readings of {shown_name(name, names)}", told)
 
 
 def model_slice(found: Slice, labels: ShownLabels) -> Markup:
@@ -270,7 +275,7 @@ def model_slice(found: Slice, labels: ShownLabels) -> Markup:
         figure.upright(found.chosen, "today")
     at = "uncontrolled" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
     told = f"{at}; tried at {tried.mean():.0%} of its range; expected {between(min(mean), max(mean))}"
-    return figure.markup(f"{labels.outcome.name} expected against {found.variable}", told)
+    return figure.markup(f"{labels.outcome.label} expected against {shown_name(found.variable, labels.units)}", told)
 
 
 def _pieces(where: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -291,8 +296,8 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     figure = Drawing.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
     ticks = figure.x.ticks(4)
     figure.axes(
-        f"{second.unit} {second.name}".strip(),
-        [(t, label_of(t) + (f" {first.unit} {first.name}" if t == ticks[-1] else "")) for t in ticks],
+        f"{second.unit} {second.label}".strip(),
+        [(t, label_of(t) + (f" {first.unit} {first.label}" if t == ticks[-1] else "")) for t in ticks],
     )
     seen = values[spread_out(values)]
     figure.dots(seen[:, 0], seen[:, 1], "dot")
@@ -302,7 +307,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
         line = np.array(sorted(points))
         figure.steps(line[:, 0], line[:, 1], "best")
     told = f"{counted(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
-    return figure.markup(f"{first.name} against {second.name}", told)
+    return figure.markup(f"{first.label} against {second.label}", told)
 
 
 def bar(share: float, told: str) -> Markup:
@@ -430,7 +435,7 @@ def series(facts: Facts) -> Mapping[str, Any]:
                 "trial": {"label": "trial", "values": _plain(tracks.trial[shown])},
                 "time": {"label": "h", "values": _plain(tracks.time_h[shown])},
             },
-            "label": labels.outcome.name,
+            "label": labels.outcome.label,
             "unit": labels.outcome.unit,
             "outcome": _plain(tracks.outcome[shown]),
             "best": _plain(tracks.best[shown]),

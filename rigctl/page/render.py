@@ -17,10 +17,11 @@ from rigctl.page.figures import Tracks, series
 from rigctl.page.manual import slug
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
-from rigctl.text import joined, lasting, set_label, settings
+from rigctl.text import joined, lasting, settings, shown_name, shown_set
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from jinja2.runtime import Context
 
 
 __all__ = ["page", "sections", "series"]
@@ -61,6 +62,10 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
     return out
 
 
+def _label(context: Context, members: Sequence[str]) -> str:
+    return shown_set(members, context["labels"].units, " + ") or "nothing"
+
+
 def _printable(value: object) -> object:
     # markup is ours, and made of texts that came through here
     return printable(value) if type(value) is str else value
@@ -68,7 +73,7 @@ def _printable(value: object) -> object:
 
 @cache  # templates are compiled once per process
 def environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only when something is shown
+    from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context  # noqa: PLC0415 - only when something is shown
 
     found = Environment(
         loader=PackageLoader("rigctl.page"),
@@ -80,8 +85,16 @@ def environment() -> Environment:
     )
     found.filters["slug"] = slug
     found.filters["zip"] = lambda one, other: zip(one, other, strict=True)
-    found.filters["label"] = lambda names: set_label(names, " + ") or "nothing"
-    found.globals.update(bar=figures.bar, counted=counted, held=held, joined=joined, lasting=lasting, settings=settings)
+    found.filters["label"] = pass_context(_label)
+    found.globals.update(
+        bar=figures.bar,
+        counted=counted,
+        held=held,
+        joined=joined,
+        shown_name=shown_name,
+        lasting=lasting,
+        settings=settings,
+    )
     return found
 
 
@@ -125,7 +138,7 @@ def _why(facts: Facts, study: Study | None, _: Tracks) -> View:
     today = None if say is None else say.answer.run.expected
     rows, axis = figures.why_rows(facts.why, facts.labels, today)
     sets = list(zip(facts.why.sets, rows, strict=True))
-    return {"rows": sets, "axis": axis, "today": today, "reads": figures.reads(facts.why)}
+    return {"rows": sets, "axis": axis, "today": today, "reads": figures.reads(facts.why, facts.labels.units)}
 
 
 def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -170,7 +183,7 @@ def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
         facts,
         "readings",
         (bands, supplies),
-        lambda: [(name, figures.reading(rows, name, unit, bands.get(name), supplies)) for name, unit in units.items()],
+        lambda: [(name, figures.reading(rows, name, units, bands.get(name), supplies)) for name in units],
     )
     return {"drawings": drawn}
 

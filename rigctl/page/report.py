@@ -34,7 +34,7 @@ from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import drawing
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
-from rigctl.text import set_label, shown_unit
+from rigctl.text import set_label, shown_name, shown_unit
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -175,7 +175,8 @@ def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: S
     if len(history) > MOST_TRIALS:
         return ()
     unit = shown_unit(loaded.outcome_unit)
-    return shown(changes(loaded, history, state, priced), currency=loaded.currency, unit=unit)
+    found, names = changes(loaded, history, state, priced), loaded.problem.space.units
+    return shown(found, currency=loaded.currency, unit=unit, names=names)
 
 
 def _code() -> Mapping[str, str]:
@@ -212,7 +213,7 @@ def document(found: Report) -> str:
             states=STATES,
             most=MOST,
             fills=FILLS,
-            reads=reads(found.facts.why),
+            reads=reads(found.facts.why, found.facts.labels.units),
         )
     )
 
@@ -283,7 +284,7 @@ def _money(facts: Facts) -> Drawn:
 
 
 def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
-    name = facts.labels.outcome.name
+    name, label = facts.labels.outcome.name, facts.labels.outcome.label
     sets = [set_label(tracks.sets[i]) for i in tracks.played]
     columns = ("trial", "cost", "money", "hours", name, "best", "control_set")
     series = (tracks.trial, tracks.cost, tracks.money, tracks.time_h, tracks.outcome, tracks.best)
@@ -291,10 +292,10 @@ def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
     axis = figures.axes(tracks)[0]
     against = figures.AXES[axis]
     drawn = (
-        (f"course-{axis}", f"{name} against {against}", figures.course(facts, tracks, axis)),
+        (f"course-{axis}", f"{label} against {against}", figures.course(facts, tracks, axis)),
         (f"cost-{axis}", f"Cost of a trial against {against}", figures.costs(facts, tracks, axis)),
-        ("played", f"Control set of each trial against {against}", figures.strip(tracks, axis)),
-        ("by-set", f"{name} by control set, every trial", figures.by_set(facts, tracks)),
+        ("played", f"Control set of each trial against {against}", figures.strip(tracks, axis, facts.labels.units)),
+        ("by-set", f"{label} by control set, every trial", figures.by_set(facts, tracks)),
     )
     yield from (Drawn(file, "course", title, drawing, columns, rows) for file, title, drawing in drawn if drawing)
 
@@ -303,17 +304,27 @@ def _readings(facts: Facts, study: Study | None) -> Iterator[Drawn]:
     rows = facts.course.rows
     bands = facts.bands if study is None else study.bands
     supplies = () if study is None else study.supplies
-    for name, unit in facts.labels.units.items():
-        drawing_ = figures.reading(rows, name, unit, bands.get(name), supplies)
+    names = facts.labels.units
+    for name in names:
+        drawing_ = figures.reading(rows, name, names, bands.get(name), supplies)
         told = tuple((r.trial, r.measured.get(name), name in r.control_set) for r in rows)
-        yield Drawn(f"reading-{name}", "readings", name, drawing_, ("trial", name, "controlled"), told)
+        yield Drawn(
+            f"reading-{name}", "readings", shown_name(name, names), drawing_, ("trial", name, "controlled"), told
+        )
 
 
 def _model(facts: Facts, study: Study) -> Iterator[Drawn]:
     for s in study.slices:
         rows = tuple(zip(s.at, s.mean, s.low, s.high, s.tried, strict=True))
         columns = (s.variable, "expected", "low", "high", "tried")
-        yield Drawn(f"model-{s.variable}", "model", s.variable, figures.model_slice(s, facts.labels), columns, rows)
+        yield Drawn(
+            f"model-{s.variable}",
+            "model",
+            shown_name(s.variable, facts.labels.units),
+            figures.model_slice(s, facts.labels),
+            columns,
+            rows,
+        )
 
 
 def _front(facts: Facts, study: Study | None) -> Drawn | None:
@@ -321,8 +332,9 @@ def _front(facts: Facts, study: Study | None) -> Drawn | None:
     shown = figures.front(facts, expected)
     if shown is None:
         return None
-    first, second = (o.name for o in facts.labels.outcomes[:2])
+    one, other = facts.labels.outcomes[:2]
+    first, second = one.name, other.name
     rows = tuple((r.trial, set_label(r.control_set), r.outcome, r.further.get(second)) for r in facts.recorded)
     return Drawn(
-        "trade-off", "front", f"{first} against {second}", shown, ("trial", "control_set", first, second), rows
+        "trade-off", "front", f"{one.label} against {other.label}", shown, ("trial", "control_set", first, second), rows
     )

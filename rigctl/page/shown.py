@@ -17,7 +17,7 @@ from rigctl.campaign.status import StandingFinding
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.persistence import ReadBefore
-from rigctl.text import set_label, shown_unit
+from rigctl.text import Names, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class ShownOutcome:
     name: str
     unit: str
     maximise: bool = True
+    shown: str = ""
+    """What people read instead of the name; empty: the name."""
+
+    @property
+    def label(self) -> str:
+        return self.shown or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ class ShownLabels:
 
     rig: str
     currency: str
-    units: Mapping[str, str]
+    units: Names
     """Of the variables, in their order."""
     outcomes: tuple[ShownOutcome, ...]
     """The first one is the one that is optimised."""
@@ -47,10 +53,13 @@ class ShownLabels:
     @classmethod
     def of(cls, loaded: LoadedConfig) -> ShownLabels:
         problem, rig = loaded.problem, loaded.rig
-        first = ShownOutcome(rig.outcome_name, shown_unit(loaded.outcome_unit), problem.maximise)
-        further = tuple(ShownOutcome(f.name, shown_unit(f.unit), f.maximise) for f in problem.further)
+        signs = (problem.maximise, *(f.maximise for f in problem.further))
+        outcomes = tuple(
+            ShownOutcome(o.name, shown_unit(o.unit), maximise, o.label or "")
+            for o, maximise in zip(rig.outcomes, signs, strict=True)
+        )
         names = loaded.name, loaded.currency, problem.space.units
-        return cls(*names, (first, *further), loaded.wired, problem.costs_told)
+        return cls(*names, outcomes, loaded.wired, problem.costs_told)
 
     @property
     def outcome(self) -> ShownOutcome:
@@ -61,8 +70,15 @@ class ShownLabels:
         return tuple(outcome.name for outcome in self.outcomes[1:])
 
     @property
-    def outcome_units(self) -> Mapping[str, str]:
-        return {outcome.name: outcome.unit for outcome in self.outcomes}
+    def outcome_units(self) -> Names:
+        labels = {outcome.name: outcome.shown for outcome in self.outcomes if outcome.shown}
+        return Names({outcome.name: outcome.unit for outcome in self.outcomes}, labels)
+
+    @property
+    def names(self) -> Names:
+        """Return variables and outcomes together."""
+        both = (self.units, self.outcome_units)
+        return Names({**both[0], **both[1]}, {**both[0].labels, **both[1].labels})
 
     @property
     def signs(self) -> tuple[float, ...]:
@@ -150,6 +166,8 @@ class SetFact:
     """One control set, as the last decision saw it."""
 
     control_set: tuple[str, ...]
+    label: str
+    """What people read for it."""
     at: str
     """The setting that the band is of."""
     band: tuple[float, float, float] | None
@@ -167,10 +185,6 @@ class SetFact:
     eligible: bool
     why_not: str = ""
     """In words, where it is ruled out."""
-
-    @property
-    def label(self) -> str:
-        return set_label(self.control_set, " + ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: St
     posterior = fit_known(problem, history, state).posterior
     aged = posterior.hyperparameters.ageing
     lines = told_of_response(
-        problem, history, aged, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit)
+        problem, history, aged, outcome=loaded.rig.outcome_label, unit=shown_unit(loaded.outcome_unit)
     )
     response = tuple(sentence(line, problem.space.names) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
@@ -176,7 +176,9 @@ def _flips(loaded: LoadedConfig, known: StudyPast) -> tuple[str, ...]:
     found = flips_of(known.before, known.last, known.prices, DECISIONS)
     if found is None:
         return ()
-    return shown(found, currency=loaded.currency, unit=shown_unit(loaded.outcome_unit))
+    return shown(
+        found, currency=loaded.currency, unit=shown_unit(loaded.outcome_unit), names=loaded.problem.space.units
+    )
 
 
 def _came(loaded: LoadedConfig, known: StudyPast, state: JsonState) -> tuple[str, ...]:
@@ -188,7 +190,9 @@ def _came(loaded: LoadedConfig, known: StudyPast, state: JsonState) -> tuple[str
     return (
         ()
         if came is None
-        else told(came, outcome=loaded.rig.outcome_name, unit=shown_unit(loaded.outcome_unit), currency=loaded.currency)
+        else told(
+            came, outcome=loaded.rig.outcome_label, unit=shown_unit(loaded.outcome_unit), currency=loaded.currency
+        )
     )
 
 

@@ -15,6 +15,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 from rigctl.page.words import clock, with_unit
 from rigctl.rig.metering import trial_s
+from rigctl.text import shown_name
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
 LOOKING = ("prepare", "look", "decide", "set", "settle", "measure", "book")
@@ -72,12 +73,14 @@ def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
         n: "not read" if look.value is None else with_unit(look.value, units.get(n, ""))
         for n, look in row.looks.items()
     }
-    return ", ".join(f"{name} {text}" for name, text in told.items())
+    return ", ".join(f"{shown_name(name, units)} {text}" for name, text in told.items())
 
 
 def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
     units = {} if loaded is None else loaded.problem.space.units
-    return tuple(Pair(name, units.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
+    return tuple(
+        Pair(shown_name(name, units), units.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items()
+    )
 
 
 def _readings(status: Status, loaded: LoadedConfig | None) -> Mapping[str, float]:

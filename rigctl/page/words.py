@@ -14,7 +14,7 @@ from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rules.saying import RuleRow, how_to_read, rows, worth
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, SetFact, ShownLabels, Study, Why
-from rigctl.text import in_full, joined, plus_minus, set_label
+from rigctl.text import in_full, joined, plus_minus, shown_name, shown_set
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -121,7 +121,7 @@ WAYS: Mapping[str, str] = MappingProxyType(
 def answer(labels: ShownLabels, found: Recommendation) -> AnswerWords:
     """Return the answer to what to run from now on, in the words of this rig."""
     outcome = labels.outcome
-    return AnswerWords(answer_of(found), outcome.name, outcome.unit, labels.currency, labels.units)
+    return AnswerWords(answer_of(found), outcome.label, outcome.unit, labels.currency, labels.units)
 
 
 def answer_in(labels: ShownLabels, study: Study | None) -> AnswerWords | None:
@@ -133,7 +133,7 @@ def way_label(say: AnswerWords, way: WayToRun, plus: str = "+") -> str:
     """Name a way in a table or drawing."""
     if way.kind == "rule" and say.answer.run is not way:
         return "the rule (details)"
-    return WAYS.get(way.kind) or set_label(way.control_set, plus)
+    return WAYS.get(way.kind) or shown_set(way.control_set, say.units, plus)
 
 
 def a_month(say: AnswerWords, trials: float | None) -> str:
@@ -159,7 +159,11 @@ def rule_rows(labels: ShownLabels, found: Recommendation) -> tuple[RuleRow, ...]
 def of_looking(labels: ShownLabels, found: Recommendation) -> list[str]:
     """Say what looking first is worth, and how far readings are trusted; nothing where none is read before a trial."""
     rule, unit, currency = found.rule, labels.outcome.unit, labels.currency
-    return [] if rule is None else [*worth(rule, unit=unit, currency=currency), *how_to_read(rule)]
+    return (
+        []
+        if rule is None
+        else [*worth(rule, labels.units, unit=unit, currency=currency), *how_to_read(rule, labels.units)]
+    )
 
 
 def headline(facts: Facts, study: Study | None) -> str:
@@ -170,7 +174,7 @@ def headline(facts: Facts, study: Study | None) -> str:
     if word == "ended":
         return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
-        return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
+        return f"Suggested for trial {facts.why.trial}: control {_named(facts, facts.why)}. {said}".strip()
     if trial is None:
         return STILL.get(word, "No trial has been decided yet.")
     if word in STILL:
@@ -185,6 +189,10 @@ def headline(facts: Facts, study: Study | None) -> str:
     return said
 
 
+def _named(facts: Facts, why: Why) -> str:
+    return joined([shown_name(name, facts.labels.units) for name in why.control_set])
+
+
 def _batch(facts: Facts) -> str:
     return f"Operating for production, batch {facts.batches}. " if facts.batches else ""
 
@@ -193,7 +201,7 @@ def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
     chosen = next((s for s in why.sets if s.chosen), None)
     known = chosen is not None and chosen.price is not None
     price = f" ({money(chosen.price, facts.labels.currency)} a trial)" if chosen is not None and known else ""
-    yield f"Controls {joined(why.control_set)} now{price}."
+    yield f"Controls {_named(facts, why)} now{price}."
     if chosen is not None and chosen.band is not None:
         yield _expected(facts, chosen, chosen.band, study)
     everything = next((s for s in why.sets if len(s.control_set) == len(facts.labels.units)), None)

@@ -19,6 +19,7 @@ from rigctl.kinds import (
     Duration,
     Effect,
     FrozenAfter,
+    Label,
     Late,
     MeterName,
     Name,
@@ -281,6 +282,8 @@ class OutcomeSpec(SensorRules):
 
     name: Name
     """Its name in tables and CSV files."""
+    label: Label | None = None
+    """What people read instead of its name, such as Growth rate; default: the name."""
     unit: str
     """Its unit; "1" for none."""
     sensor: SensorName | None = None
@@ -513,6 +516,11 @@ class RigSpec:
     def outcome_name(self) -> str:
         """Return the name of the first outcome; empty for a rig that only goes safe."""
         return self.outcomes[0].name if self.outcomes else ""
+
+    @property
+    def outcome_label(self) -> str:
+        """Return what people read for the first outcome."""
+        return (self.outcomes[0].label or self.outcomes[0].name) if self.outcomes else ""
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

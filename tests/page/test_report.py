@@ -74,6 +74,25 @@ def test_every_variable_has_a_lesson(found, html):
     assert [f"<li>{name}: " in rows for name in found.facts.labels.units] == [True] * 5
 
 
+def test_people_read_labels_and_programs_names(finished):
+    """Where variables and outcomes have labels, their names stand only in what the rig itself has said of a sensor."""
+    with told(finished) as (_, campaign):
+        problem, rig = campaign.loaded.problem, campaign.loaded.rig
+        space = replace(
+            problem.space, variables=tuple(replace(v, label=f"L-{v.name}") for v in problem.space.variables)
+        )
+        rig = replace(rig, outcomes=tuple(replace(o, label=f"L-{o.name}") for o in rig.outcomes))
+        loaded = replace(campaign.loaded, problem=replace(problem, space=space), rig=rig)
+        found = report(campaign.reader, loaded, NOON)
+    names = "|".join((*problem.space.names, *rig.outcome_names))
+    read = document(found).split("Configuration and versions")[0].split("</style>")[1]
+    text = re.sub(r"<[^>]*>", "|", read)
+    named = re.findall(rf".*(?<![\w-])(?:{names})(?![\w-]).*", text)
+    assert [line for line in named if "samples excluded" not in line] == []
+    series = next(drawn for drawn in drawings(found.facts, found.study) if drawn.group == "readings")
+    assert series.title == f"L-{series.columns[1]}"
+
+
 def test_the_ledger_adds_up_to_what_was_spent(found):
     """By meter and by control set alike, idle time aside."""
     money = found.facts.money

@@ -87,7 +87,7 @@ class Context:
 
     def label(self, control_set: int) -> str:
         """Return `a+b`, as written in reasons."""
-        return self.problem.space.control_sets[control_set].label
+        return self.problem.space.shown(control_set)
 
     def cost_at(self, control_set: int, setting: Sequence[float]) -> float:
         """Return what a trial of this set at this setting (k,) is expected to cost, currency units, positive."""

@@ -10,7 +10,7 @@ from rigctl.core.advice.doubts import Doubt
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rules.saying import told_gain
 from rigctl.core.advice.worth import Lesson, Reference
-from rigctl.text import ends, in_full, set_label, settings
+from rigctl.text import Names, ends, in_full, set_members, settings, shown_name, shown_set
 
 LITTLE = 0.5
 """Less of what occurs by itself than this share was seen: what is said of it is a guess."""
@@ -28,16 +28,19 @@ def advise(found: Recommendation, say: AnswerWords) -> tuple[Advice, ...]:
     """Say what the fixed setting is worth, with the decimals and names of the answer."""
     return (
         *(Advice(_doubt(doubt, say)) for doubt in found.doubts),
-        *(_reference(reference, set_label(found.choice.control_set), say) for reference in found.worth.references),
+        *(
+            _reference(reference, shown_set(found.choice.control_set, say.units), say)
+            for reference in found.worth.references
+        ),
         Advice("What controlling each variable does:", tuple(_lesson(one, say) for one in found.worth.lessons)),
     )
 
 
-def held(away: Mapping[str, str]) -> list[str]:
+def held(away: Mapping[str, str], names: Names) -> list[str]:
     """Name the control sets that cannot be played now, those with the same reason in one sentence."""
     sets: dict[str, list[str]] = {}
     for label, why in away.items():
-        sets.setdefault(why, []).append(label)
+        sets.setdefault(why, []).append(shown_set(set_members(label), names))
     return [f"Held, so that no trial controls {' or '.join(labels)}: {why}." for why, labels in sets.items()]
 
 
@@ -47,7 +50,7 @@ def _doubt(d: Doubt, say: AnswerWords) -> str:
     said = f"{who} gave {say.amount(d.outcome)}; the other trials predict {say.amount(d.expected)} for it."
     if d.control_set is None or d.setpoints is None:
         return f"{said} It is not counted."
-    way = f"{set_label(d.control_set)} at {settings(d.setpoints, dict.fromkeys(d.setpoints, ''))}"
+    way = f"{shown_set(d.control_set, say.units)} at {settings(d.setpoints, say.units)}"
     if d.counted:
         return f"{said} The recommendation rests on it alone: without it, it would be {way}. Repeat it to be sure."
     return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
@@ -67,7 +70,7 @@ def _reference(r: Reference, label: str, say: AnswerWords) -> Advice:
 def _lesson(found: Lesson, say: AnswerWords) -> str:
     """Say what controlling one variable does, and what it costs."""
     too = "controlling it" if found.controlled else "controlling it too"
-    said = f"{found.variable}: {too} is {told_gain(found.gain, say.answer.decimals, say.unit)}"
+    said = f"{shown_name(found.variable, say.units)}: {too} is {told_gain(found.gain, say.answer.decimals, say.unit)}"
     if found.extra_cost is None:
         return f"{said}; its own cost is not known."
     if found.extra_cost == 0:

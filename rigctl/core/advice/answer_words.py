@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.core.advice.answer import Answer, Difference, WayToRun
-from rigctl.text import ends, in_full, percent, set_label, settings, written
+from rigctl.text import ends, in_full, percent, settings, shown_set, written
 
 FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
@@ -31,7 +31,7 @@ class AnswerWords:
     unit: str
     currency: str
     units: Mapping[str, str]
-    """Of the variables, as shown."""
+    """Of the variables, as shown; `Names` say also by which label."""
 
     def headline(self) -> str:
         """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
@@ -41,7 +41,7 @@ class AnswerWords:
         if run.kind == "rule":
             return "read the variables before each trial, and set what the first line that fits says:"
         at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
-        return f"control {set_label(run.control_set) or 'nothing'}{at}."
+        return f"control {shown_set(run.control_set, self.units) or 'nothing'}{at}."
 
     def in_short(self) -> str:
         """Say what to run, what that gives and what it costs, in one sentence."""
@@ -49,7 +49,11 @@ class AnswerWords:
         if not run.within:
             return f"From now on {self.headline()}"
         price = "" if run.cost is None else f", {self.money(run.cost)} per trial"
-        what = "run the rule" if run.kind == "rule" else f"control {set_label(run.control_set, ' + ') or 'nothing'}"
+        what = (
+            "run the rule"
+            if run.kind == "rule"
+            else f"control {shown_set(run.control_set, self.units, ' + ') or 'nothing'}"
+        )
         return f"From now on {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
 
     def why(self) -> str:
@@ -85,7 +89,7 @@ class AnswerWords:
             case "try next":
                 return ""
             case "over a limit":
-                at = f"{set_label(run.control_set) or 'nothing'} at {settings(run.setpoints, self.units)}"
+                at = f"{shown_set(run.control_set, self.units) or 'nothing'} at {settings(run.setpoints, self.units)}"
                 return f"The likeliest is control of {at}: {kept(run)}. Trials near that setting tell more."
         rival = certain.rival or run
         reach = self.amount(rival.high if self.answer.maximise else rival.low)
@@ -144,7 +148,8 @@ class AnswerWords:
         """Name a way within a sentence."""
         named = {"rule": "the rule", "nothing": "leaving everything alone", "today": "today's practice"}
         fixed = " at fixed values" if self.answer.run.kind == "rule" else ""
-        return named.get(way.kind) or f"{set_label(way.control_set) or 'controlling nothing'}{fixed}"
+        own = shown_set(way.control_set, self.units) or "controlling nothing"
+        return named.get(way.kind) or f"{own}{fixed}"
 
     def span(self, way: WayToRun) -> str:
         """Write the interval of the mean outcome."""

@@ -14,7 +14,7 @@ from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import counted
-from rigctl.text import decimals_for, in_full, plus_minus, set_label, settings, shown_unit, written
+from rigctl.text import decimals_for, in_full, plus_minus, settings, shown_name, shown_set, shown_unit, written
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -52,14 +52,15 @@ def explain(
     it is, and at what setting.
     """
     units, unit = problem.space.units, shown_unit(unit)
+    names = [shown_name(name, units) for name in units]
     if technical:
         return _technical(proposal, problem, outcome, unit, currency)
-    label = problem.space.control_sets[proposal.control_set].label
+    label = problem.space.shown(proposal.control_set)
     at = problem.space.setpoints(proposal.control_set, proposal.setting)
     rows = _Rows(proposal.sets, unit, currency)
     purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"] if titled else []
-    lines.append(sentence(proposal.reason, problem.space.names))
+    lines.append(sentence(proposal.reason, names))
     controlled = problem.space.control_sets[proposal.control_set].names
     lines += _what_was_read(proposal, controlled, units)
     own = next((r for r in proposal.sets if r.control_set == controlled), None)
@@ -69,13 +70,13 @@ def explain(
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
         lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
-    lines += (f"Note: {sentence(note, problem.space.names)}" for note in proposal.notes)
+    lines += (f"Note: {sentence(note, names)}" for note in proposal.notes)
     if proposal.sets:
         others = [f for f in problem.further if not f.limited]
         besides = ", whatever becomes of the other outcomes" if others else ""
         lines.append(f"What each control set promises of {outcome}{besides}:")
     for report in proposal.sets:
-        lines.append(f"  {set_label(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")
+        lines.append(f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}")
         if report.mean is not None:
             lines.append(f"    at {settings(report.at, units)}")
     return tuple(lines)
@@ -98,16 +99,17 @@ def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> l
 def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
     """Return what variables read before a trial, what is expected of those that it leaves alone, and why; sentences."""
     own = ((read, read.variable in controlled) for read in proposal.read)
-    return [line for read, held in own for line in _read(read, units[read.variable], controlled=held)]
+    return [line for read, held in own for line in _read(read, units, controlled=held)]
 
 
-def _read(read: ReadBefore, unit: str, *, controlled: bool) -> list[str]:
+def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> list[str]:
     """Say what a variable read before the trial, how far that is trusted, and what is expected of it."""
+    name, unit = shown_name(read.variable, units), units[read.variable]
     expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
     if read.value is None:
-        return [] if controlled else [f"{read.variable} was not read before the trial; it is expected at {expected}."]
+        return [] if controlled else [f"{name} was not read before the trial; it is expected at {expected}."]
     value = plus_minus(read.value, read.error) if read.error else f"{read.value:.4g}"
-    seen = f"{read.variable} read {value} {unit}".rstrip() + " before the trial"
+    seen = f"{name} read {value} {unit}".rstrip() + " before the trial"
     if controlled:
         return [f"{seen}, and is controlled in it."]
     share = f"{100 * read.rho:.0f} %"
@@ -173,11 +175,11 @@ class _Rows:
 
 
 def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
-    units, chosen = problem.space.units, problem.space.control_sets[proposal.control_set]
+    units, own = problem.space.units, problem.space.shown(proposal.control_set)
     at = settings(problem.space.setpoints(proposal.control_set, proposal.setting), units)
     reason = proposal.technical or proposal.reason
     lines = [
-        f"Trial {proposal.trial} ({proposal.policy}, {proposal.phase}): control {chosen.label} at {at}.",
+        f"Trial {proposal.trial} ({proposal.policy}, {proposal.phase}): control {own} at {at}.",
         f"{reason[:1].upper()}{reason[1:]}.",
     ]
     if proposal.threshold is not None:
@@ -185,16 +187,17 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
         lines.append(
             f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
         )
-    lines += _price(proposal, problem, chosen.label, currency)
+    lines += _price(proposal, problem, own, currency)
     for read in proposal.read:
         value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
+        name = shown_name(read.variable, units)
         lines.append(
-            f"{read.variable}: {value}, rho {read.rho:.2f} of {counted(read.pairs, 'pair')}; left alone "
+            f"{name}: {value}, rho {read.rho:.2f} of {counted(read.pairs, 'pair')}; left alone "
             f"{plus_minus(read.mean, read.sd)}, without the reading {plus_minus(read.usual_mean, read.usual_sd)}."
         )
     lines += [f"Note: {note}." for note in proposal.notes]
     for r in proposal.sets:
-        label, state = set_label(r.control_set), "in play" if r.eligible else "out"
+        label, state = shown_set(r.control_set, units), "in play" if r.eligible else "out"
         cost = "cost not known" if r.cost_mean is None else f"costs {in_full(r.cost_mean, 4)} {currency} a trial"
         if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
             value = NOTHING_YET

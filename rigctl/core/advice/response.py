@@ -53,7 +53,7 @@ def reference_proposal(
     if history.spent >= problem.budget or most > left_for_a_trial(problem, history):
         return None
     chosen = problem.space.control_sets[control_set]
-    label = chosen.label
+    label = problem.space.shown(control_set)
     every = 0 if problem.reference is None else problem.reference.every
     proposal = Proposal(
         trial=trial,

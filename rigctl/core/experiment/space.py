@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.flaws import got
-from rigctl.text import set_label, shown_unit
+from rigctl.text import Names, set_label, shown_set, shown_unit
 
 MOST_STEPS = 10**9
 """Of a range; no instrument tells so many setpoints apart."""
@@ -35,6 +35,8 @@ class Variable:
     """How it varies when left alone, on the unit cube."""
     step: float | None = None
     """Between two setpoints, the first of which is the lowest; engineering units. None: every value can be set."""
+    label: str = ""
+    """What people read instead of the name; empty: the name."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
@@ -150,9 +152,14 @@ class Space:
         return tuple(v.name for v in self.variables)
 
     @property
-    def units(self) -> Mapping[str, str]:
-        """Return the variables' units as they are shown."""
-        return {v.name: shown_unit(v.unit) for v in self.variables}
+    def units(self) -> Names:
+        """Return the variables' units and labels as they are shown."""
+        labels = {v.name: v.label for v in self.variables if v.label}
+        return Names({v.name: shown_unit(v.unit) for v in self.variables}, labels)
+
+    def shown(self, control_set: int) -> str:
+        """Return what people read for a control set."""
+        return shown_set(self.control_sets[control_set].names, self.units)
 
     @property
     def dimension(self) -> int:

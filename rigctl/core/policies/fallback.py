@@ -35,7 +35,7 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
     chosen = min(playable, key=lambda i: (history.trials_of(i), beliefs[i].assumed or 0.0, beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
     setting = problem.space.evenly(chosen, sobol(dimension, 1, rng)[0])
-    label = problem.space.control_sets[chosen].label
+    label = problem.space.shown(chosen)
     proposal = Proposal(
         trial=len(history) + 1,
         policy=NAME,

@@ -44,7 +44,7 @@ class RandomSearch:
             setting = space.evenly(chosen, rng.random(len(space.control_sets[chosen].indices)).tolist())
             prices.append(predicted_upper(problem, history, chosen, setting, field))
             if prices[-1] <= left:
-                reason = f"{space.control_sets[chosen].label} and its setting were drawn at random"
+                reason = f"{space.shown(chosen)} and its setting were drawn at random"
                 price = to_units(prices[-1]) or None
                 drawn = Proposal(len(history) + 1, self.name, "random", chosen, setting, reason, predicted_cost=price)
                 return drawn, state

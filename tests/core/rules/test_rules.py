@@ -340,7 +340,7 @@ def test_what_a_dearer_set_gains_is_not_gained_by_looking(golden: Golden):
 
 
 def everything_said(rule):
-    return [*worth(rule, unit="cm2", currency="EUR"), *how_to_read(rule)]
+    return [*worth(rule, {}, unit="cm2", currency="EUR"), *how_to_read(rule, {})]
 
 
 def test_a_rule_sets_what_trials_support():

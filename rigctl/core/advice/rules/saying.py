@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rigctl.core.advice.rule import Between, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
-from rigctl.text import decimals_for, ends, in_full, set_label, written
+from rigctl.text import decimals_for, ends, in_full, shown_name, shown_set, written
 
 ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
@@ -39,7 +39,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[RuleRow, ...]:
     return tuple(
         RuleRow(
             when=tuple(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
-            control=set_label(line.control_set),
+            control=shown_set(line.control_set, units),
             at=settings(line, units),
             expected=f"{line.expected:.{decimals}f}",
             interval=ends(line.low, line.high, decimals),
@@ -52,15 +52,15 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[RuleRow, ...]:
 
 def settings(line: RuleLine, units: Mapping[str, str]) -> tuple[str, ...]:
     """Say where a line sets its variables, as `ph 6.1 + 0.4 x (ca - 3.2)` and `n 80 mL`."""
-    return tuple(_setting(s, units.get(s.variable, "")) for s in line.settings)
+    return tuple(_setting(s, units) for s in line.settings)
 
 
-def worth(rule: Rule, *, unit: str, currency: str) -> Iterator[str]:
+def worth(rule: Rule, units: Mapping[str, str], *, unit: str, currency: str) -> Iterator[str]:
     """Say what the rule and looking first are worth; sentences. `unit` is the outcome's as shown, empty for none."""
     gain, value = rule.looking.gain, rule.looking.value
     decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
     if rule.follows:
-        best = set_label(rule.looking.best.control_set)
+        best = shown_set(rule.looking.best.control_set, units)
         yield f"Costs aside, the rule is {told_gain(gain, decimals, unit)} than the best fixed setting ({best})."
         nothing = float(written(value.high, decimals)) == 0
         found = (
@@ -98,15 +98,17 @@ def _given_up(rule: Rule, decimals: int, unit: str, currency: str) -> Iterator[s
             yield f"cheaper by {in_full(less, 2)} {currency} per trial"
 
 
-def how_to_read(rule: Rule) -> Iterator[str]:
+def how_to_read(rule: Rule, units: Mapping[str, str]) -> Iterator[str]:
     """Say how the rule is to be read, and how far readings tell of the trial; sentences."""
     if rule.follows:
         followed = [s.reading for line in rule.lines for own in line.settings for s in own.slopes]
         if followed:
-            yield f'In a formula, "{followed[0]}" is the value just read. Results beyond a limit are set to it.'
+            read = shown_name(followed[0], units)
+            yield f'In a formula, "{read}" is the value just read. Results beyond a limit are set to it.'
         yield "Trials nearby support these settings, but no trial need have been at just these."
     kept = [
-        f"{t.variable} {t.rho:.0%}" if t.rho or t.pairs >= ENOUGH else f"{t.variable} not known yet" for t in rule.trust
+        f"{shown_name(t.variable, units)} {f'{t.rho:.0%}' if t.rho or t.pairs >= ENOUGH else 'not known yet'}"
+        for t in rule.trust
     ]
     for i in range(0, len(kept), TOGETHER):
         part = ", ".join(kept[i : i + TOGETHER])
@@ -114,17 +116,18 @@ def how_to_read(rule: Rule) -> Iterator[str]:
 
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:
-    unit = units.get(condition.reading, "")
+    unit, reading = units.get(condition.reading, ""), shown_name(condition.reading, units)
     if condition.low is None:
-        return f"{condition.reading} below {condition.high:g} {unit}".rstrip()
+        return f"{reading} below {condition.high:g} {unit}".rstrip()
     if condition.high is None:
-        return f"{condition.reading} from {condition.low:g} {unit}".rstrip()
-    return f"{condition.reading} from {condition.low:g} to below {condition.high:g} {unit}".rstrip()
+        return f"{reading} from {condition.low:g} {unit}".rstrip()
+    return f"{reading} from {condition.low:g} to below {condition.high:g} {unit}".rstrip()
 
 
-def _setting(setting: Setting, unit: str) -> str:
-    terms = "".join(
-        f" {'+' if s.per_unit > 0 else '-'} {abs(s.per_unit):g} x ({s.reading} - {s.about:g})".replace("- -", "+ ")
-        for s in setting.slopes
-    )
-    return f"{setting.variable} {in_full(setting.at, 4)}{terms} {unit}".rstrip()
+def _setting(setting: Setting, units: Mapping[str, str]) -> str:
+    name, unit = shown_name(setting.variable, units), units.get(setting.variable, "")
+    terms = ""
+    for s in setting.slopes:
+        sign, read = "+" if s.per_unit > 0 else "-", shown_name(s.reading, units)
+        terms += f" {sign} {abs(s.per_unit):g} x ({read} - {s.about:g})".replace("- -", "+ ")
+    return f"{name} {in_full(setting.at, 4)}{terms} {unit}".rstrip()
