@@ -127,6 +127,8 @@ class Board:
             values = np.array([[r.outcome, *(r.further[name] for name in self.labels.further)] for r in rows])
             kept = non_dominated(np.array(self.labels.signs) * values.astype(float))
             self.front = tuple(r for r, keep in zip(rows, kept, strict=True) if keep)
+        if not self.labels.keeps(row):
+            return
         best = None if self.best is None else self.best.outcome
         if best is None or self.labels.signs[0] * (row.outcome - best) > 0:
             self.best = row

@@ -28,6 +28,7 @@ from rigctl.core.advice.explain import sentence
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import SetReport
+from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.experiment.space import Variable
 from rigctl.page.shown import (
     Awaited,
@@ -136,7 +137,12 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels
     name, unit = known.get("outcome.name", "outcome"), known.get("outcome.unit", "")
     first = ShownOutcome(name, shown_unit(unit), bool(known.get("outcome.maximise", True)))
     further = tuple(
-        ShownOutcome(f["name"], shown_unit(known.get(f"further.{f['name']}.unit", "")), bool(f.get("maximise", True)))
+        ShownOutcome(
+            f["name"],
+            shown_unit(known.get(f"further.{f['name']}.unit", "")),
+            bool(f.get("maximise", True)),
+            limits=FurtherOutcome(f["name"], at_least=f.get("at_least"), at_most=f.get("at_most")).limits,
+        )
         for f in known.get("further_outcomes", ())
     )
     return ShownLabels(campaign.rig, campaign.currency, Names(units), (first, *further))

@@ -367,17 +367,18 @@ class Tracks:
     outcome: FloatArray
     """NaN where there is none."""
     best: FloatArray
-    """The best outcome so far; NaN before the first."""
+    """The best outcome so far of trials within all limits; NaN before the first."""
     played: IntArray
     """Which of `sets`."""
     sets: tuple[tuple[str, ...], ...]
     """That were played, the smallest first."""
 
     @classmethod
-    def of(cls, rows: Sequence[TrialRow], *, maximise: bool) -> Tracks:
+    def of(cls, rows: Sequence[TrialRow], labels: ShownLabels) -> Tracks:
         cost = np.array([to_units(row.cost) for row in rows], dtype=float)
         outcome = np.array([row.outcome if row.recorded else np.nan for row in rows], dtype=float)
-        pick = np.fmax if maximise else np.fmin
+        pick = np.fmax if labels.outcome.maximise else np.fmin
+        kept = np.where([labels.keeps(row) for row in rows], outcome, np.nan)
         sets = sorted({row.control_set for row in rows}, key=lambda names: (len(names), names))
         number = {names: i for i, names in enumerate(sets)}
         return cls(
@@ -386,7 +387,7 @@ class Tracks:
             money=np.cumsum(cost),
             time_h=np.array([row.changed_s for row in rows], dtype=float) / 3600.0,
             outcome=outcome,
-            best=pick.accumulate(outcome) if len(rows) else outcome,
+            best=pick.accumulate(kept) if len(rows) else outcome,
             played=np.array([number[row.control_set] for row in rows], dtype=int),
             sets=tuple(sets),
         )
@@ -425,7 +426,7 @@ def series(facts: Facts) -> Mapping[str, Any]:
     Numbers have six digits: more cannot be told apart on any screen.
     """
     labels, rows = facts.labels, facts.course.rows
-    tracks = Tracks.of(rows, maximise=labels.outcome.maximise)
+    tracks = Tracks.of(rows, labels)
     shown = thinned(tracks.trial, tracks.outcome, SERIES_COLUMNS)
     return {
         "trials": len(rows),

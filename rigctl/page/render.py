@@ -45,8 +45,7 @@ def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str
 
 def sections(facts: Facts, study: Study | None, *, acting: str | None = None) -> Mapping[str, str]:
     """Return the inner HTML of each live section by its id; arguments as for `page`. A part with nothing is empty."""
-    rows, maximise = facts.course.rows, facts.labels.outcome.maximise
-    tracks = kept(facts, "tracks", (), lambda: Tracks.of(rows, maximise=maximise))
+    tracks = kept(facts, "tracks", (), lambda: Tracks.of(facts.course.rows, facts.labels))
     known = {
         "facts": facts,
         "study": study,

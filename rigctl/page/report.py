@@ -245,7 +245,7 @@ def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
     """Return every drawing there is something for."""
     found = [_money(facts)]
     if facts.course.rows:
-        tracks = Tracks.of(facts.course.rows, maximise=facts.labels.outcome.maximise)
+        tracks = Tracks.of(facts.course.rows, facts.labels)
         found += [*_course(facts, tracks), *_readings(facts, study)]
     say = words.answer_in(facts.labels, study)
     if say is not None and study is not None:

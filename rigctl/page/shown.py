@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any, Literal
 
 from rigctl.campaign.journal.alarms import Alarms, AlarmState
@@ -29,6 +30,8 @@ class ShownOutcome:
     maximise: bool = True
     shown: str = ""
     """What people read instead of the name; empty: the name."""
+    limits: tuple[float, float] = (-inf, inf)
+    """Of a further outcome, its own unit."""
 
     @property
     def label(self) -> str:
@@ -54,9 +57,10 @@ class ShownLabels:
     def of(cls, loaded: LoadedConfig) -> ShownLabels:
         problem, rig = loaded.problem, loaded.rig
         signs = (problem.maximise, *(f.maximise for f in problem.further))
+        limits = ((-inf, inf), *(f.limits for f in problem.further))
         outcomes = tuple(
-            ShownOutcome(o.name, shown_unit(o.unit), maximise, o.label or "")
-            for o, maximise in zip(rig.outcomes, signs, strict=True)
+            ShownOutcome(o.name, shown_unit(o.unit), maximise, o.label or "", kept)
+            for o, maximise, kept in zip(rig.outcomes, signs, limits, strict=True)
         )
         names = loaded.name, loaded.currency, problem.space.units
         return cls(*names, outcomes, loaded.wired, problem.costs_told)
@@ -68,6 +72,11 @@ class ShownLabels:
     @property
     def further(self) -> tuple[str, ...]:
         return tuple(outcome.name for outcome in self.outcomes[1:])
+
+    def keeps(self, row: TrialRow) -> bool:
+        """Tell whether a trial's further outcomes were within their limits, as far as they were measured."""
+        measured = ((o.limits, row.further.get(o.name)) for o in self.outcomes[1:])
+        return all(value is None or low <= value <= high for (low, high), value in measured)
 
     @property
     def outcome_units(self) -> Names:
@@ -337,8 +346,8 @@ class Facts:
 
     @property
     def best(self) -> TrialRow | None:
-        """Return the trial that gave the best outcome so far."""
-        rows = [row for row in self.recorded if row.outcome is not None]
+        """Return the trial that gave the best outcome so far, of those within all limits."""
+        rows = [row for row in self.recorded if row.outcome is not None and self.labels.keeps(row)]
         pick = max if self.labels.outcome.maximise else min
         return pick(rows, key=lambda row: row.outcome or 0.0, default=None)
 
