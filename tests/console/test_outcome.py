@@ -202,8 +202,9 @@ def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch,
 
     monkeypatch.setattr(acts.Outcome, "apply", filled)
     before = trials()
-    told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", code=1).err
-    golden(told)
+    told = awaited.rigctl("outcome", "2", "1.5", "--values", "taste=3", "--why", 100_000 * "x", "--json", code=1)
+    assert told.json["error"]["kind"] == "JournalUnwritable"
+    golden(told.err)
     assert trials() == before
 
 
@@ -216,5 +217,6 @@ def test_a_disk_that_fails_as_the_journal_is_closed_is_told_as_any_other(awaited
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(Journal, "close", failing)
-    said = bench.rigctl("outcome", "tank.yaml", "2", "3.1", "--values", "taste=7", code=1)
+    said = bench.rigctl("outcome", "tank.yaml", "2", "3.1", "--values", "taste=7", "--json", code=1)
+    assert said.json["error"]["kind"] == "JournalError"
     golden(said.err)

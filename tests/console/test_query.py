@@ -70,7 +70,9 @@ def test_recommendation_from_a_file_is_the_journals(ingested):
 def test_recommendation_needs_an_outcome(bench, golden: Golden):
     """With failed trials only there is nothing to recommend: exit 1."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
-    golden(bench.rigctl("recommend", code=1).err)
+    refused = bench.rigctl("recommend", "--json", code=1)
+    assert refused.json["error"]["kind"] == "PolicyError"
+    golden(refused.err)
 
 
 def test_explain_says_who_decided(ingested):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TypeGuard
 
 PRODUCT = ("rigctl", "drivers", "sim_rig")
 NO_RIG_NEEDS = ("rigctl/bench", "sim_rig")
@@ -52,6 +53,11 @@ READ_BACK = {
 }
 """What a reader finds instead, and how it was done before."""
 SQL = re.compile(r"(SELECT|PRAGMA|INSERT|UPDATE) ")
+LOOKS = re.compile(
+    "all|any|approx|compile|count|dict|endswith|enumerate|find|findall|fullmatch|get|index|isdisjoint|issubset|len|list"
+    "|match|max|min|next|partition|removeprefix|removesuffix|replace|search|set|sorted|split|startswith|sub|sum|tuple|zip"
+)
+"""Functions and methods that look into a text or collection."""
 NO_WORDS = re.compile(r"""<[^>]*>|[\w-]+="[^"]*"?|`[^`]*`?|\w{3} [\d-]{10} \d\d:\d\d \w+""")
 """What is no wording: markup, commands, points in time."""
 BRANCHES = (
@@ -238,7 +244,7 @@ def kinds(sources: Iterable[Source]) -> frozenset[str]:
                 pass
             case ast.keyword(arg="kind", value=named):
                 pass
-            case ast.Call(func=ast.Name(id="WatchRule" | "Phase"), args=[named, *_]):
+            case ast.Call(func=ast.Name(id="WatchRule" | "Phase" | "Finding"), args=[named, *_]):
                 pass
             case _:
                 continue
@@ -250,9 +256,20 @@ def compared(node: ast.AST) -> Iterator[ast.Constant]:
     """Yield the texts in an assertion, and in the `match` of what must be raised; none of any other node."""
     tested = node.test if isinstance(node, ast.Assert) else None
     tested = node.value if isinstance(node, ast.keyword) and node.arg == "match" else tested
-    for inner in () if tested is None else ast.walk(tested):
+    left = [] if tested is None else [tested]
+    while left:
+        inner = left.pop()
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             yield inner
+        left += [inner.func] if asked_of(inner) else ast.iter_child_nodes(inner)
+
+
+def asked_of(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Tell whether a call is of what is tested, whose texts are given to it, and no look into what came of that."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return not LOOKS.fullmatch(name)
 
 
 @cache

@@ -73,6 +73,8 @@ PRODUCT_SAYS = [
         ("give('the lamp was off')\n  assert why == 'the lamp was off'", (0, 0)),
         ("assert '`rigctl alarm reset-trip CONFIG`' in y and '<p class=\"a b\">' in y", (0, 0)),
         ("assert y == 'a helper says so'", (0, 0)),
+        ("assert load('model: a prior').told.startswith('no water')", (1, 0)),
+        ("assert load(BENCH.replace('one', 'two of them')) == 1", (0, 0)),
         ("def inner():\n    assert 'no water' in y", (1, 0)),
     ],
 )
