@@ -71,7 +71,7 @@ def joined(names: Sequence[str]) -> str:
 
 def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
     """Return `k = 9.4 mM, ph = 5.6 pH`, with labels where `units` are `Names`."""
-    parts = (f"{shown_name(name, units)} = {in_full(value, 4)} {units[name]}" for name, value in at.items())
+    parts = (f"{shown_name(name, units)} = {in_full(value, 4)} {units.get(name, '')}" for name, value in at.items())
     return ", ".join(map(str.rstrip, parts))
 
 

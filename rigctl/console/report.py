@@ -170,7 +170,7 @@ def _ways(say: AnswerWords, ways: Sequence[WayToRun], labels: ShownLabels) -> Se
         if say.answer.price is not None
         else ShownColumn(f"pays if worth\n{say.price_unit}", [say.pays(w) for w in ways], spare=3),
         *(
-            ShownColumn(f"{k.outcome}\nkept", [w.kept[i].share for w in ways], spare=0)
+            ShownColumn(f"{shown_name(k.outcome, labels.names)}\nkept", [w.kept[i].share for w in ways], spare=0)
             for i, k in enumerate(say.answer.run.kept)
         ),
         ShownColumn("cost\ninterval", [say.cost_span(w) for w in ways], spare=4),

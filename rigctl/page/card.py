@@ -8,7 +8,7 @@ from typing import get_type_hints
 from rigctl.codec import parsed
 from rigctl.page.shown import Facts, Study
 from rigctl.page.words import clock, headline, money, with_unit
-from rigctl.text import set_label
+from rigctl.text import shown_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Card:
         now, best, said = facts.trial, facts.best, ""
         if now is not None:
             step = next((step.name for step in now.steps if step.state == "now"), now.state.lower())
-            said = f"{now.trial}: {set_label(now.control_set, ' + ') or 'nothing'}, {step}"
+            said = f"{now.trial}: {shown_set(now.control_set, labels.units, ' + ') or 'nothing'}, {step}"
         return cls(
             rig=labels.rig,
             word=phase.word,

@@ -121,7 +121,7 @@ WAYS: Mapping[str, str] = MappingProxyType(
 def answer(labels: ShownLabels, found: Recommendation) -> AnswerWords:
     """Return the answer to what to run from now on, in the words of this rig."""
     outcome = labels.outcome
-    return AnswerWords(answer_of(found), outcome.label, outcome.unit, labels.currency, labels.units)
+    return AnswerWords(answer_of(found), outcome.label, outcome.unit, labels.currency, labels.names)
 
 
 def answer_in(labels: ShownLabels, study: Study | None) -> AnswerWords | None:

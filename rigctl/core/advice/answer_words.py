@@ -12,9 +12,9 @@ FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
 
 
-def limits_of(way: WayToRun) -> str:
+def limits_of(way: WayToRun, names: Mapping[str, str]) -> str:
     """Write what must be kept: `roughness at most 3.2 um`."""
-    return " and ".join(k.label for k in way.kept)
+    return " and ".join(k.label(names) for k in way.kept)
 
 
 def kept(way: WayToRun) -> str:
@@ -31,13 +31,13 @@ class AnswerWords:
     unit: str
     currency: str
     units: Mapping[str, str]
-    """Of the variables, as shown; `Names` say also by which label."""
+    """Of variables and outcomes, as shown; `Names` say also by which label."""
 
     def headline(self) -> str:
         """Say what to run, after "From now on"; where that is the rule, its lines stand below."""
         run = self.answer.run
         if not run.within:
-            return f"nothing can be recommended: no setting keeps {limits_of(run)} likely enough."
+            return f"nothing can be recommended: no setting keeps {limits_of(run, self.units)} likely enough."
         if run.kind == "rule":
             return "read the variables before each trial, and set what the first line that fits says:"
         at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
@@ -109,7 +109,7 @@ class AnswerWords:
     def limits(self) -> str:
         """Say how likely the way to run keeps the limits; empty where there are none."""
         run = self.answer.run
-        return f"It keeps {limits_of(run)} in {kept(run)}." if run.kept else ""
+        return f"It keeps {limits_of(run, self.units)} in {kept(run)}." if run.kept else ""
 
     def _compared(self, d: Difference, name: str = "", tolerated: str = "") -> str:
         """Say how much more a way gives and costs, or, where that is known, earns; than the named one."""

@@ -26,7 +26,7 @@ from rigctl.core.experiment.problem import FurtherOutcome, JsonState, Problem
 from rigctl.core.gp.further import fit_further
 from rigctl.core.gp.model import Fitted
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.text import percent
+from rigctl.text import percent, shown_name
 
 NODES = 16
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""
@@ -64,9 +64,10 @@ class Kept:
         """Write the probability: `97 %`."""
         return percent(self.probability)
 
-    @property
-    def label(self) -> str:
-        return FurtherOutcome(self.outcome, self.unit, at_most=self.at_most, at_least=self.at_least).label
+    def label(self, names: Mapping[str, str]) -> str:
+        """Return outcome and limits; `names` are the outcomes', as shown."""
+        read = shown_name(self.outcome, names)
+        return FurtherOutcome(read, self.unit, at_most=self.at_most, at_least=self.at_least).label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
