@@ -405,7 +405,7 @@ def misplaced(
     low, high = natural or setpoints
     name = "range" if natural is None else "natural_range"
     must = f"must lie within the {name}, {low:g} to {high:g} {unit}"
-    apart = "" if natural else "if it is elsewhere when left alone, say where: natural_range: [low, high]"
+    apart = "" if natural else "if it is elsewhere while uncontrolled, say where: natural_range: [low, high]"
     if kind == "uniform":
         first, last = given.get("low", low), given.get("high", high)
         found = f"{first:g} to {last:g} {unit}"

@@ -212,7 +212,7 @@ def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
     out += [*_worth(loaded), *_referring(loaded), *_stopping(loaded)]
     if not told.meters:
-        unknown = "What a trial costs is not known beforehand: known_costs can say."
+        unknown = "The cost of a trial is not known yet; give known_costs if you know it."
         return [*out, unknown, *_limited(told, loaded)]
     out.append(_cost(told, loaded.currency))
     bought = _bought(told, loaded)
@@ -225,7 +225,9 @@ def _limited(told: Forecast, loaded: LoadedConfig) -> list[str]:
     if ceiling is not None:
         stopped = "; a trial that costs more is broken off" if loaded.wired else ""
         return [f"A trial may cost {in_full(ceiling, 6)} {currency} at most{stopped}."]
-    ask = f"Say what one trial may cost: `budget: {{total: {in_full(told.budget, 6)} {currency}, max_per_trial: ...}}`."
+    ask = (
+        f"Limit what one trial may cost: `budget: {{total: {in_full(told.budget, 6)} {currency}, max_per_trial: ...}}`."
+    )
     return [] if told.meters and not told.unknown else [ask]
 
 
@@ -284,7 +286,7 @@ def _cost(told: Forecast, currency: str) -> str:
         return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
     besides = ""
     if told.unknown:
-        besides = f", and what {joined(told.unknown)} will charge besides: `rated` would tell"
+        besides = f", plus what {joined(told.unknown)} will charge (not known without its `rated` power)"
     return f"{least}, likely {in_full(told.likely, 3)} {currency}{besides}."
 
 
@@ -293,14 +295,14 @@ def _bought(told: Forecast, loaded: LoadedConfig) -> str:
     if likely is None:
         return ""
     budget = f"{in_full(told.budget, 6)} {loaded.currency}"
-    at_most = f" ({most} at the very most)" if most is not None and most != likely else ""
+    at_most = f" (at most {most})" if most is not None and most != likely else ""
     before = f" before {joined(told.unknown)} is paid" if told.unknown else ""
     bought = f"{budget} buys about {counted(likely, 'trial')}{before}{at_most}"
     if told.days is None:
         return f"{bought}."
     wall = ""
     if loaded.rig.speedup != 1:
-        wall = f" of rig time, {lasting(told.days * 86400 / loaded.rig.speedup)} by the wall at this speed"
+        wall = f" of rig time, {lasting(told.days * 86400 / loaded.rig.speedup)} at this speed"
     return f"{bought}; that takes {lasting(told.days * 86400)}{wall}."
 
 
@@ -490,19 +492,20 @@ def show(found: Checked, console: Console) -> None:
     buses = f"{urls} {'bus' if urls == 1 else 'buses'}"
     included = joined(sorted({*loaded.document.files.values()} - {str(loaded.path)}))
     console.print(
-        f"{loaded.path} holds{included and f', with {included}'}: {counted(space.dimension, 'variable')}, "
+        f"{loaded.path}{included and f', with {included},'} is valid: {counted(space.dimension, 'variable')}, "
         f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
         f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
     )
     for line in lines(found.plan, loaded, console.width):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     if times.by_bus:
-        console.print(f"safe: told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s")
+        sent, confirmed = f"{times.told_s:.2f} s", f"{times.confirmed_s:.2f} s"
+        console.print(f"safe: stop commands sent within {sent}, confirmed by read-back within {confirmed}")
         for url, (told_s, confirmed_s) in times.by_bus.items():
             console.print(f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", highlight=False, soft_wrap=True)
     if rig.starts is not None and times.by_bus:
         most, good = counted(rig.starts.at_most, "start"), lasting(rig.starts.good_after_s)
-        console.print(f"starts: held after {most} in a row that end badly within {good}")
+        console.print(f"If {most} in a row fail within {good}, rigctl waits for you.")
     for interlock in rig.watch.interlocks:
         held = f" for {interlock.for_s:g} s" if interlock.for_s else ""
         console.print(f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", soft_wrap=True)

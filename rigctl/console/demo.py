@@ -426,7 +426,7 @@ def _difference(done: Demo, seen: Mapping[str, Any], unseen: Mapping[str, Any]) 
     labels = ShownLabels.of(done.loaded)
     more = "more" if better >= 0 else "less"
     unit = f" {labels.outcome.unit}".rstrip()
-    money = f"{abs(cheaper):.3f} {labels.currency} a trial {'cheaper' if cheaper >= 0 else 'dearer'}"
+    money = f"{abs(cheaper):.3f} {labels.currency} a trial {'cheaper' if cheaper >= 0 else 'more expensive'}"
     return f"{number(abs(better), 3)}{unit} {more}, {money}"
 
 

@@ -69,7 +69,9 @@ def _configuration(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     times = found.times
     if times.by_bus:
         slow = times.told_s > SLOW_S
-        what = f"everything is told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s"
+        what = (
+            f"stop commands sent within {times.told_s:.2f} s, confirmed by read-back within {times.confirmed_s:.2f} s"
+        )
         remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts" if slow else ""
         yield MachineFinding("time to safe", "warn" if slow else "ok", what, remedy)
 

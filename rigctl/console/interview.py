@@ -99,10 +99,10 @@ class Interview:
         unit = self.ask(f'{name}: unit, e.g. pH, mM, degC or "1" for none', answers.unit_of)
         low = self.ask(f"{name}: lowest value you would set, in {unit}", answers.number_of)
         high = self.ask(f"{name}: highest, in {unit}", lambda t: answers.range_of(low, answers.number_of(t))[1])
-        self.say(f"How does {name} vary when you leave it alone? Mean +- spread, or low .. high.")
+        self.say(f"How does {name} vary while nobody controls it? Mean +- spread, or low .. high.")
         example = f"{(low + high) / 2:g} +- {(high - low) / 10:g} or {low:g} .. {high:g}"
         natural: Natural = self.ask(
-            f"{name}: left alone, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
+            f"{name}: uncontrolled, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
         )
         step_of = _or_none(lambda t: answers.step_of(t, low, high))
         step = self.ask(f"{name}: step between two values, e.g. 1; Enter: any value can be set", step_of, "")

@@ -37,7 +37,7 @@ NAMES: Mapping[str, str] = {
 }
 ORDER = ("rig", "running", "ended", "tripped", "phase", "spent", "last_trial", "best_trial", "answer")
 """What people read first."""
-NOT_SAID = f"not said: killed, or only starting now; {AGAIN} makes everything safe first, then goes on"
+NOT_SAID = f"unknown: it was killed, or is only starting; {AGAIN} makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "pid", "speedup", "watch", "buses", "decision_s", "currency", "budget", "trials")
 
 

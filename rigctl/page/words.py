@@ -114,7 +114,7 @@ def as_of(facts: Facts, study: Study | None) -> str:
 
 INTERVAL = "Intervals hold the mean outcome of many trials, not that of a single one."
 WAYS: Mapping[str, str] = MappingProxyType(
-    {"rule": "the rule", "nothing": "leave everything alone", "today": "today's practice"}
+    {"rule": "the rule", "nothing": "control nothing", "today": "today's practice"}
 )
 
 

@@ -59,4 +59,4 @@ def unguarded_told(names: Sequence[str], spec: RigSpec) -> str:
     parts = [f"{joined(stay)} {'stay as they are' if stay[1:] else 'stays as it is'}"] if stay else []
     if doses:
         parts.append(f"{joined(doses)} {'give' if doses[1:] else 'gives'} the rest of a dose under way")
-    return f"Should this computer die, {joined(parts)}: no watchdog in the device is fed." if parts else ""
+    return f"If this computer stops, {joined(parts)}: no watchdog in the device is set up." if parts else ""

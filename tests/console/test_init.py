@@ -143,7 +143,7 @@ def at_a_terminal(monkeypatch):
 
 def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal, golden: Golden):
     """An acid cannot raise pH: the file is not written, and what was answered is in another, to be mended there."""
-    at_a_terminal({**WIRED, "ph: left alone": ["5.5 +- 0.1"], "ph: treated by": [""]})
+    at_a_terminal({**WIRED, "ph: uncontrolled": ["5.5 +- 0.1"], "ph: treated by": [""]})
     said = bench.rigctl("init", "new.yaml", "--probe", "10.0.0.7", code=2).err
     golden(said)
     assert not (bench.folder / "new.yaml").exists()

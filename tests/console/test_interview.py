@@ -106,7 +106,7 @@ def test_wrong_answers_are_explained_and_asked_again(terminal, tmp_path):
         ("ph: unit", "", "got nothing", "pH"),
         ("ph: lowest", "five", "must be a number", "5"),
         ("ph: highest", "4", "lower end must be below", "7"),
-        ("ph: left alone", "often", "uniform or unknown", "6.3 +- 0.3"),
+        ("ph: uncontrolled", "often", "uniform or unknown", "6.3 +- 0.3"),
         ("ph: step", "0.3", "a whole number of times", ""),
         ("Name of the next", "growth", "in use already", ""),
         ("Currency", "euros", "three-letter code", ""),

@@ -47,7 +47,7 @@ class Page:
         self.rows = {m["label"]: m for m in map(ROW.fullmatch, self.lines) if m}
         self.reports = {"+".join(r.control_set): r for r in self.proposal.sets}
         self.label = self.situation.problem.space.control_sets[self.proposal.control_set].label
-        self.running = {n: m for n, m in self.rows.items() if "out:" not in (m["standing"] or "")}
+        self.running = {n: m for n, m in self.rows.items() if "skipped:" not in (m["standing"] or "")}
         self.sign = 1 if self.situation.problem.maximise else -1
 
     def hopeful(self, name):
@@ -114,11 +114,16 @@ def denied(situation, proposal, made):
             made[pattern] += 1
             wrong += [] if holds(page, match) else [match[0]]
     line = next(
-        (float(m[1]) for m in (re.match(r"The line: .* (-?[\d.e+-]+) cm2\.", t) for t in page.lines) if m), None
+        (
+            float(m[1])
+            for m in (re.match(r"A control set is good enough if .* (-?[\d.e+-]+) cm2\.", t) for t in page.lines)
+            if m
+        ),
+        None,
     )
-    short = [n for n, m in page.rows.items() if "cannot reach the line" in (m["standing"] or "")]
-    wrong += [f"{n} cannot reach the line" for n in short if page.hopeful(n) > page.sign * line]
-    made["cannot reach the line"] += len(short)
+    short = [n for n, m in page.rows.items() if "not good enough, even at its best" in (m["standing"] or "")]
+    wrong += [f"{n} is not good enough" for n in short if page.hopeful(n) > page.sign * line]
+    made["not good enough"] += len(short)
     own = page.rows[page.label]
     there = [text for text in page.lines if text.startswith("Expected growth there")]
     if any(f"{own['low']} to {own['high']} cm2, most likely {own['mean']}" not in text for text in there):

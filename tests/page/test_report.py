@@ -50,8 +50,8 @@ def test_the_document_needs_nothing_else(html):
     "part",
     [
         "what to run from now on",
-        "Against leaving everything alone",
-        "leave everything alone",
+        "Against controlling nothing",
+        "control nothing",
         "What would change this",
         "95 % interval",
         "What controlling each variable does:",

@@ -142,7 +142,7 @@ def rule_truth(cell: Cell) -> RuleTruth | None:
 def _solved(problem: str, variance: float, seed: int, data: str | None, nature: Nature) -> RuleTruth:
     bench = _built(problem, entry_of(problem).usual, variance, seed, data, solved=True)
     if bench.truth is None:
-        raise UsageError(f"problem {problem}: it has no variables that are left alone, so nothing to read")
+        raise UsageError(f"problem {problem}: every variable is controlled, so there is nothing to read")
     recipe, sets = recipes()[problem], [s.indices for s in bench.space.control_sets]
     objective = recipe.objective(seed, None if data is None else Path(data))
     return RuleTruth.of(objective, bench.marginals, sets, bench.truth, nature)

@@ -293,7 +293,11 @@ class Outlook(Context):
             return ""
         if choice.threshold is None:
             return choice.left_out
-        return "cannot reach the line" if self.upper[i] <= choice.threshold else "an earlier look ruled it out"
+        return (
+            "not good enough, even at its best"
+            if self.upper[i] <= choice.threshold
+            else "ruled out by an earlier trial"
+        )
 
 
 def look(

@@ -14,7 +14,7 @@ from rigctl.text import Names, ends, in_full, set_members, settings, shown_name,
 
 LITTLE = 0.5
 """Less of what occurs by itself than this share was seen: what is said of it is a guess."""
-ALONE = "leaving everything alone"
+ALONE = "controlling nothing"
 
 
 class Advice(NamedTuple):

@@ -146,7 +146,7 @@ class AnswerWords:
 
     def name(self, way: WayToRun) -> str:
         """Name a way within a sentence."""
-        named = {"rule": "the rule", "nothing": "leaving everything alone", "today": "today's practice"}
+        named = {"rule": "the rule", "nothing": "controlling nothing", "today": "today's practice"}
         fixed = " at fixed values" if self.answer.run.kind == "rule" else ""
         own = shown_set(way.control_set, self.units) or "controlling nothing"
         return named.get(way.kind) or f"{own}{fixed}"

@@ -69,12 +69,12 @@ def explain(
     lines += _price(proposal, problem, label, currency)
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
-        lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
+        lines.append(f"A control set is good enough if it may {reach} {rows.value(proposal.threshold)}.")
     lines += (f"Note: {sentence(note, names)}" for note in proposal.notes)
     if proposal.sets:
         others = [f for f in problem.further if not f.limited]
         besides = ", whatever becomes of the other outcomes" if others else ""
-        lines.append(f"What each control set promises of {outcome}{besides}:")
+        lines.append(f"Expected {outcome} of each control set{besides}:")
     for report in proposal.sets:
         lines.append(f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}")
         if report.mean is not None:
@@ -97,7 +97,7 @@ def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> l
 
 
 def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
-    """Return what variables read before a trial, what is expected of those that it leaves alone, and why; sentences."""
+    """Say what variables read before a trial, what is expected of those that it does not control, and why."""
     own = ((read, read.variable in controlled) for read in proposal.read)
     return [line for read, held in own for line in _read(read, units, controlled=held)]
 
@@ -107,19 +107,19 @@ def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> li
     name, unit = shown_name(read.variable, units), units[read.variable]
     expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
     if read.value is None:
-        return [] if controlled else [f"{name} was not read before the trial; it is expected at {expected}."]
+        return [] if controlled else [f"{name} was not read before the trial. Expected: {expected}."]
     value = plus_minus(read.value, read.error) if read.error else f"{read.value:.4g}"
     seen = f"{name} read {value} {unit}".rstrip() + " before the trial"
     if controlled:
-        return [f"{seen}, and is controlled in it."]
+        return [f"{seen}, and is controlled during it."]
     share = f"{100 * read.rho:.0f} %"
-    alone = f"{counted(read.pairs, 'trial')} that left it alone"
-    lines = [f"{seen}; it is expected at {expected} in it."]
+    free = f"{counted(read.pairs, 'trial')} that did not control it"
+    lines = [f"{seen}. Expected during it: {expected}."]
     if read.rho == 0.0:
-        return [*lines, f"The reading is not trusted after {alone}."]
+        return [*lines, f"The reading does not count yet, after {free}."]
     usual = f"Usually it is at {plus_minus(read.usual_mean, read.usual_sd)} {unit}".rstrip() + "."
-    kept = f"it has kept {share} of a deviation in {alone}" if read.pairs else f"it keeps {share} of a deviation"
-    return [*lines, f"{kept[:1].upper()}{kept[1:]}.", usual]
+    kept = f"In {free}, {share} of a deviation remained" if read.pairs else f"{share} of a deviation remains"
+    return [*lines, f"{kept}.", usual]
 
 
 def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float]) -> str:
@@ -127,8 +127,8 @@ def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float])
     if report is own:
         return "; chosen" if report.at == at else "; chosen, at another setting"
     if report.ruled_out:
-        return f"; out: {report.ruled_out}"
-    return "" if report.eligible else "; out"
+        return f"; skipped: {report.ruled_out}"
+    return "" if report.eligible else "; skipped"
 
 
 def phase_word(phase: str) -> str:

@@ -52,7 +52,7 @@ NEARLY = 0.8
 """Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
 CONFIRMATIONS = 3
 """Once the money left pays for fewer trials of what would be recommended, they play it."""
-DEARER = "kept for later, as learning is cheaper elsewhere"
+DEARER = "learning is cheaper with others"
 LEAST_RISE = 0.1
 """Harvest is worth a play if the best mean exceeds what was achieved by this share of its spread."""
 

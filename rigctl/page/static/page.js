@@ -134,7 +134,7 @@
       const found = this.data.readings.find((r) => r.name === place.dataset.name);
       if (!found || !found.x.length) return null;
       const series = [
-        dots("left alone", 5, colour("--dot"), colour("--dot")),
+        dots("uncontrolled", 5, colour("--dot"), colour("--dot")),
         dots("controlled", 6, colour("--ink"), colour("--ink")),
       ];
       return new uPlot(options(place.clientWidth, 150, "trial", found.unit, series, found.band), [found.x, found.alone, found.held], place);
