@@ -51,7 +51,7 @@ from rigctl.text import Names, settings, shown_name, shown_set, shown_unit
 RECENT = 10
 """Trials that a forecast goes by."""
 MONTH_S = 365.25 / 12 * 86_400
-LOG_LINES = 60
+LOG_LINES = 45
 NINE_IN_TEN = (0.05, 0.95)
 
 

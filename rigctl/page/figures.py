@@ -40,9 +40,10 @@ from rigctl.text import Names, shown_name, shown_set
 Axis = Literal["money", "trial", "time"]
 AXES: Mapping[Axis, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "rig time"})
 """Along what trials are shown, and how it is named."""
-COLUMNS = 100
+COLUMNS = 80
 """What a drawing tells apart: a phone has no more."""
-READING_COLUMNS = 60
+READING_COLUMNS = 40
+COST_COLUMNS = 48
 LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
 WIDE_LANE = 32
@@ -151,9 +152,9 @@ def costs(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     low, high = _span(xs, axis)
     figure = Drawing.over((low, high), np.r_[0.0, y], 100)
     figure.levels(f"{currency} a trial")
-    shown = thinned(x, y, COLUMNS)
+    shown = thinned(x, y, COST_COLUMNS)
     figure.dots(x[shown], y[shown], "dot")
-    shown = thinned(x, mean, COLUMNS)
+    shown = np.unique(np.linspace(0, len(x) - 1, COST_COLUMNS).astype(int))
     figure.line(x[shown], mean[shown], "cost")
     told = f"{money(float(mean[-1]), currency)}, mean of the last {counted(min(len(y), RECENT), 'trial')}"
     figure.text("100%", TEXT - 2, told, "end", "label money")

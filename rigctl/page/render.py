@@ -53,6 +53,7 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
         "words": words,
         "labels": facts.labels,
         "signs": words.SEVERITIES,
+        "best": kept(facts, "best", (), lambda: facts.best),
     }
     out = {}
     for name in SECTIONS:

@@ -210,6 +210,7 @@ def document(found: Report) -> str:
             worth=worth_of(found.facts, found.study),
             say=say,
             ways=figures.ways(say) if say is not None else None,
+            best=found.facts.best,
             states=STATES,
             most=MOST,
             fills=FILLS,

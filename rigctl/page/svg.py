@@ -105,9 +105,7 @@ class Drawing:
         places = [(self.x(x), self.y(y)) for x, y in zip(xs, ys, strict=True) if isfinite(y)]
         if places:
             first, rest = places[0], places[1:]
-            self._path(
-                f"M{short(first[0])} {short(first[1])}" + "".join(f"H{short(x)}V{short(y)}" for x, y in rest), kind
-            )
+            self._path(f"M{first[0]:.0f} {short(first[1])}" + "".join(f"H{x:.0f}V{short(y)}" for x, y in rest), kind)
 
     def band(
         self,
@@ -117,7 +115,7 @@ class Drawing:
         kind: str,
     ) -> None:
         """Fill what lies between two lines."""
-        back = "".join(f"L{short(self.x(x))} {short(self.y(v))}" for x, v in reversed(list(zip(xs, low, strict=True))))
+        back = "".join(f"L{self.x(x):.0f} {short(self.y(v))}" for x, v in reversed(list(zip(xs, low, strict=True))))
         there = self._through(xs, high)
         if there and len(xs) > 1:
             self._path(f"{there}{back}Z", kind)
@@ -128,7 +126,7 @@ class Drawing:
             if not isfinite(y):
                 pen = "M"
                 continue
-            parts.append(f"{pen}{short(self.x(x))} {short(self.y(y))}")
+            parts.append(f"{pen}{self.x(x):.0f} {short(self.y(y))}")
             pen = "L"
         return "".join(parts)
 
