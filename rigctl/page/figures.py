@@ -271,6 +271,8 @@ def model_slice(found: Slice, labels: ShownLabels) -> Markup:
         figure.band(xs[begin:end], low[begin:end], high[begin:end], "band")
         figure.line(xs[begin:end], mean[begin:end], "mean")
     ticks = nice_ticks(found.at[0], found.at[-1], 4)
+    if found.unit and len(ticks) > 2:  # the unit stands where the last but one would be
+        ticks = (*ticks[:-2], ticks[-1])
     figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
     if found.chosen is not None:
         figure.upright(found.chosen, "today")
