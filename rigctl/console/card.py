@@ -12,7 +12,8 @@ from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.page.render import environment
-from rigctl.text import in_full, joined, shown_unit
+from rigctl.page.shown import ShownLabels
+from rigctl.text import in_full, joined, shown_name, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,15 @@ class Card:
         """Make the card of a proposal; `left`: of the budget, currency units."""
         space, purpose = loaded.problem.space, PURPOSES.get(proposal.phase, "")
         held = space.setpoints(proposal.control_set, proposal.setting)
-        free = {name: space.units[name] for name in space.names if name not in held}
-        measured = {**free, loaded.rig.outcome_name: loaded.outcome_unit}
-        measured |= {further.name: further.unit for further in loaded.problem.further}
+        labels = ShownLabels.of(loaded)
+        free = {shown_name(name, space.units): space.units[name] for name in space.names if name not in held}
+        measured = {**free, **{outcome.label: outcome.unit for outcome in labels.outcomes}}
         costs = {} if loaded.problem.known_costs is not None else {"cost": loaded.currency}
         to_fill = tuple((name, shown_unit(unit)) for name, unit in (measured | costs).items())
-        set_to = ((name, f"{in_full(value, 4)} {shown_unit(space.units[name])}") for name, value in held.items())
+        set_to = (
+            (shown_name(name, space.units), f"{in_full(value, 4)} {shown_unit(space.units[name])}")
+            for name, value in held.items()
+        )
         steps = [f"Set {name} to {value}".rstrip() for name, value in set_to]
         steps += [f"Leave {joined(list(free))} uncontrolled"] if free else []
         steps += [f"Measure {joined([_with_unit(name, unit) for name, unit in to_fill[: len(measured)]])}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,22 @@ def test_without_a_history_the_first_trial_is_suggested(bench):
     """Neither journal nor CSV: trial 1, exploring, nothing spent."""
     answer = bench.rigctl("suggest", "bench.yaml", "--json").json
     assert (answer["trial"], answer["phase"], answer["budget"]["spent"]) == (1, "explore", 0.0)
+
+
+def test_people_read_labels_and_commands_take_names(bench):
+    """A label stands wherever a person reads; what is to be typed, and JSON, have the name."""
+    text = (bench.folder / "bench.yaml").read_text(encoding="utf-8")
+    for name, label in (("ca", "Calcium"), ("ph", "Acidity")):
+        assert f"  {name}:" in text
+        text = text.replace(f"  {name}: {{", f"  {name}: {{label: {label}, ")
+    (bench.folder / "bench.yaml").write_text(text, encoding="utf-8")
+    read = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv").out
+    said, typed = read.partition("Next: ")[::2]
+    assert "Calcium" in said
+    assert re.findall(r"(?<![\w-])(?:ca|ph)(?![\w-]).*", said) == []
+    assert not re.search("Calcium|Acidity", typed)
+    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--json").json
+    assert [s["control_set"] for s in answer["control_sets"]] == [["ph"], ["ca"], ["ph", "ca"]]
 
 
 def test_same_seed_same_suggestion(bench):
