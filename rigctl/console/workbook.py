@@ -6,6 +6,7 @@ A cell becomes text as people see it, but of no country: 40.6 % is `40.6 %`, not
 from __future__ import annotations
 
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ MOST_CELLS: Final = 3_000_000
 SAVE: Final = "save it as .xlsx, .ods or CSV in your spreadsheet"
 _NS: Final = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _TABLE, _OFFICE, _TEXT = (_NS % name for name in ("table", "office", "text"))
+_QUOTED: Final = re.compile(r'"[^"]*"|\\.|\[[^]]*\]')
+"""What stands in Excel's number formats for itself."""
 _ODS: Final = b"application/vnd.oasis.opendocument.spreadsheet"
 
 
@@ -155,7 +158,8 @@ def _written(value: object, shape: str) -> str:
     if isinstance(value, bool) or value is None:
         return "" if value is None else str(value).upper()
     if isinstance(value, int | float):
-        return Exact(f"{100 * value:.15g} %") if "%" in shape else Exact(f"{value:.15g}")
+        percent = "%" in _QUOTED.sub("", shape)  # in quotes it is no more than text behind the number
+        return Exact(f"{100 * value:.15g} %") if percent else Exact(f"{value:.15g}")
     if isinstance(value, datetime):
         return str(value.date() if value.time() == time() else value)
     if isinstance(value, timedelta):
@@ -204,7 +208,7 @@ def _ods_text(cell: Any) -> str:
     kind, value = cell.get(f"{_OFFICE}value-type"), cell.get(f"{_OFFICE}value", "")
     shown = "\n".join("".join(part.itertext()) for part in cell.iterfind(f"{_TEXT}p")).strip()
     if kind in ("percentage", "float", "currency"):
-        percent = kind == "percentage" or shown.endswith("%")  # Gnumeric has no kind of its own for it
+        percent = kind == "percentage" or _shows_hundredfold(shown, float(value))
         unit = "%" if percent else cell.get(f"{_OFFICE}currency", "")
         return Exact(f"{float(value) * (100 if percent else 1):.15g} {unit}".strip())
     if kind == "boolean":
@@ -212,3 +216,11 @@ def _ods_text(cell: Any) -> str:
     if kind == "date":
         return str(cell.get(f"{_OFFICE}date-value")).replace("T00:00:00", "").replace("T", " ")
     return shown
+
+
+def _shows_hundredfold(shown: str, value: float) -> bool:
+    """Tell whether a plain number is shown as a percentage, as Gnumeric saves it; the sign alone may be mere text."""
+    digits = re.sub(r"[^\d.-]", "", shown.replace(",", "."))
+    if not shown.endswith("%") or not re.fullmatch(r"-?\d+(\.\d*)?", digits):
+        return False
+    return abs(float(digits) - 100 * value) < abs(float(digits) - value)

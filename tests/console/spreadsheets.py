@@ -18,6 +18,10 @@ class Percent(float):
     """A number that the spreadsheet shows as a percentage: .635 is 63.5 %."""
 
 
+class Signed(float):
+    """A number behind which the spreadsheet shows a percent sign as mere text: 63.5 is 63.5%."""
+
+
 class Xml(str):
     """Text that stands in the file as it is."""
 
@@ -32,8 +36,9 @@ def xlsx(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), merged: Seq
         sheet = book.create_sheet(name)
         for r, row in enumerate(rows, start=1):
             for c, value in enumerate(row, start=1):
-                cell = sheet.cell(r, c, float(value) if isinstance(value, Percent) else None if value == "" else value)
-                cell.number_format = "0.0%" if isinstance(value, Percent) else cell.number_format
+                cell = sheet.cell(r, c, float(value) if isinstance(value, float) else None if value == "" else value)
+                formats = {Percent: "0.0%", Signed: '0.0"%"'}
+                cell.number_format = formats.get(type(value), cell.number_format)
     for row in hidden:
         book.worksheets[0].row_dimensions[row].hidden = True
     for area in merged:
@@ -80,7 +85,8 @@ def _cell(value: object) -> str:
     elif isinstance(value, Percent):
         kind, text = f'"percentage" office:value="{float(value)!r}"', f"{100 * value:.1f} %".replace(".", ",")
     elif isinstance(value, int | float):
-        kind, text = f'"float" office:value="{value!r}"', str(value).replace(".", ",")
+        sign = "%" if isinstance(value, Signed) else ""
+        kind, text = f'"float" office:value="{value!r}"', f"{value}{sign}".replace(".", ",")
     elif isinstance(value, date):
         kind, text = f'"date" office:date-value="{value.isoformat()}"', value.strftime("%d.%m.%y")
     else:

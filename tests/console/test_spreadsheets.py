@@ -17,7 +17,7 @@ from rigctl.console.options import TableFlags
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
 from tests.console.dough import DOUGH, TABLE, commas, text
-from tests.console.spreadsheets import Percent, Xml, ods, xlsx
+from tests.console.spreadsheets import Percent, Signed, Xml, ods, xlsx
 from tests.golden import Golden
 
 HEADER = TABLE[0]
@@ -98,6 +98,8 @@ KINDS = (
     Kind("cells shown as percent", xlsx({"T": SHARES})),
     Kind("the same in ods", ods({"T": SHARES}), name="old.ods"),
     Kind("the same of Gnumeric", ods({"T": SHARES}, percent="float"), name="old.ods"),
+    Kind("a percent sign as mere text", first_row(Signed(63.5), *ROWS[0][1:])),
+    Kind("the same in ods", ods({"T": [HEADER, [Signed(63.5), *ROWS[0][1:]], *ROWS[1:]]}), name="old.ods"),
     Kind("entities that multiply", ods({"T": [[Xml("&j;")]]}, head=LAUGHS), None, name="old.ods"),
     Kind("dates as names of trials", xlsx({"T": with_column("Versuch", *[date(2024, 5, d) for d in (1, 2, 3)])})),
     Kind("blank rows and columns", xlsx({"T": APART})),
