@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,6 @@ class ImportPlan:
     table: PeopleTable
     digest: str
     rows: tuple[ManualRow, ...]
-    left_out: tuple[str, ...]
-    """Rows of which nothing can be learned, and why."""
 
 
 def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str | None = None) -> ImportPlan:
@@ -75,16 +73,14 @@ def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str 
     table = read_table(path, Names(loaded), said, commas_part=False)
     _require(loaded, table, controlled)
     table = settled(table, said)
-    reader = _Rows(loaded, table, controlled)
-    rows = tuple(row for row in map(reader.row, table.rows()) if row is not None)
+    read = _Rows(loaded, table, controlled).row
+    rows = tuple(row for row in map(read, table.rows()) if row is not None)
     checked(rows, table.told())
     if not rows:
-        why = (
-            "; ".join(reader.left_out)
-            or f"{table.sheet.cells((table.sheet.header_line, None))} is its header, and no row follows"
-        )
+        header = table.sheet.cells((table.sheet.header_line, None))
+        why = "; ".join(table.left_out) or f"{header} is its header, and no row follows"
         raise UsageError(f"{path}: has no trial of which anything can be learned; {why}")
-    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows, (*table.left_out, *reader.left_out))
+    return ImportPlan(table, hashlib.sha256(path.read_bytes()).hexdigest(), rows)
 
 
 def _require(loaded: LoadedConfig, table: PeopleTable, controlled: str | None) -> None:
@@ -102,12 +98,11 @@ def _require(loaded: LoadedConfig, table: PeopleTable, controlled: str | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Reads rows, and collects which are left out; what is wrong with them is collected by the table."""
+    """Reads rows; the table collects which are left out, and what is wrong with them."""
 
     loaded: LoadedConfig
     table: PeopleTable
     controlled: str | None
-    left_out: list[str] = field(default_factory=list)
 
     def row(self, row: Row) -> ManualRow | None:
         """Return one row as a trial; None if it is left out, or does not hold."""
@@ -123,7 +118,7 @@ class _Rows:
         if failed and (missing or cost is None):
             missing = [first]
         if missing:
-            self.left_out.append(f"{self.table.sheet.cells((row.line, None))}: has no {', '.join(missing)}")
+            self.table.out.setdefault(f"no {', '.join(missing)}", []).append(row.line)
             return None
         apart = {f"setpoint:{n}" for n in variables if n not in members} | {f"value:{n}" for n in more if failed}
         told = {target: number for target, number in numbers.items() if target not in {*apart, "cost"}}
@@ -228,7 +223,7 @@ def record(
         spent = journal.read.campaign().spent
     return {
         "trials": list(range(first, first + len(manuals))),
-        "left_out": list(plan.left_out),
+        "left_out": list(plan.table.left_out),
         "spent": to_units(spent),
         "budget": to_units(loaded.problem.budget),
     }
@@ -269,7 +264,7 @@ def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
         "control_sets": dict(_sets(loaded, plan)),
         "without_cost": sum(row.known.amount is None for row in plan.rows),
         "failed": sum(row.outcome is None for row in plan.rows),
-        "left_out": list(plan.left_out),
+        "left_out": list(plan.table.left_out),
     }
 
 
@@ -306,7 +301,7 @@ def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     said += [f"Cost was not recorded for {counted(unpaid, 'trial')}."] if unpaid else []
     said += [f"{counted(failed, 'trial')} without an outcome: taken in as failed."] if failed else []
     lines.append(" ".join([*said, "None counts against the budget."]))
-    lines += [f"left out: {what}" for what in plan.left_out]
+    lines += [f"left out: {what}" for what in plan.table.left_out]
     return lines
 
 

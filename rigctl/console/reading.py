@@ -164,21 +164,19 @@ def settled(table: PeopleTable, said: TableFlags, asks: Sequence[str] = tuple(QU
 
 def _mistake(sheet: Sheet, question: str, places: Sequence[Place]) -> Mistake:
     (line, column), *more = places
+    cells, (seen, answers) = dict(sheet.rows)[line], QUESTIONS[question]
+    shown = next(filter(None, cells)) if column is None else cells[column]
     also = f" (the same in {sheet.cells(*more)})" if more else ""
-    answers = (f"--answer {question}={answer} {does}" for answer, does in QUESTIONS[question][1].items())
-    flaw = Flaw(_seen(sheet, question, line, column) + also, remedy="; ".join(answers))
+    remedy = "; ".join(f"--answer {question}={answer} {does}" for answer, does in answers.items())
+    flaw = Flaw(f'"{shown}" {seen}{also}', remedy=remedy)
     return Mistake(sheet.place(line, column), flaw, (question,), line, file=str(sheet.path))
 
 
-def _seen(sheet: Sheet, question: str, line: int, column: int | None) -> str:
-    cells = dict(sheet.rows)[line]
-    return f'"{next(filter(None, cells)) if column is None else cells[column]}" {QUESTIONS[question][0]}'
-
-
 def _without(table: PeopleTable, places: Sequence[Place], question: str) -> PeopleTable:
-    sheet, out = table.sheet, dict(reversed(places))
-    table.left_out.extend(f"{sheet.cells((n, None))}: {_seen(sheet, question, n, out[n])}" for n in sorted(out))
-    return replace(table, sheet=replace(sheet, rows=tuple(row for row in sheet.rows if row[0] not in out)))
+    lines = {line for line, _ in places}
+    table.out[f"by --answer {question}=skip"] = sorted(lines)
+    rows = tuple(row for row in table.sheet.rows if row[0] not in lines)
+    return replace(table, sheet=replace(table.sheet, rows=rows))
 
 
 def _with_numbers(table: PeopleTable, places: Sequence[Place]) -> PeopleTable:

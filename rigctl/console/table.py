@@ -248,8 +248,8 @@ class PeopleTable:
     decimals: Decimals | None
     loaded: LoadedConfig
     mistakes: list[Mistake] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
-    """Rows that a person leaves out, and why."""
+    out: dict[str, list[int]] = field(default_factory=dict)
+    """Lines that are left out, by why."""
 
     @property
     def head(self) -> str:
@@ -299,6 +299,11 @@ class PeopleTable:
         number = 0 if column is None or not self.sheet.grid.name else column + 1
         where = f"{self.sheet.place(line, column)}: {what}"
         self.mistakes.append(Mistake(where, flaw, (what,), line, number, file))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Say which rows are left out, and why."""
+        return tuple(f"{self.sheet.cells(*((n, None) for n in lines))}: {why}" for why, lines in self.out.items())
 
     def told(self) -> tuple[Mistake, ...]:
         """Return what is wrong; what is so in many cells of a column is said once, with the others."""

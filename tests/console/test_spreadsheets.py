@@ -145,6 +145,8 @@ KINDS = (
         (70, 25.25, 61),
         flags=said(no_outcome="skip"),
     ),
+    Kind("rows without what is needed", xlsx({"T": [*SHEET, *[[70, "", 50, 1, "proof"]] * 3, *[["", 30, 50]] * 9]})),
+    Kind("nothing is left", xlsx({"T": [HEADER, ["Sum", 1, 1, 1, ""]]}), None, flags=said(totals="skip")),
     Kind("no such answer", xlsx({"T": SHEET}), None, flags=said(totals="ask")),
     Kind("a blank outcome is a failure", first_row(63.5, 30, "", 0.5, "proof"), 3, (63.5, 30)),
     Kind("a date in a column of numbers", first_row(63.5, date(2024, 5, 30), 49.5, 0.5, "proof"), None),
