@@ -30,13 +30,17 @@ from rigctl.text import percent, shown_name
 
 NODES = 16
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""
+DOUBTED = 4
+"""Of them, at which the model's doubt is computed."""
 FREEDOM = 4
 """Degrees of freedom of the Student t by which a limit holds: the response may be none of the model's."""
 UNTRIED = -1.0
 """Where no trial was, limits must be likely enough to be kept if outcomes are so many standard deviations better than
 expected: of all settings that a model takes for good ones, those it is wrong about are the best."""
 EVERYWHERE = 256
-"""Settings of the whole range of a control set that are looked at first, besides those of trials."""
+"""Settings of the whole range of a control set that are looked at first..."""
+TRIALS = 64
+"""... besides those of so many trials, the ones that are expected to be the best."""
 REACHES = (0.3, 0.1, 0.03, 0.01)
 """How far from the best ones so far others are looked at, shares of the range, one after the other."""
 LEADERS, NEAR = 6, 12
@@ -110,11 +114,10 @@ class Limits:
             hopes: standard deviations of what is expected by which every outcome is taken to be better than that.
         """
         nodes = self.nodes if len(columns) < self.problem.space.dimension else self.nodes[:1]
-        points = np.tile(nodes, (len(settings), 1))
-        points[:, list(columns)] = np.repeat(settings, len(nodes), axis=0)
+        points = np.tile(nodes, (len(settings), 1, 1))
+        points[:, :, list(columns)] = settings[:, None, :]
         each = zip(self.outcomes, self.models, strict=True)
-        kept = np.stack([_kept(outcome, fitted.posterior, points, hopes) for outcome, fitted in each], axis=1)
-        return np.asarray(kept.reshape(*kept.shape[:2], len(settings), len(nodes)).mean(axis=3))
+        return np.asarray(np.stack([_kept(o, fitted.posterior, points, hopes) for o, fitted in each], axis=1))
 
     def margins(self, control_set: int, settings: FloatArray, hopes: Sequence[float] = (0.0,)) -> FloatArray:
         """Return by how much the least likely limit is likelier than it must be, (hopes, b); negative: too unlikely."""
@@ -148,8 +151,9 @@ class Limits:
         i, space, beta = b.control_set, self.problem.space, self.problem.model.beta
         columns = list(space.control_sets[i].indices)
         steps, rng = space.steps[columns], np.random.default_rng(0)  # the same are looked at in every decision
-        known = np.clip(np.array([o.x for o in self.history.complete]).reshape(-1, space.dimension), 0.0, 1.0)
-        at = [lattice(len(columns), EVERYWHERE, rng), known[:, columns], [b.upper_at, b.lower_at, b.best_mean_at]]
+        tried = np.clip(np.array([o.x for o in self.history.complete]).reshape(-1, space.dimension), 0.0, 1.0)
+        tried = tried[np.argsort(-e.means(tried, np.full(len(tried), i)), kind="stable")[:TRIALS]]
+        at = [lattice(len(columns), EVERYWHERE, rng), tried[:, columns], [b.upper_at, b.lower_at, b.best_mean_at]]
         seen = self._looked(e, i, snapped(np.concatenate(at), steps))
         for reach in REACHES:
             best = seen.settings[np.unique(np.argsort(-seen.ranks, axis=1, kind="stable")[:, :LEADERS])]
@@ -245,12 +249,17 @@ class _Looked:
 
 
 def _kept(outcome: FurtherOutcome, model: Posterior, points: FloatArray, hopes: Sequence[float]) -> FloatArray:
-    """Return how likely a trial at each of these points (p, d), unit cube, keeps the outcome's limits, (hopes, p)."""
+    """Return how likely a trial keeps the outcome's limits, (hopes, b), at points (b, q, d), unit cube: on average.
+
+    What is expected differs between the nodes; the doubt of it costs n^2 each, and is taken from the first few.
+    """
     from scipy.special import stdtr  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
-    h, sd = model.hyperparameters, model.sd(points)
-    mean = model.mean(points) * (1.0 if outcome.maximise else -1.0)
+    h, (count, nodes, d) = model.hyperparameters, points.shape
+    few = points[:, :DOUBTED].reshape(-1, d)
+    sd = np.sqrt(np.square(model.sd(few)).reshape(count, -1).mean(axis=1))[:, None]
+    mean = model.mean(points.reshape(-1, d)).reshape(count, nodes) * (1.0 if outcome.maximise else -1.0)
     wide = np.maximum(np.hypot(sd, h.y_scale * h.noise_sd), np.finfo(float).tiny)
     low, high = ((limit - mean) / wide for limit in outcome.limits)
     better = np.multiply.outer(hopes, sd / wide)
-    return np.asarray(stdtr(FREEDOM, high + better) - stdtr(FREEDOM, low - better))
+    return np.asarray((stdtr(FREEDOM, high + better) - stdtr(FREEDOM, low - better)).mean(axis=2))
