@@ -329,7 +329,10 @@ def serve(
     """Show a campaign as a live page in a browser, running or not; acts need a token."""
     from rigctl.console import serving
     from rigctl.console.assemble import find_state
+    from rigctl.errors import UsageError
 
+    if wall and (config or state):
+        raise UsageError("--wall: takes neither CONFIG nor --state; name each campaign by a --wall of its own")
     serving.serve(
         Path() if wall else find_state(config, state),
         wall=wall or (),

@@ -85,7 +85,7 @@ class Wall:
         try:
             if isinstance(place, str):
                 return await asyncio.to_thread(_fetched, place)
-            shown = await self._gatherers.setdefault(name, Gatherer(place, None, sections=_none)).fresh()
+            shown = await self._gatherers.setdefault(name, Gatherer(place, None, sections=lambda *_, **__: {})).fresh()
             if shown.facts is not None:
                 return Card.of(shown.facts, None)
             why = shown.trouble
@@ -109,10 +109,6 @@ class Wall:
 def _fetched(address: str) -> Card:
     with urllib.request.build_opener(_NoRedirect).open(address, timeout=ANSWER_S) as answer:  # http or https only
         return Card.read(answer.read(MOST_BYTES).decode())
-
-
-def _none(*_: object, **__: object) -> Mapping[str, str]:
-    return {}
 
 
 def wall(shown: Mapping[str, Path | str], hosts: frozenset[str]) -> Door:

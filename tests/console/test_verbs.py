@@ -60,6 +60,11 @@ def test_what_a_message_says_is_told_by_its_parts(bench, golden: Golden):
     golden(error_fields(GuardRefused("the pump is latched")))
 
 
+def test_a_wall_shows_no_campaign_by_its_configuration(bench, golden: Golden):
+    """Which is meant would be a guess."""
+    golden(bench.rigctl("serve", "bench.yaml", "--wall", ".", code=2).err)
+
+
 @pytest.mark.parametrize("words", [("status",), ("serve", "--port", "0"), ("import", "a.yaml", "b.csv")])
 def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, words, golden: Golden):
     """Whoever deletes the folder that a terminal stands in is told so."""

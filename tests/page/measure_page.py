@@ -23,6 +23,7 @@ import psutil
 
 from rigctl.page.figures import series
 from rigctl.page.gatherer import Gatherer
+from rigctl.page.render import page
 from tests.page.big_journal import lengthen
 from tests.page.served import NoScholar
 
@@ -43,8 +44,8 @@ def first(directory: Path) -> None:
         shown = asyncio.run(gatherer.fresh())
         return page(shown.facts, shown.study, acting=None)
 
-    page = timed("first view", view)
-    print(f"page: {len(page.encode())} bytes")
+    html = timed("first view", view)
+    print(f"page: {len(html.encode())} bytes")
 
     def update():
         asyncio.run(gatherer.fresh())
