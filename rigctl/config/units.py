@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.trade import COMMON, DEFINED, MEANT, RARE, SCALES, SPELT
 from rigctl.config.wording import bracketed, quantity_meant
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.flaws import got, write
@@ -39,6 +39,33 @@ LARGEST: Final = 300
 """Power of ten of a quantity."""
 LARGEST_SUM: Final = 12
 """Power of ten of an amount of money: the journal counts micro-units in 64 bits."""
+
+SCALES: Final = (
+    *(
+        "pH",
+        "HB",
+        "HV",
+        "HRC",
+        "NTU",
+        "FNU",
+        "PSU",
+        "OD",
+        "cfu",
+        "cells",
+        "eq",
+        "IU",
+        "RH",
+        "barg",
+        "rcf",
+        "phr",
+        "dBA",
+    ),
+    *("Brix", "Plato", "IBU", "EBC", "wt_percent", "vol_percent", "mol_percent", "at_percent", "german_hardness"),
+    *(f"OD{nm}" for nm in (540, 550, 560, 578, 595, 600, 620, 650, 660, 680, 730, 750)),
+)
+"""Units that convert to nothing else: a percentage of mass is none of moles, and an OD depends on its wavelength."""
+_RARE: Final = re.compile(r"\b(?:quecto|ronto|yocto|zepto|atto|exa|peta|zetta|yotta|ronna|quetta)")
+"""Prefixes that make a unit of almost any two letters: EC, the exacoulomb."""
 
 _PREFIXES: Final = {"": 0, "k": 3, "c": -2, "m": -3, "u": -6}
 _PREFIXED: Final = (
@@ -88,12 +115,33 @@ def _in_base_units(text: str) -> tuple[Fraction, Counter[str]] | None:
     return whole, powers
 
 
+@dataclass(frozen=True, slots=True)
+class _Trade:
+    """What `trade.yaml` says of units."""
+
+    defined: Sequence[str]
+    spelt: Mapping[re.Pattern[str], str]
+    meant: Mapping[re.Pattern[str], Sequence[str]]
+    common: Sequence[str]
+
+
+@cache
+def _trade() -> _Trade:
+    """Return how the trades write units; only read where a unit is none of the usual ones."""
+    import yaml  # noqa: PLC0415  # as above
+
+    told = yaml.safe_load(resources.files("rigctl.config").joinpath("trade.yaml").read_text(encoding="utf-8"))
+    whole = {f"(?<![A-Za-z°])(?:{pattern})(?![A-Za-z])": ways for pattern, ways in told["meant"].items()}
+    spelt, meant = ({re.compile(p): to for p, to in table.items()} for table in (told["spelt"], whole))
+    return _Trade(told["defined"], spelt, meant, (*told["common"], *(s for s in SCALES if "_" not in s)))
+
+
 @cache  # a constant that takes 0.6 s to load and build; nothing changes it afterwards
 def _registry() -> pint.UnitRegistry[Decimal]:
     import pint  # noqa: PLC0415  # only where a unit is none of the usual ones
 
     registry: pint.UnitRegistry[Decimal] = pint.UnitRegistry(non_int_type=Decimal)
-    for definition in (*(f"{scale} = [{scale}]" for scale in SCALES), *DEFINED):
+    for definition in (*(f"{scale} = [{scale}]" for scale in SCALES), *_trade().defined):
         registry.define(definition)
     return registry
 
@@ -239,20 +287,21 @@ class Units:
 
 def _parsed(text: str) -> Any:
     """Return what Pint makes of a unit; None where it is none, or one that nobody means."""
-    for spelt, name in SPELT.items():
+    for spelt, name in _trade().spelt.items():
         text = spelt.sub(name, text)
     try:
         found = _registry().parse_units(_POWER.sub(r"**\1", text))
     except Exception:  # noqa: BLE001  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
         return None
-    return None if RARE.search(str(found)) else found
+    return None if _RARE.search(str(found)) else found
 
 
 def _asked(unit: str, value: str | None = None) -> tuple[str, str]:
     """Return what a unit is read as that people mean otherwise, and the remedy: another unit, also in `value`."""
-    if any(spelt.search(unit) for spelt in SPELT):
+    usual = _in_base_units(unit) is not None and "S" not in unit  # of those only siemens are taken for another
+    if usual or any(spelt.search(unit) for spelt in _trade().spelt):
         return "", ""
-    for pattern, meant in MEANT.items():
+    for pattern, meant in _trade().meant.items():
         found = pattern.search(unit)
         if found is None:
             continue
@@ -268,8 +317,9 @@ def _asked(unit: str, value: str | None = None) -> tuple[str, str]:
 
 def _unit_meant(text: str) -> str:
     """Return the remedy for a unit that is none: word by word if that makes one, else the nearest as a whole."""
-    words = _WORD.sub(lambda word: word[0] if _parsed(word[0]) else nearest(word[0], COMMON) or word[0], text)
-    near = words if words != text and _parsed(words) is not None else nearest(text, COMMON)
+    common = _trade().common
+    words = _WORD.sub(lambda word: word[0] if _parsed(word[0]) else nearest(word[0], common) or word[0], text)
+    near = words if words != text and _parsed(words) is not None else nearest(text, common)
     return f'did you mean "{near}"?' if near is not None and near != text else ""
 
 

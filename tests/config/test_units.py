@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 
 from rigctl.config import units
-from rigctl.config.trade import COMMON
 from rigctl.config.units import Units
 from rigctl.flaws import flaw_of
 
@@ -36,10 +35,10 @@ COMPOUND = (
 @pytest.mark.parametrize("amount", [Decimal(1), Decimal("0.12"), Decimal("-273.15")])
 def test_usual_units_are_converted_exactly_as_the_registry_does(amount, monkeypatch):
     """Every pair of usual units of one dimension gives the number that pint gives, digit for digit."""
-    names = sorted({*units._usual(), *COMMON, *COMPOUND})
+    names = sorted({*units._usual(), *units._trade().common, *COMPOUND})
     kinds = {name: units._in_base_units(name) for name in names}
     usual = [name for name in names if kinds[name] is not None and not any(units._asked(name))]
-    assert set(names) - set(usual) <= {*COMMON, "uS", "mS"}
+    assert set(names) - set(usual) <= {*units._trade().common, "uS", "mS"}
     told = Units("EUR")
     pairs = [(a, b) for a, b in itertools.product(usual, usual) if kinds[a][1] == kinds[b][1]]
     quick = [told._convert(amount, a, b) for a, b in pairs]
