@@ -43,7 +43,7 @@ def test_a_family_is_what_its_terms_say(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", nightly_beyond(len(RIPPLED), [*RIPPLED, *range(20)]))
+@pytest.mark.parametrize("seed", nightly_beyond(1, [*RIPPLED, *range(20)]))
 def test_truth_is_that_of_brute_force(seed):
     """The value of a setting is the mean over what is uncontrolled; no other setting is better (1e-3 of the range)."""
     bench, rng = drawn(seed).bench, np.random.default_rng(seed)

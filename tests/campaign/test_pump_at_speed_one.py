@@ -135,7 +135,7 @@ def apart(fault):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             path = process.stdout.readline().strip()
-            yield path, lambda: json.loads(process.communicate(timeout=10)[0])
+            yield path, lambda: json.loads(process.communicate(timeout=120)[0])
         finally:
             process.kill()
 

@@ -133,8 +133,7 @@ def test_page_and_report_show_rule_and_reading(finished):  # noqa: F811  # the f
         assert [part for part in SAYS if part not in plain(html)] == []
     for html in (page["why"], whole):
         rows = [plain(row).strip() for row in re.findall(r"<tr>.*?</tr>", html, flags=re.DOTALL)]
-        shown_reads = [next(row for row in rows if row.startswith(told[0])) for told in READS]
-        assert shown_reads == [" ".join(told) for told in READS]
+        assert [told for told in READS if not any(all(part in row for part in told) for row in rows)] == []
         assert f"Read before trial {facts.why.trial} was decided" in plain(html)
     assert "ooking first" not in sections(facts, found.study)["advice"]
     assert "Read before" not in sections(replace(facts, why=replace(facts.why, reads=())), study)["why"]

@@ -115,7 +115,7 @@ def carried(instrument_class, pairs, connection_attributes=None, connection_meth
         assert line._buffer in (b"", ends()[0]), "not all was read"
     finally:
         done.set()
-        bus.join(5.0)
+        bus.join(120.0)
 
 
 class Counting:

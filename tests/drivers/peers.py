@@ -50,7 +50,7 @@ class _Peer:
     def stop_thread(self) -> None:
         """Answer no more."""
         os.write(self._end_w, b"x")
-        self._thread.join(5)
+        self._thread.join(120)
         assert not self._thread.is_alive()
 
     def stop(self) -> None:
@@ -171,7 +171,7 @@ class PtyPair:
     def close(self) -> None:
         """Take both ports away."""
         os.write(self._end_w, b"x")
-        self._thread.join(5)
+        self._thread.join(120)
         assert not self._thread.is_alive()
         for fd in (*self._nears, *self._fars, self._end_r, self._end_w):
             os.close(fd)

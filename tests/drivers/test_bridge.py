@@ -249,7 +249,7 @@ def test_103_after_its_deadline_a_class_can_send_nothing(wire, oven):
     with pytest.raises(DeviceTimeout):
         device.read(Deadline.after(0.1))
     for thread in set(foreign_threads()) - set(others):
-        thread.join(5.0)
+        thread.join(120.0)
     assert "POW 20" not in oven.asked
     assert device.read(patient()).value == 812.5
 

@@ -192,7 +192,7 @@ def test_the_maker_of_a_virtual_port_is_not_in_its_way(tmp_path, echo):
 
 def intrude(peer) -> int:
     """What becomes of opening its port without asking for a lock: 0, or the error's number."""
-    return subprocess.run([sys.executable, "-c", INTRUDE, str(peer.path)], check=False, timeout=30).returncode
+    return subprocess.run([sys.executable, "-c", INTRUDE, str(peer.path)], check=False, timeout=120).returncode
 
 
 def exclusive(fd) -> bool:

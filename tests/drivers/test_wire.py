@@ -76,12 +76,12 @@ class Doorman:
     def wait_for(self, connections):
         """Fail unless exactly so many have been accepted; it counts in a thread of its own, so it is waited for."""
         with self._counted:
-            self._counted.wait_for(lambda: self.accepted >= connections, timeout=10.0)
+            self._counted.wait_for(lambda: self.accepted >= connections, timeout=120.0)
             assert self.accepted == connections
 
     def stop(self):
         self._server.shutdown(socket.SHUT_RDWR)
-        self._thread.join(5)
+        self._thread.join(120)
         self._server.close()
         assert not self._thread.is_alive()
 

@@ -328,7 +328,7 @@ async def test_a_closed_bus_refuses(world):
     thread = world.bus._thread
     await world.bus.close()
     await world.bus.close()
-    thread.join(5.0)
+    thread.join(120.0)
     assert not thread.is_alive()
     assert world.line.log == ["open", "close"]
     with pytest.raises(DeviceError, match="closed"):

@@ -19,7 +19,7 @@ from tests.sim_rig.fakes import ask, serial_port
 @pytest.fixture
 def plc(greenhouse):
     host, port = greenhouse.plc
-    client = ModbusClient(host=host, port=port, unit_id=1, timeout=5, auto_open=True)
+    client = ModbusClient(host=host, port=port, unit_id=1, timeout=60, auto_open=True)
     yield client
     client.close()
 
@@ -62,7 +62,7 @@ def mbpoll(*arguments):
     if program is None and not os.environ.get("CI"):  # a newcomer may not have it; the gate installs it
         pytest.skip("mbpoll is missing: apt-get install mbpoll")
     assert program, "mbpoll is missing: apt-get install mbpoll"
-    done = subprocess.run([program, "-1", "-q", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([program, "-1", "-q", *arguments], capture_output=True, text=True, timeout=120, check=False)
     values = [line.split(":")[1].strip() for line in done.stdout.splitlines() if line.startswith("[")]
     return done.returncode, values, done.stdout + done.stderr
 
@@ -216,7 +216,7 @@ def test_pyvisa_talks_to_the_camera(greenhouse):
 def test_strangers_drive_the_lathe(lathe):
     """All layouts of the lathe's PLC, its counters, and the three-phase meter on unit 3."""
     host, port = lathe.plc
-    client = ModbusClient(host=host, port=port, unit_id=1, timeout=5, auto_open=True)
+    client = ModbusClient(host=host, port=port, unit_id=1, timeout=60, auto_open=True)
     values = lathe.state()["plant"]["values"]
     assert read_float(client, 0) == pytest.approx(values["speed"], abs=6.0)
     assert client.read_input_registers(6, 1)[0] * 0.01 == pytest.approx(values["coolant"], abs=0.3)
@@ -251,7 +251,7 @@ def test_a_stranger_sees_the_meter_switched_and_its_counter_jump(lathe):
 def test_strangers_drive_the_tunnel(tunnel):
     """A new run brings new values, and the microphone hears what the arrays say."""
     host, port = tunnel.plc
-    client = ModbusClient(host=host, port=port, unit_id=1, timeout=5, auto_open=True)
+    client = ModbusClient(host=host, port=port, unit_id=1, timeout=60, auto_open=True)
     before = tunnel.state()["plant"]["natural"]
     client.write_single_coil(5, True)
     after = tunnel.wait_for(lambda s: s["plant"]["batches"] == 1 and not s["plant"]["changing"], "a new run")

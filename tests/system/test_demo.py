@@ -17,6 +17,7 @@ import pytest
 from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
 from tests.forked import Forked
+from tests.profiles import nightly_beyond
 from tests.simulated import keep_clear
 from tests.system.stack import Process, rows, wait_until
 
@@ -64,8 +65,9 @@ def demo(tmp_path):
         process.end()
 
 
+@pytest.mark.nightly
 def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
-    """Exit 0; the ledger adds up to the spend, and is what such trials truly cost; near the best is recommended.
+    """The ledger is what such trials truly cost, and near the best is recommended; the short form is the console's.
 
     Within 10 % of it, and the costs within 2 %: prices and powers are known to the simulator's truth alone.
     """
@@ -134,7 +136,7 @@ def stuttering(process):
 
 def test_the_result_does_not_depend_on_how_fast_the_computer_is(demo):
     """With one seed, a machine that halts again and again plays the same settings for the same costs."""
-    options = ("--scenario", "greenhouse", "--max-trials", 8, "--seed", 3, "--speed", 48000)
+    options = ("--scenario", "greenhouse", "--max-trials", 4, "--seed", 3, "--speed", 48000)
     idle = demo(*options, keep="idle")
     assert idle.wait() == 0, idle.said
     busy = demo(*options, keep="busy")
@@ -142,13 +144,13 @@ def test_the_result_does_not_depend_on_how_fast_the_computer_is(demo):
         assert busy.wait() == 0, busy.said
     for question in PLAYED:
         first, second = ([tuple(row) for row in run.rows(question)] for run in (idle, busy))
-        assert len(first) >= 5
+        assert len(first) >= 3
         assert first == second
     told = ("trials", "spent", "recommendation", "simulators_truth")
     assert {key: idle.answer[key] for key in told} == {key: busy.answer[key] for key in told}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", nightly_beyond(1, [signal.SIGINT, signal.SIGTERM]))
 def test_interrupted_it_ends_safe_and_takes_the_simulator_along(demo, tmp_path, number):
     """Ctrl-C or SIGTERM in mid-demo: everything safe, the trial closed, no simulator left behind."""
     run = demo("--speed", 1200, from_nothing=True)  # so that its command line is its own

@@ -61,4 +61,4 @@ def test_a_port_left_by_a_killed_campaign_is_free_again(sim, stack, tmp_path):
 
 def intrude(port: Path) -> int:
     """What becomes of opening a port as nobody, without a lock: 0, or the error's number."""
-    return subprocess.run([sys.executable, "-c", INTRUDE, str(port)], check=False, timeout=30).returncode
+    return subprocess.run([sys.executable, "-c", INTRUDE, str(port)], check=False, timeout=120).returncode
