@@ -11,6 +11,7 @@ from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event
 from rigctl.core.advice.answer import answer_of
 from rigctl.page.facts import gather
+from rigctl.page.figures import why_axis
 from rigctl.page.render import sections
 from rigctl.page.shown import Phase, Study, Supply
 from rigctl.page.study import study
@@ -282,3 +283,12 @@ def test_a_response_that_has_changed_is_told_beside_the_model(shown):
     assert "a&lt;b" in model
     assert "a<b" not in model
     assert "has fallen" not in sections(facts, known)["model"]
+
+
+def test_sets_that_are_out_do_not_stretch_the_axis_of_those_that_matter(shown):
+    """One that may still be chosen does."""
+    why = shown[0].why
+    wide = replace(why.sets[0], band=(-1e4, 0.0, 1e4), chosen=False, eligible=False, why_not="tried enough")
+    own = why_axis(why, None)
+    assert why_axis(replace(why, sets=(*why.sets, wide)), None) == own
+    assert why_axis(replace(why, sets=(*why.sets, replace(wide, eligible=True))), None).high > own.high
