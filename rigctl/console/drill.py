@@ -10,6 +10,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -369,22 +370,26 @@ def _played(drill: Drill, fault: Fault, done: Drilled) -> Drilled:
         return _noted(drill, done, fault.name, Struck("absent", why="this rig has nothing to play it on"))
     struck = Struck("skipped", on)
     try:
-        struck = fault.play(drill, fault, on)
-    except _Skipped:
-        drill.say("  Skipped.")
+        with suppress(_Skipped):
+            struck = fault.play(drill, fault, on)
     except RigctlError as error:
         struck = Struck("failed", on, str(error))
         raise
     finally:
-        if not drill.end():
+        safe = drill.end()
+        if not safe:
             struck = replace(struck, result="failed", why="not confirmed safe at the end")
         done = _noted(drill, done, fault.name, struck)
+        if not safe:  # whatever else ends the drill, that must be told
+            again = f"`rigctl safe --state {drill.directory / 'state'}` tries again"
+            raise RigctlError(f"drill: not everything is confirmed safe; {again}")
     return done
 
 
 def _noted(drill: Drill, done: Drilled, name: str, struck: Struck) -> Drilled:
-    """Tell what came of a fault, and have it on disk whatever comes next."""
-    found = {**done.faults, name: replace(struck, at=datetime.now(UTC).isoformat(timespec="seconds"))}
+    """Tell what came of a fault, and have it on disk whatever comes next; what is skipped leaves what was known."""
+    came = replace(struck, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    found = {**done.faults, name: done.faults.get(name, came) if came.result == "skipped" else came}
     done = replace(done, faults={fault.name: found[fault.name] for fault in FAULTS if fault.name in found})
     with whole(drill.directory / REPORT) as new:
         new.write_text(json.dumps(plain(done), indent=1), encoding="utf-8")

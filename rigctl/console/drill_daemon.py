@@ -199,7 +199,7 @@ class Daemon:
                 tell(", ".join(name for _, found in self.went_safe(0.0)[-1:] for name in found["failed"]))
             except KeyboardInterrupt:
                 self.process.terminate()  # a second signal: it stays no longer
-                raise
+                self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
         safe = make_left_safe(None, self.state, {}).report.ok

@@ -27,7 +27,7 @@ from rigctl.console.options import (
     buses,
     named,
 )
-from rigctl.console.output import console, print_json, print_sentences, say, tell
+from rigctl.console.output import console, lines, print_json, print_sentences, say, tell, wrapped
 from rigctl.console.verbs import Group
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -323,12 +323,15 @@ def drill(
     from rigctl.config.load import Overrides, load
     from rigctl.console import drill as drilling
 
-    def ask(_: str, text: str) -> str:
-        answer: str = typer.prompt(text, default="", show_default=False, prompt_suffix="\n  > ", err=json)
-        return answer
+    screen = console(stderr=json)
 
     def tell_person(text: str) -> None:
-        typer.echo(text, err=json)
+        lines(screen, (part for line in text.split("\n") for part in wrapped(line, screen.width)))
+
+    def ask(_: str, text: str) -> str:
+        tell_person(text)
+        answer: str = typer.prompt("  ", default="", show_default=False, prompt_suffix="> ", err=json)
+        return answer
 
     loaded = load(config, Overrides(buses(bus)), to_run=True)
     place = to or drilling.PLACE / loaded.name

@@ -7,11 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from rigctl.codec import plain
 from rigctl.config.load import load
 from rigctl.console.cli import app
 from rigctl.console.drill import FAULTS, REPORT, Drilled, Struck, drill, shown, targets
-from rigctl.console.drill_daemon import CONFIG, control_set, written
-from rigctl.errors import UsageError
+from rigctl.console.drill_daemon import CONFIG, Daemon, control_set, written
+from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeTimes
 from tests.console.conftest import ROOT
 
@@ -86,6 +87,34 @@ def test_what_came_of_it_fits_the_terminal(width, golden):
     assert all(len(line) <= width for line in said[:-1])
     golden(said)
     assert done.exit_code == 1
+
+
+class Deaf:
+    """Stands in for a campaign that drives the rig, and that nobody can get safe."""
+
+    def drive(self, within_s):
+        return None
+
+    def end(self, tell):
+        return False
+
+
+def test_what_is_skipped_leaves_what_was_known_and_what_is_not_safe_is_an_error(tmp_path, monkeypatch):
+    """Also where the person leaves the drill: nobody is told that everything is safe."""
+    monkeypatch.setattr(Daemon, "started", lambda *_: Deaf())
+    known = Drilled("greenhouse", SafeTimes(1.1, 2.5), {"stop": Struck("held", "b_valve", "", None, 0.6, 0.6)})
+    (tmp_path / REPORT).write_text(json.dumps(plain(known)), encoding="utf-8")
+
+    def person(moment, _):
+        return "unpowered" if moment == "begin" else "s"
+
+    with pytest.raises(RigctlError):
+        drill(load(GREENHOUSE), tmp_path, ["stop"], person, lambda _: None)
+    kept = json.loads((tmp_path / REPORT).read_text())["faults"]["stop"]
+    assert (kept["result"], kept["why"]) == ("failed", "not confirmed safe at the end")
+    monkeypatch.setattr(Deaf, "end", lambda *_: True)
+    (tmp_path / REPORT).write_text(json.dumps(plain(known)), encoding="utf-8")
+    assert drill(load(GREENHOUSE), tmp_path, ["stop"], person, lambda _: None).faults["stop"].result == "held"
 
 
 def test_the_end_of_the_input_ends_it(tmp_path):
