@@ -27,7 +27,7 @@ from rigctl.console.drill_daemon import DRIVEN_S, Daemon, after_a_kill, control_
 from rigctl.console.options import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.console.safe import NOBODY, make_left_safe
-from rigctl.errors import Locked, RigctlError, UsageError, counted
+from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import got
 from rigctl.rig.metering import trial_s
@@ -62,9 +62,8 @@ class Struck:
     """What came of one fault. Times are wall seconds."""
 
     result: Literal["held", "failed", "skipped", "absent"]
-    """`absent`: the rig has nothing to play it on."""
     on: str = ""
-    """The device, bus or variable it was played on."""
+    """What it was played on; empty: the rig has nothing of the kind."""
     why: str = ""
     noticed_s: float | None = None
     """From the fault to the first alarm, or to the refusal."""
@@ -187,8 +186,8 @@ def _disk(drill: Drill, fault: Fault, on: str) -> Struck:
 def _seen(drill: Drill, daemon: Daemon, began_s: float, on: str) -> Struck:
     """Wait until the campaign holds because of a fault, or has ended."""
     drill.say("  Waiting until the campaign notices and holds ...")
-    held = daemon.until(lambda status: status is None or status.phase == HELD, SEVERAL * drill.trial_s)
-    alarms = [(at, found) for at, found in daemon.since(began_s, event="alarm") if found["severity"] != "MINOR"]
+    held = daemon.until(lambda status: status.phase == HELD, SEVERAL * drill.trial_s)
+    alarms = [(at, found) for at, found in daemon.since(began_s, "alarm") if found["severity"] != "MINOR"]
     kinds, went = tuple(dict.fromkeys(str(found["kind"]) for _, found in alarms)), daemon.went_safe(began_s)
     if not held or not went:
         return Struck("failed", on, "the campaign went on", alarms=kinds)
@@ -204,7 +203,7 @@ def _mended(daemon: Daemon, struck: Struck, undone_s: float) -> Struck:
 
     if not struck.unconfirmed:
         return struck
-    if not daemon.until(lambda _: bool(confirmed()), MENDED_S):
+    if not (daemon.until(lambda _: bool(confirmed()), MENDED_S) and confirmed()):
         return replace(struck, result="failed", why="not confirmed safe after the fault")
     return replace(struck, again_s=confirmed()[0] - undone_s)
 
@@ -229,16 +228,21 @@ def _second(drill: Drill, fault: Fault, on: str) -> Struck:
     daemon, began_s = drill.strike(fault, on)
     other = Daemon.started(drill.directory, "second")
     try:
-        other.drive(drill.trial_s)
-    except Locked as refused:
-        undisturbed = daemon.alive and not daemon.went_safe(began_s)
-        why = str(refused) if undisturbed else "it was refused, but the first one let go"
-        return Struck("held" if undisturbed else "failed", on, why, time.monotonic() - began_s)
-    except RigctlError as error:
-        return Struck("failed", on, str(error))
+        struck = _refused(drill, other, began_s, on)
     finally:
         other.end()
-    return Struck("failed", on, "two campaigns drive one rig")
+    if daemon.alive and not daemon.went_safe(began_s):
+        return struck
+    return replace(struck, result="failed", why="the first campaign let go")
+
+
+def _refused(drill: Drill, daemon: Daemon, began_s: float, on: str) -> Struck:
+    """Return how a start that must be refused was."""
+    try:
+        daemon.drive(drill.trial_s)
+    except RigctlError as refused:
+        return Struck("held", on, str(refused), time.monotonic() - began_s)
+    return Struck("failed", on, "it was not refused: a trial drives the rig")
 
 
 def _wrong(drill: Drill, fault: Fault, on: str) -> Struck:
@@ -250,12 +254,8 @@ def _wrong(drill: Drill, fault: Fault, on: str) -> Struck:
     if not pinned:
         return Struck("absent", on, "no instrument here has a number or a port of its own")
     began_s = drill.person(fault.name, fault.do.format(joined(pinned)))
-    drill.daemon = daemon = Daemon.started(drill.directory, anew=False)
-    try:
-        daemon.drive(drill.trial_s)
-        struck = Struck("failed", on, "it was not noticed: a trial drives the rig")
-    except RigctlError as refused:
-        struck = Struck("held", on, str(refused), time.monotonic() - began_s)
+    drill.daemon = Daemon.started(drill.directory, anew=False)
+    struck = _refused(drill, drill.daemon, began_s, on)
     drill.end()
     drill.person(f"{fault.name} undo", MEND.format("every instrument"))
     return struck

@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from rigctl import system
 from rigctl.campaign import control
@@ -39,8 +39,6 @@ DRIVEN_S: Final = 120.0
 LOOK_S: Final = 0.05
 ANSWER_S: Final = 60.0
 REMIND_S: Final = 10.0
-LOGGED_S: Final = 5.0
-"""Wall seconds that its log may come later than its answer."""
 WENT_SAFE: Final = "went safe"
 """The event of the log that `Rig.safe` writes."""
 
@@ -64,9 +62,10 @@ def written(loaded: LoadedConfig, directory: Path) -> LoadedConfig:
     """
     data = {name: value for name, value in loaded.document.data.items() if name not in LEFT_OUT}
     trial = {name: value for name, value in data["trial"].items() if name != "look"}
-    kept = {name: trial["measure"][name] for name in ("statistic",) if name in trial["measure"]}
+    measure = {**trial["measure"], **MEASURE}
+    measure.pop("min_count", None)
     steps = [{**step, "wait": PREPARE} for step in trial.get("prepare") or ()]
-    data["trial"] = {**trial, "settle": SETTLE, "measure": {**MEASURE, **kept}, "prepare": steps}
+    data["trial"] = {**trial, "settle": SETTLE, "measure": measure, "prepare": steps}
     data["control_sets"] = [list(control_set(loaded))]
     data |= {"budget": f"1000000 {loaded.currency}", "policy": {"name": "random"}}
     keep_own(loaded.document, loaded.path.parent, directory)
@@ -75,13 +74,25 @@ def written(loaded: LoadedConfig, directory: Path) -> LoadedConfig:
     return load(directory / CONFIG, to_run=True)
 
 
+Records = list[tuple[float, Mapping[str, Any]]]
+
+
+def _read(stream: TextIO, records: Records) -> None:
+    with stream:
+        for line in stream:
+            with suppress(ValueError):  # the board's words, for people
+                records.append((time.monotonic(), dict(json.loads(line))))
+
+
 @dataclass(slots=True)
 class Daemon:
     """One `rigctl run`, watched from outside; mutable, used in the main thread only, save for its records."""
 
     process: subprocess.Popen[str]
     state: Path
-    records: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
+    log: threading.Thread
+    """Reads what it logs."""
+    records: Records
     """What it has logged so far, with the monotonic time at which it was read."""
 
     @classmethod
@@ -96,74 +107,54 @@ class Daemon:
             shutil.rmtree(place, ignore_errors=True)
         libc = ctypes.CDLL(None)
         command = ["run", str(directory / CONFIG), "--state", str(place), "--json"]
-        made = cls(_rigctl(command, lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)), place)
-        threading.Thread(target=made._read, name="drill log", daemon=True).start()
-        return made
-
-    def _read(self) -> None:
-        if self.process.stderr is None:
-            return
-        with self.process.stderr as log:
-            for line in log:
-                with suppress(ValueError):  # the board's words, for people
-                    self.records.append((time.monotonic(), dict(json.loads(line))))
+        records: Records = []
+        made = _rigctl(command, lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM))
+        log = threading.Thread(target=_read, args=(made.stderr, records), daemon=True)
+        log.start()
+        return cls(made, place, log, records)
 
     # what is seen ---------------------------------------------------------------------------------------------------
 
-    def since(self, since_s: float, **fields: Any) -> list[tuple[float, Mapping[str, Any]]]:
-        """Return what was logged since then, and has these fields."""
-        found = [(at, record) for at, record in list(self.records) if at >= since_s]
-        return [(at, record) for at, record in found if all(record.get(n) == v for n, v in fields.items())]
+    def since(self, since_s: float, event: str) -> Records:
+        """Return what was logged of this event since then."""
+        return [(at, record) for at, record in list(self.records) if at >= since_s and record.get("event") == event]
 
-    def went_safe(self, since_s: float) -> list[tuple[float, Mapping[str, Any]]]:
+    def went_safe(self, since_s: float) -> Records:
         """Return each time that it has driven everything safe since then: what that took, reached and failed."""
-        return self.since(since_s, event=WENT_SAFE)
+        return self.since(since_s, WENT_SAFE)
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    @property
-    def status(self) -> Status | None:
-        return answered(self.state, ANSWER_S) if self.alive else None
-
-    def until(self, happened: Callable[[Status | None], bool], within_s: float) -> bool:
-        """Wait until this is so of its status (None: it does not answer); tell whether it came in time."""
+    def until(self, happened: Callable[[Status], bool], within_s: float) -> bool:
+        """Wait until this is so of its status, or it has ended; tell whether that came in time."""
         end_s = time.monotonic() + within_s
-        while not happened(self.status):
+        while self.alive:
+            status = answered(self.state, ANSWER_S)
+            if status is not None and happened(status):
+                return True
             if time.monotonic() > end_s:
                 return False
             time.sleep(LOOK_S)
+        self.log.join()
         return True
 
-    def drive(self, within_s: float) -> Status:
+    def drive(self, within_s: float) -> None:
         """Wait until a trial drives the rig.
 
         Raises:
             Locked: another campaign holds the rig.
             RigctlError: it ended before, or did not come to it in time.
         """
-
-        def driving(status: Status | None) -> bool:
-            trial = None if status is None else status.trial
-            return not self.alive or (trial is not None and trial.state is State.RUNNING)
-
-        came = self.until(driving, within_s)
-        status = self.status
-        if came and status is not None:
-            return status
-        if self.alive:
-            why = "it does not answer" if status is None else status.in_short
-            raise RigctlError(f"no trial drives the rig after {within_s:g} s: {why}")
-        what = self._answer().get("error", {}).get("what", f"it ended with exit code {self.process.returncode}")
-        raise (Locked if self.process.returncode == Locked.exit_code else RigctlError)(f"the drill's campaign: {what}")
-
-    def _answer(self) -> Mapping[str, Any]:
-        text = self.process.stdout.read() if self.process.stdout is not None else ""
-        try:
-            return dict(json.loads(text or "{}"))
-        except ValueError:
-            return {}
+        came = self.until(lambda s: s.trial is not None and s.trial.state is State.RUNNING, within_s)
+        if self.alive and not came:
+            raise RigctlError(f"no trial drives the rig after {within_s:g} s")
+        if not self.alive and self.process.stdout is not None:
+            code, what = self.process.returncode, self.process.stdout.read()
+            with suppress(ValueError, KeyError):
+                what = json.loads(what)["error"]["what"]
+            raise (Locked if code == Locked.exit_code else RigctlError)(f"the drill's campaign: {what}")
 
     # what is done to it ---------------------------------------------------------------------------------------------
 
@@ -171,7 +162,7 @@ class Daemon:
         """Do as `rigctl safe`: have it make everything safe, and end; return what came of it, and what that took."""
         began_s = time.monotonic()
         answer = control.ask(self.state, "safe", ANSWER_S, who=this_person())
-        self.until(lambda _: bool(self.went_safe(began_s)), LOGGED_S)
+        self.until(lambda _: False, ANSWER_S)
         took_s = sum(found["took_s"] for _, found in self.went_safe(began_s)[:1])
         return SafeReport(tuple(answer["reached"]), answer["failed"]), took_s
 
