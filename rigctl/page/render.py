@@ -109,7 +109,7 @@ T = TypeVar("T")
 
 def kept(facts: Facts, name: str, of: object, draw: Callable[[], T]) -> T:
     """Return a drawing of all trials, made anew only when they, the names or what else it is of have changed."""
-    state = (facts.course.event, len(facts.course.rows), facts.labels, of)
+    state = (facts.course.event, facts.course.correction, len(facts.course.rows), facts.labels, of)
     was = facts.drawn.get(name)
     if was is None or was[0] != state:
         was = facts.drawn[name] = state, draw()

@@ -161,7 +161,7 @@ class BatchBook(Book):
 
     def charged(self) -> tuple[Micros, Micros]:
         """Return what the campaign's trials were charged, and what batches for production were."""
-        which = OPERATED.format(trial="ledger.trial")
+        which = OPERATED.format(trial="ledger.trial") if self.operations() else "FALSE"
         sql = f"""SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more,
             coalesce(sum(amount_micros) FILTER (WHERE {which}), 0) AS batches
             FROM ledger WHERE id > ?1"""  # noqa: S608 - our own words
