@@ -51,6 +51,7 @@ def test_ten_lines_lead_from_arrays_to_the_next_trial(page):
     assert set(re.findall(r"^\s*(?:import|from) (\w+)", PAGE, re.MULTILINE)) == {"numpy", "rigctl", "pandas"}
 
 
+@pytest.mark.slow
 def test_what_was_told_is_in_the_table_and_counts(page):
     """Eleven trials, the last the one that was suggested; and money adds up."""
     table, experiment = page["experiment"].table(), page["experiment"]
@@ -60,6 +61,7 @@ def test_what_was_told_is_in_the_table_and_counts(page):
     assert experiment.spent == pytest.approx(4.0) == sum(table["cost"])
 
 
+@pytest.mark.slow
 def test_what_was_read_before_a_trial_counts_when_it_has_persisted(page):
     """The air has kept all it read; of pH five trials that left it alone are too few, and EC was not read."""
     ph, ec, air = page["chosen"].proposal.read
@@ -69,6 +71,7 @@ def test_what_was_read_before_a_trial_counts_when_it_has_persisted(page):
     assert air.mean == pytest.approx(24.1, abs=0.2)
 
 
+@pytest.mark.slow
 def test_the_recommendation_is_good(page):
     """On the page's function, whose best is 300 at pH 6 and EC 2.2, from eleven trials and from played ones."""
     assert page["found"].choice.expected > 250
@@ -107,6 +110,7 @@ def test_what_does_not_fit_is_refused_whole(given, said):
     assert len(experiment.history) == 0
 
 
+@pytest.mark.slow
 def test_what_is_no_number_or_share_is_refused_with_what_must_be(page, golden: Golden):
     """Where it was said; a tolerance of 5 would have every setting good enough."""
     experiment, yield_of = page["experiment"], page["yield_of"]
@@ -126,6 +130,7 @@ def test_what_is_no_number_or_share_is_refused_with_what_must_be(page, golden: G
     golden(refused_4.value)
 
 
+@pytest.mark.slow
 def test_a_trial_whose_outcome_is_no_number_has_failed_in_a_play_too(page):
     """As for `tell`: it costs, and the next one is decided."""
     played = page["experiment"].play(lambda _: float("nan"), lambda _: 0.5, most=3)
