@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.instruments import DeviceState, needed, objections, unavailable
+from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, unavailable
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Calibration, Severity
@@ -167,3 +168,18 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
     assert (trial.state, trial.unavailable) == (State.RECORDED, {})
     told = [a.state for a in stage.alarms() if (a.source, a.kind) == ("a_probe", "uncalibrated")]
     assert told == ["stands", "over"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "numbers"),
+    [
+        ({}, []),
+        ({"calibration_points": 2}, [["2"]]),
+        ({"calibration_points": 2, "slopes": [99.5, 101.0]}, [["2", "99.5", "101"]]),
+        ({"left_ml": -3.0}, [["0"]]),
+        ({"left_ml": 120.0, "doses_left": 6, "calibration_due_days": -1.5}, [["120", "6"], ["1.5"]]),
+    ],
+)
+def test_what_is_said_of_upkeep_has_what_is_known_and_nothing_else(entry, numbers):
+    """One phrase each, with the numbers of the entry; what is not known is left out, whatever else is."""
+    assert [re.findall(r"[\d.]+", phrase) for phrase in said_of(entry)] == numbers

@@ -16,7 +16,7 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt
-from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.errors import DeviceError, DeviceTimeout, NoAnswer
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
@@ -27,6 +27,7 @@ from tests.campaign.fakes import (
     SETTLE_S,
     FakeClock,
     TenLines,
+    ThreadDecider,
     charged,
     metered,
     open_journal,
@@ -62,6 +63,23 @@ async def test_a_look_that_cannot_begin_though_every_instrument_answers_ends_the
     with pytest.raises(DeviceError) as refused:
         await stage.run(looking_spec(), fail={"meters": DeviceTimeout("mains: no answer")})
     golden(refused.value)
+
+
+async def test_a_trial_looks_though_nobody_could_say_whether_it_is_worth_one(stage):
+    """No answer before the look costs nothing: the decision after it is made as ever."""
+
+    class Slow(ThreadDecider):
+        async def decide(self, question, limit_s):
+            if question.looks:
+                raise NoAnswer("no decision")
+            return await super().decide(question, limit_s)
+
+    spec = looking_spec(max_trials=2)
+    result = await stage.run(spec, decider=Slow())
+    assert result.recorded == 2
+    with stage.journal() as journal:
+        assert [row.origin for row in journal.trials()] == ["policy", "policy"]
+    sound(stage, spec)
 
 
 async def test_a_trial_is_prepared_and_read_before_it_is_decided(stage):
