@@ -5,7 +5,7 @@ RigctlError                     exit 1
 ├── UsageError                  exit 2   a command was called wrongly
 │   └── ExperimentFileError              a file holds no experiment that can be loaded, or cannot be written
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
-│   └── Unanswered                       a table can be meant in two ways, and nobody says which
+│   └── Ambiguous                       a table can be meant in two ways, and nobody says which
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
 │   └── NoAnswer                         it was late, or its process ended
 ├── PluginError                 exit 2   a policy, driver or line scheme cannot be used
@@ -152,7 +152,7 @@ class ConfigError(RigctlError):
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-class Unanswered(ConfigError):
+class Ambiguous(ConfigError):
     """A table can be meant in two ways; `questions` has by name what must be answered."""
 
     def __init__(self, questions: Mapping[str, Mistake]) -> None:

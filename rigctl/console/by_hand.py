@@ -26,7 +26,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.options import TableFlags
 from rigctl.console.reading import read_table, settled
-from rigctl.console.table import SAID, Names, PeopleTable, Row
+from rigctl.console.table import SAID, Headers, PeopleTable, Row
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
@@ -90,7 +90,7 @@ def read_rows(loaded: LoadedConfig, path: Path, said: TableFlags | None = None) 
     """
     space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     looks = {f"{begin}.{name}": f"{begin}:{name}" for begin in (LOOK, LOOK_SD) for name in space.names}
-    table = read_table(path, Names(loaded, beside={**EXPORTED, **looks}), said or TableFlags())
+    table = read_table(path, Headers(loaded, beside={**EXPORTED, **looks}), said or TableFlags())
     needed = [*(f"value:{name}" for name in space.names), "control_set", *(f"value:{n}" for n in outcomes)]
     needed += ["cost"] if loaded.problem.known_costs is None else []
     table.require(needed, "name the columns in the first line" if said is None else "")

@@ -17,7 +17,7 @@ from rigctl.text import in_full, joined, shown_name, shown_unit
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class TrialCard:
     """What a person does for one trial."""
 
     title: str
@@ -30,7 +30,7 @@ class Card:
     """The command that records the trial; empty: none does."""
 
     @classmethod
-    def of(cls, loaded: LoadedConfig, proposal: Proposal, left: float, why: Sequence[str], following: str) -> Card:
+    def of(cls, loaded: LoadedConfig, proposal: Proposal, left: float, why: Sequence[str], following: str) -> TrialCard:
         """Make the card of a proposal; `left`: of the budget, currency units."""
         space, purpose = loaded.problem.space, PURPOSES.get(proposal.phase, "")
         held = space.setpoints(proposal.control_set, proposal.setting)

@@ -112,7 +112,7 @@ class Drill:
         daemon.drive(self.trial_s)
         return daemon
 
-    def strike(self, fault: Fault, on: str) -> tuple[Daemon, float]:
+    def strike(self, fault: DrillFault, on: str) -> tuple[Daemon, float]:
         """Have the person strike the driven rig; return what drives it, and when: a monotonic time."""
         return self.driven(), self.person(fault.name, fault.do.format(on))
 
@@ -130,12 +130,12 @@ class Drill:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DrillFault:
     """One fault."""
 
     name: str
     what: str
-    play: Callable[[Drill, Fault, str], Struck]
+    play: Callable[[Drill, DrillFault, str], Struck]
     do: str
     """What the person is asked for; {} is what it is played on."""
 
@@ -166,14 +166,14 @@ def targets(loaded: LoadedConfig) -> Mapping[str, str]:
 # How they are played --------------------------------------------------------------------------------------------------
 
 
-def _by_hand(drill: Drill, fault: Fault, on: str) -> Struck:
+def _by_hand(drill: Drill, fault: DrillFault, on: str) -> Struck:
     """Have the person strike, see the campaign hold, and have it undone."""
     daemon, began_s = drill.strike(fault, on)
     struck = _seen(drill, daemon, began_s, on)
     return _mended(daemon, struck, drill.person(f"{fault.name} undo", MEND.format(on)))
 
 
-def _disk(drill: Drill, fault: Fault, on: str) -> Struck:
+def _disk(drill: Drill, fault: DrillFault, on: str) -> Struck:
     daemon, began_s = drill.strike(fault, on)
     daemon.fill_disk(full=True)
     try:
@@ -213,18 +213,18 @@ def _made_safe(on: str, began_s: float, report: SafeReport, took_s: float) -> St
     return Struck("held" if report.ok else "failed", on, joined(left), None, after_s, took_s, left)
 
 
-def _kill(drill: Drill, fault: Fault, on: str) -> Struck:
+def _kill(drill: Drill, fault: DrillFault, on: str) -> Struck:
     daemon, began_s = drill.strike(fault, on)
     daemon.kill()
     return _made_safe(on, began_s, *after_a_kill(daemon.state))
 
 
-def _stop(drill: Drill, fault: Fault, on: str) -> Struck:
+def _stop(drill: Drill, fault: DrillFault, on: str) -> Struck:
     daemon, began_s = drill.strike(fault, on)
     return _made_safe(on, began_s, *daemon.make_safe())
 
 
-def _second(drill: Drill, fault: Fault, on: str) -> Struck:
+def _second(drill: Drill, fault: DrillFault, on: str) -> Struck:
     daemon, began_s = drill.strike(fault, on)
     other = Daemon.started(drill.directory, "second")
     try:
@@ -245,7 +245,7 @@ def _refused(drill: Drill, daemon: Daemon, began_s: float, on: str) -> Struck:
     return Struck("failed", on, "it was not refused: a trial drives the rig")
 
 
-def _wrong(drill: Drill, fault: Fault, on: str) -> Struck:
+def _wrong(drill: Drill, fault: DrillFault, on: str) -> Struck:
     """Have an instrument exchanged while nothing runs; the next start must refuse it."""
     daemon = drill.driven()
     with open_reader(daemon.state) as reader:
@@ -261,7 +261,7 @@ def _wrong(drill: Drill, fault: Fault, on: str) -> Struck:
     return struck
 
 
-def _power(drill: Drill, fault: Fault, on: str) -> Struck:
+def _power(drill: Drill, fault: DrillFault, on: str) -> Struck:
     """Have this computer's power cut; `_after_power` goes on once it is back."""
     drill.strike(fault, on)
     return Struck("skipped", on, "the power stayed on")
@@ -280,22 +280,22 @@ def _after_power(drill: Drill) -> Struck | None:
 
 
 FAULTS: Final = (
-    Fault("kill", "The daemon is killed", _kill, "Press Enter to kill its process"),
-    Fault("stop", "Stop is pressed", _stop, "Press Enter to have it go safe, as `rigctl safe` and the page do"),
-    Fault("second", "A second controller starts", _second, "Press Enter to start another campaign on this rig"),
-    Fault("disk", "The disk is full", _disk, "Press Enter to let its process write no more bytes"),
-    Fault("probe", "A sensor is unplugged", _by_hand, "Press Enter, then unplug {} at once"),
-    Fault("silent", "A bus falls silent", _by_hand, "Press Enter, then pull the cable of {} at once"),
-    Fault("meter", "The meter is lost", _by_hand, "Press Enter, then unplug {} at once"),
-    Fault("broker", "The broker is gone", _by_hand, "Press Enter, then stop the broker {} at once"),
-    Fault(
+    DrillFault("kill", "The daemon is killed", _kill, "Press Enter to kill its process"),
+    DrillFault("stop", "Stop is pressed", _stop, "Press Enter to have it go safe, as `rigctl safe` and the page do"),
+    DrillFault("second", "A second controller starts", _second, "Press Enter to start another campaign on this rig"),
+    DrillFault("disk", "The disk is full", _disk, "Press Enter to let its process write no more bytes"),
+    DrillFault("probe", "A sensor is unplugged", _by_hand, "Press Enter, then unplug {} at once"),
+    DrillFault("silent", "A bus falls silent", _by_hand, "Press Enter, then pull the cable of {} at once"),
+    DrillFault("meter", "The meter is lost", _by_hand, "Press Enter, then unplug {} at once"),
+    DrillFault("broker", "The broker is gone", _by_hand, "Press Enter, then stop the broker {} at once"),
+    DrillFault(
         "frozen", "A sensor is frozen", _by_hand, "Press Enter, then have {} hold its value, e.g. by a fixed resistor"
     ),
-    Fault(
+    DrillFault(
         "follow", "An actuator does not follow", _by_hand, "Press Enter, then let nothing reach {}: shut its hand valve"
     ),
-    Fault("wrong", "The wrong instrument is there", _wrong, "Nothing runs now. Exchange one of these, or swap two: {}"),
-    Fault("power", "The computer loses its power", _power, CUT),
+    DrillFault("wrong", "The wrong instrument is there", _wrong, "Nothing runs now. Exchange one, or swap two: {}"),
+    DrillFault("power", "The computer loses its power", _power, CUT),
 )
 """In the order in which they are played: those that need no hands come first."""
 
@@ -363,7 +363,7 @@ def _begin(drill: Drill) -> None:
         raise UsageError(got(typed, f"must be {UNPOWERED}; nothing was moved", where="drill"))
 
 
-def _played(drill: Drill, fault: Fault, done: Drilled) -> Drilled:
+def _played(drill: Drill, fault: DrillFault, done: Drilled) -> Drilled:
     """Play one fault and keep what came of it; its campaign has ended and everything is safe when this returns."""
     on = targets(drill.loaded)[fault.name]
     if not on:

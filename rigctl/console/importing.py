@@ -29,7 +29,7 @@ from rigctl.console.numerals import is_empty
 from rigctl.console.options import TableFlags
 from rigctl.console.reading import read_table, settled
 from rigctl.console.table import (
-    Names,
+    Headers,
     PeopleTable,
     Row,
     SheetColumn,
@@ -70,7 +70,7 @@ def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str 
         UsageError: the file is no table, or its columns are not what is needed.
         ConfigError: cells do not hold; carries them with line and column.
     """
-    table = read_table(path, Names(loaded), said, commas_part=False)
+    table = read_table(path, Headers(loaded), said, commas_part=False)
     _require(loaded, table, controlled)
     table = settled(table, said)
     read = _Rows(loaded, table, controlled).row

@@ -24,7 +24,7 @@ from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.by_hand import ManualRow, by_name, doubts
 from rigctl.console.options import AmendFlags, TableFlags
 from rigctl.console.reading import read_table, settled
-from rigctl.console.table import Names
+from rigctl.console.table import Headers
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros
@@ -77,7 +77,7 @@ def given_in(loaded: LoadedConfig, path: Path, flags: TableFlags) -> OutcomeFile
         UsageError: it is no table, a column is missing, or it is not clear which mark is before its fractions.
     """
     first, *more = loaded.rig.outcome_names
-    table = read_table(path, Names(loaded, beside=BESIDE), flags)
+    table = read_table(path, Headers(loaded, beside=BESIDE), flags)
     table.require(("trial", f"value:{first}"))
     table = settled(table, flags, asks=("hidden", "totals", "inexact"))
     said: dict[int, SaidOutcome] = {}

@@ -15,8 +15,8 @@ from rigctl.config.findings import unknown
 from rigctl.console.numerals import Exact, decimals_of, is_empty, is_number, parsed, parted
 from rigctl.console.options import Decimals, TableFlags, pairs
 from rigctl.console.sheet import Sheet, read_sheet
-from rigctl.console.table import Names, PeopleTable, SheetColumn, columns_of, key, same_unit
-from rigctl.errors import Mistake, Unanswered, UsageError
+from rigctl.console.table import Headers, PeopleTable, SheetColumn, columns_of, key, same_unit
+from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of
 
 Place = tuple[int, int | None]
@@ -51,7 +51,7 @@ _INEXACT: Final = re.compile(
 )
 
 
-def read_table(path: Path, names: Names, said: TableFlags, *, commas_part: bool = True) -> PeopleTable:
+def read_table(path: Path, names: Headers, said: TableFlags, *, commas_part: bool = True) -> PeopleTable:
     """Read a table that a person keeps.
 
     Args:
@@ -86,7 +86,7 @@ def read_table(path: Path, names: Names, said: TableFlags, *, commas_part: bool 
     return table
 
 
-def _with_units(names: Names, sheet: Sheet) -> Sheet:
+def _with_units(names: Headers, sheet: Sheet) -> Sheet:
     """Take a row of units below the header into the header."""
     _, cells = sheet.rows[0] if sheet.rows else (0, ())
     header = list(sheet.header)
@@ -103,7 +103,7 @@ def _with_units(names: Names, sheet: Sheet) -> Sheet:
     return replace(sheet, header=tuple(header), rows=sheet.rows[1:]) if found else sheet
 
 
-def _with_constants(names: Names, sheet: Sheet, constants: Mapping[str, str]) -> Sheet:
+def _with_constants(names: Headers, sheet: Sheet, constants: Mapping[str, str]) -> Sheet:
     """Add a column for what was the same in all rows."""
     there = {names.target(h, n)[0] for n, h in enumerate(sheet.header)}
     for name in constants:
@@ -142,7 +142,7 @@ def settled(table: PeopleTable, said: TableFlags, asks: Sequence[str] = tuple(QU
 
     Raises:
         UsageError: an answer is none.
-        Unanswered: nobody says; carries every question of those in `asks`.
+        Ambiguous: nobody says; carries every question of those in `asks`.
     """
     answers = _answers(said.answers)
     asked: dict[str, Mistake] = {}
@@ -158,7 +158,7 @@ def settled(table: PeopleTable, said: TableFlags, asks: Sequence[str] = tuple(QU
         elif answer == "number":
             table = _with_numbers(table, places)
     if asked:
-        raise Unanswered(asked)
+        raise Ambiguous(asked)
     return table
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from rigctl.console.numerals import is_number
 from rigctl.console.options import TableFlags
-from rigctl.console.workbook import SAVE, Grid, read_workbook
+from rigctl.console.workbook import SAVE, Cells, read_workbook
 from rigctl.errors import UsageError, reason
 from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
@@ -49,7 +49,7 @@ class Sheet:
     header_line: int
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     """Line of the file, and its cells, as many as the header has; without blank lines."""
-    grid: Grid
+    grid: Cells
     """What it is made of."""
 
     def cells(self, *places: tuple[int, int | None]) -> str:
@@ -108,7 +108,7 @@ def read_sheet(path: Path, known: Callable[[str], bool], said: TableFlags) -> Sh
         raise UsageError(f"{path}: {unread(path, error)}") from error
     if told:
         table = [(line, cells) for line, cells in table if line > 1]
-    return _sheet(path, Grid(table, encoding, found), known, said)
+    return _sheet(path, Cells(table, encoding, found), known, said)
 
 
 def _one(separator: str | None) -> str | None:
@@ -134,7 +134,7 @@ def unread(path: Path, error: Exception) -> str:
     return f"cannot be read: there is no such file in {folder}; {near or 'save the table there'}"
 
 
-def _sheet(path: Path, grid: Grid, known: Callable[[str], bool], said: TableFlags) -> Sheet:
+def _sheet(path: Path, grid: Cells, known: Callable[[str], bool], said: TableFlags) -> Sheet:
     table = grid.rows
     if not table:
         raise UsageError(Flaw("is empty", "must have a header and one row per trial", where=str(path)))

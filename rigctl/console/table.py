@@ -16,7 +16,7 @@ from rigctl.config.units import Units
 from rigctl.console.numerals import is_empty, parsed, parted
 from rigctl.console.options import Decimals
 from rigctl.console.sheet import Sheet, letters
-from rigctl.console.workbook import Grid
+from rigctl.console.workbook import Cells
 from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.plugins import nearest
@@ -98,7 +98,7 @@ def _named(header: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Headers:
     """Knows what headers may mean."""
 
     loaded: LoadedConfig
@@ -175,7 +175,7 @@ class Names:
         return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
 
 
-def columns_of(names: Names, sheet: Sheet) -> tuple[SheetColumn, ...]:
+def columns_of(names: Headers, sheet: Sheet) -> tuple[SheetColumn, ...]:
     """Return what each column is.
 
     Raises:
@@ -200,7 +200,7 @@ def columns_of(names: Names, sheet: Sheet) -> tuple[SheetColumn, ...]:
     return tuple(found)
 
 
-def _column(names: Names, header: str, number: int, where: str) -> SheetColumn:
+def _column(names: Headers, header: str, number: int, where: str) -> SheetColumn:
     target, unit = names.target(header, number)
     into = names.unit_of(target) if target else ""
     column = SheetColumn(header, target, unit, into)
@@ -354,9 +354,9 @@ def record_of(
         cells: by what they are, as `SheetColumn.target`; None: not said.
         mistakes: where what does not hold is added.
     """
-    names, said = Names(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
+    names, said = Headers(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
     columns = tuple(SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target)) for target in said)
-    sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), Grid([], ""))
+    sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), Cells([], ""))
     table = PeopleTable(sheet, columns, "point", loaded, mistakes)
     for column, cell in zip(columns, said.values(), strict=True):
         if column.numeric and cell and is_empty(cell):  # in a table it is left out

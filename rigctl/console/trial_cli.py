@@ -33,7 +33,7 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
 from rigctl.console.verbs import Group
-from rigctl.errors import Mistake, Unanswered, UsageError
+from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.printable import printable
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ def suggest(
     from rigctl.config.load import Overrides, load
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
-    from rigctl.console.card import Card
+    from rigctl.console.card import TrialCard
 
     loaded = load(config, Overrides(seed=seed, budget=budget))
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
@@ -94,7 +94,7 @@ def suggest(
     following = "" if history else after_suggest(loaded, state, answer["setpoints"])
     left = answer["budget"]["total"] - answer["budget"]["spent"]
     why = suggesting.sentences(loaded, suggestion.proposal, technical=technical, titled=loaded.wired)
-    made = Card.of(loaded, suggestion.proposal, left, why, following)
+    made = TrialCard.of(loaded, suggestion.proposal, left, why, following)
     if card is not None:
         made.write(card)
     say(answer, [*why, following] if loaded.wired or technical else made.lines(), json)
@@ -384,14 +384,14 @@ def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -
 
     Raises:
         UsageError: the person gives up.
-        Unanswered: there is no terminal; it names the options that answer.
+        Ambiguous: there is no terminal; it names the options that answer.
     """
     from rigctl.console.reading import QUESTIONS
 
     while True:
         try:
             return read(said)
-        except Unanswered as error:
+        except Ambiguous as error:
             if not (ask and at_a_terminal()):
                 raise
             given = [f"{question}={_answer(m, QUESTIONS[question][1])}" for question, m in error.questions.items()]

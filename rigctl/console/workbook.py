@@ -33,7 +33,7 @@ _ODS: Final = b"application/vnd.oasis.opendocument.spreadsheet"
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class Cells:
     """Holds the cells of one sheet, or of a file without sheets, as text."""
 
     rows: list[tuple[int, list[str]]]
@@ -49,7 +49,7 @@ class Grid:
     """Numbers of the rows that the spreadsheet does not show."""
 
 
-def read_workbook(path: Path, data: bytes, wanted: str | None) -> Grid:
+def read_workbook(path: Path, data: bytes, wanted: str | None) -> Cells:
     """Read one sheet; by default the first that is shown.
 
     Raises:
@@ -91,14 +91,14 @@ def _chosen(path: Path, sheets: Sequence[str], hidden: Sequence[str], wanted: st
     return found[0]
 
 
-def _grid(cells: Mapping[tuple[int, int], str], kind: str, name: str, sheets: Sequence[str], hidden: Any) -> Grid:
+def _grid(cells: Mapping[tuple[int, int], str], kind: str, name: str, sheets: Sequence[str], hidden: Any) -> Cells:
     rows: dict[int, list[str]] = {}
     for (row, column), text in sorted(cells.items()):
         here = rows.setdefault(row, [])
         here += [""] * (column - 1 - len(here))
         here.append(text)
     others = tuple(other for other in sheets if other != name)
-    return Grid(list(rows.items()), kind, "", name, others, frozenset(hidden))
+    return Cells(list(rows.items()), kind, "", name, others, frozenset(hidden))
 
 
 def _fill_down(cells: dict[tuple[int, int], str], merged: Iterable[tuple[int, int, int]]) -> None:
@@ -123,7 +123,7 @@ def _within(path: Path, column: int, cells: int) -> None:
 # .xlsx ----------------------------------------------------------------------------------------------------------------
 
 
-def _xlsx(path: Path, archive: zipfile.ZipFile, data: bytes, wanted: str | None) -> Grid:
+def _xlsx(path: Path, archive: zipfile.ZipFile, data: bytes, wanted: str | None) -> Cells:
     from openpyxl import load_workbook  # noqa: PLC0415  # only where there is such a file
 
     with warnings.catch_warnings(action="ignore"):  # pictures and rules for input, which it leaves out
@@ -170,7 +170,7 @@ def _written(value: object, shape: str) -> str:
 # .ods -----------------------------------------------------------------------------------------------------------------
 
 
-def _ods(path: Path, archive: zipfile.ZipFile, wanted: str | None) -> Grid:
+def _ods(path: Path, archive: zipfile.ZipFile, wanted: str | None) -> Cells:
     book = ET.fromstring(archive.read("content.xml"))  # noqa: S314 - expat refuses entities that multiply
     found = book.iterfind(f".//{_OFFICE}spreadsheet/{_TABLE}table")
     tables = {table.get(f"{_TABLE}name", ""): table for table in found}

@@ -271,8 +271,7 @@ def _money(
     budget, spent, idle, operated = map(to_units, amounts)
     over = [row for row in rows[-4 * RECENT :] if row.state.charged][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
-    gaps = [later.changed_s - earlier.changed_s for earlier, later in pairwise(over)]
-    pace_s = median(gaps) if gaps else 0.0
+    pace_s = _pace_s(over)
     by_hand = pace_s < 1.0 or any(row.by_hand is not None for row in over)  # what was written down later has no pace
     monthly = None if by_hand else MONTH_S / pace_s
     known = Money(budget, spent, idle, sums, fmean(costs) if costs else None, trials_a_month=monthly, operated=operated)
@@ -288,6 +287,11 @@ def _money(
         for price in (max(costs), fmean(costs), min(costs))
     )
     return replace(known, trials_left=(few, many), days_left=expected * pace_s / 86_400 if pace_s >= 1.0 else None)
+
+
+def _pace_s(rows: Sequence[TrialRow]) -> float:
+    gaps = [later.changed_s - earlier.changed_s for earlier, later in pairwise(rows)]
+    return median(gaps) if gaps else 0.0
 
 
 def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:

@@ -58,7 +58,7 @@ class Report:
     study: Study | None
     changes: tuple[str, ...]
     """What would change the recommendation; sentences."""
-    drawings: tuple[Drawn, ...]
+    drawings: tuple[Picture, ...]
     sets: tuple[SetSum, ...]
     """Those that cost most first."""
     states: Mapping[str, int]
@@ -193,7 +193,7 @@ def document(found: Report) -> str:
     """Return the report as one HTML file that needs nothing else."""
     style, _ = asset("page.css")
     say = words.answer_in(found.facts.labels, found.study)
-    groups: dict[str, list[Drawn]] = {}
+    groups: dict[str, list[Picture]] = {}
     for one in found.drawings:
         groups.setdefault(one.group, []).append(one)
     return (
@@ -229,7 +229,7 @@ NAMES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class Picture:
     """Holds one drawing and the numbers it shows."""
 
     name: str
@@ -242,7 +242,7 @@ class Drawn:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
+def drawings(facts: Facts, study: Study | None) -> tuple[Picture, ...]:
     """Return every drawing there is something for."""
     found = [_money(facts)]
     if facts.course.rows:
@@ -255,13 +255,13 @@ def drawings(facts: Facts, study: Study | None) -> tuple[Drawn, ...]:
     return (*found, front) if front is not None else tuple(found)
 
 
-def _ways(say: AnswerWords) -> Drawn:
+def _ways(say: AnswerWords) -> Picture:
     """Return every way of running on one outcome axis, the one to run first."""
     run, ways, (rows, axis) = say.answer.run, say.answer.ways, figures.ways(say)
     names = [words.way_label(say, w, " + ") for w in ways]
     parts = [_row(name, i, row) for i, (name, row) in enumerate(zip((*names, ""), (*rows, axis), strict=True))]
     title = f"Expected {say.outcome} of each way of running"
-    return Drawn(
+    return Picture(
         "ways",
         "ways",
         title,
@@ -277,14 +277,14 @@ def _row(name: str, place: int, row: Markup) -> Markup:
     return text + inner.format(NAMES, place * ROW, 100 - NAMES, ROW, row)
 
 
-def _money(facts: Facts) -> Drawn:
+def _money(facts: Facts) -> Picture:
     columns = ("meter", "kind", "quantity", "unit", "amount", "partly_estimated")
     rows = tuple((p.meter, p.kind, p.quantity, p.unit, p.cost, p.estimated) for p in facts.money.parts)
     gauge = figures.fuel(facts.money, facts.labels.currency)
-    return Drawn("money", "money", "Money by meter", gauge, columns, rows)
+    return Picture("money", "money", "Money by meter", gauge, columns, rows)
 
 
-def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
+def _course(facts: Facts, tracks: Tracks) -> Iterator[Picture]:
     name, label = facts.labels.outcome.name, facts.labels.outcome.label
     sets = [set_label(tracks.sets[i]) for i in tracks.played]
     columns = ("trial", "cost", "money", "hours", name, "best", "control_set")
@@ -298,10 +298,10 @@ def _course(facts: Facts, tracks: Tracks) -> Iterator[Drawn]:
         ("played", f"Control set of each trial against {against}", figures.strip(tracks, axis, facts.labels.units)),
         ("by-set", f"{label} by control set, every trial", figures.by_set(facts, tracks)),
     )
-    yield from (Drawn(file, "course", title, drawing, columns, rows) for file, title, drawing in drawn if drawing)
+    yield from (Picture(file, "course", title, drawing, columns, rows) for file, title, drawing in drawn if drawing)
 
 
-def _readings(facts: Facts, study: Study | None) -> Iterator[Drawn]:
+def _readings(facts: Facts, study: Study | None) -> Iterator[Picture]:
     rows = facts.course.rows
     bands = facts.bands if study is None else study.bands
     supplies = () if study is None else study.supplies
@@ -309,16 +309,16 @@ def _readings(facts: Facts, study: Study | None) -> Iterator[Drawn]:
     for name in names:
         drawing_ = figures.reading(rows, name, names, bands.get(name), supplies)
         told = tuple((r.trial, r.measured.get(name), name in r.control_set) for r in rows)
-        yield Drawn(
+        yield Picture(
             f"reading-{name}", "readings", shown_name(name, names), drawing_, ("trial", name, "controlled"), told
         )
 
 
-def _model(facts: Facts, study: Study) -> Iterator[Drawn]:
+def _model(facts: Facts, study: Study) -> Iterator[Picture]:
     for s in study.slices:
         rows = tuple(zip(s.at, s.mean, s.low, s.high, s.tried, strict=True))
         columns = (s.variable, "expected", "low", "high", "tried")
-        yield Drawn(
+        yield Picture(
             f"model-{s.variable}",
             "model",
             shown_name(s.variable, facts.labels.units),
@@ -328,7 +328,7 @@ def _model(facts: Facts, study: Study) -> Iterator[Drawn]:
         )
 
 
-def _front(facts: Facts, study: Study | None) -> Drawn | None:
+def _front(facts: Facts, study: Study | None) -> Picture | None:
     expected = None if study is None or study.recommendation is None else study.recommendation.front
     shown = figures.front(facts, expected)
     if shown is None:
@@ -336,6 +336,6 @@ def _front(facts: Facts, study: Study | None) -> Drawn | None:
     one, other = facts.labels.outcomes[:2]
     first, second = one.name, other.name
     rows = tuple((r.trial, set_label(r.control_set), r.outcome, r.further.get(second)) for r in facts.recorded)
-    return Drawn(
+    return Picture(
         "trade-off", "front", f"{one.label} against {other.label}", shown, ("trial", "control_set", first, second), rows
     )

@@ -16,7 +16,7 @@ from rigctl.errors import RigctlError, UsageError
 from rigctl.files import whole
 from rigctl.flaws import got
 from rigctl.page.render import asset
-from rigctl.page.report import Drawn
+from rigctl.page.report import Picture
 from rigctl.page.svg import WIDE
 from rigctl.printable import cell
 
@@ -35,7 +35,7 @@ ZOOM = 1.5
 FONT = "'Liberation Sans', 'DejaVu Sans', Arial, sans-serif"
 
 
-def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...]:
+def write_figures(drawings: Sequence[Picture], directory: Path) -> tuple[Path, ...]:
     """Write every drawing as SVG and PNG and its numbers as CSV; return the files.
 
     Raises:
@@ -84,12 +84,12 @@ def picture(path: Path) -> str:
     return f"data:image/{kind};base64,{b64encode(data).decode()}"
 
 
-def _file(one: Drawn) -> str:
+def _file(one: Picture) -> str:
     """Return its name as a file's: what a variable is called must lead nowhere else."""
     return re.sub(r"[^\w+-]", "_", one.name)
 
 
-def standalone(one: Drawn, style: str) -> str:
+def standalone(one: Picture, style: str) -> str:
     """Return a drawing as a file of its own: with its style, its size and its title in it.
 
     Places are percentages, and what is stretched has WIDE units: at that width nothing is distorted.

@@ -62,7 +62,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 @dataclass(slots=True)
-class Wall:
+class WallView:
     """Looks at all campaigns while somebody reads; mutable, used in the event loop only."""
 
     places: Mapping[str, Path | str]
@@ -113,7 +113,7 @@ def _fetched(address: str) -> Card:
 
 def wall(shown: Mapping[str, Path | str], hosts: frozenset[str]) -> Door:
     """Return the wall's server as an ASGI application."""
-    found = Wall(shown)
+    found = WallView(shown)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -12,7 +12,7 @@ import pytest
 
 from rigctl.errors import RigctlError
 from rigctl.page import report_files
-from rigctl.page.report import Drawn, document, drawings, report
+from rigctl.page.report import Picture, document, drawings, report
 from tests.full_disk import full_disk
 from tests.golden import Golden
 from tests.page.big_journal import lengthen
@@ -204,7 +204,7 @@ def test_drawings_without_a_model_are_those_of_the_journal(found):
     names = [one.name for one in drawings(found.facts, None)]
     assert "money" in names
     assert "ways" not in names
-    assert all(isinstance(one, Drawn) for one in found.drawings)
+    assert all(isinstance(one, Picture) for one in found.drawings)
 
 
 def test_a_response_that_has_changed_is_told(found):

@@ -14,7 +14,7 @@ from typing import Literal
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.worth import FixedSetting, Reference
-from rigctl.core.bounds.limits import Kept
+from rigctl.core.bounds.limits import KeptLimit
 from rigctl.text import decimals_for, set_label
 
 CENTS = 2
@@ -50,7 +50,7 @@ class WayToRun:
     pays_at: float | None = None
     """What one unit of outcome is worth where this way earns as much as the one to run, currency units: one that costs
     more pays above that, one that costs less below. None: whatever it is worth, or a cost is not known in full."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptLimit, ...] = ()
     """How likely single trials keep the limits of further outcomes."""
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes, told_jointly
-from rigctl.core.bounds.limits import Kept, Limits
+from rigctl.core.bounds.limits import KeptLimit, Limits
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT
@@ -61,7 +61,7 @@ class FixedSetting:
     cost_per_trial: float | None
     """Mean metered cost, currency units, of this setting where costs depend on it; None: nobody knows."""
     _: KW_ONLY
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptLimit, ...] = ()
     """How likely limits of further outcomes are kept."""
 
     @property
@@ -151,7 +151,7 @@ class Appraisal:
         """Return a control set at its best supported setting."""
         return dict(zip(self.space.control_sets[control_set].indices, self.settings[control_set], strict=True))
 
-    def kept(self, way: Way) -> tuple[Kept, ...]:
+    def kept(self, way: Way) -> tuple[KeptLimit, ...]:
         """Return how likely a way keeps the limits of further outcomes."""
         return () if self.limits is None else self.limits.told(way)
 

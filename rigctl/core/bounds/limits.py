@@ -48,7 +48,7 @@ LEADERS, NEAR = 6, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptLimit:
     """Say how likely single trials keep the limits of an outcome."""
 
     outcome: str
@@ -128,12 +128,12 @@ class Limits:
         """Tell whether the limits are likely enough to be kept at one setting (k,)."""
         return bool(self.margins(control_set, np.array([setting], dtype=float))[0, 0] >= 0)
 
-    def told(self, held: Mapping[int, float]) -> tuple[Kept, ...]:
+    def told(self, held: Mapping[int, float]) -> tuple[KeptLimit, ...]:
         """Return how likely each limit is kept by a way of running: values by column, unit cube."""
         columns = sorted(held)
         found = self.probabilities(columns, np.array([[held[c] for c in columns]], dtype=float))[0, :, 0]
         return tuple(
-            Kept(o.name, o.unit, o.at_least, o.at_most, float(p), o.probability)
+            KeptLimit(o.name, o.unit, o.at_least, o.at_most, float(p), o.probability)
             for o, p in zip(self.outcomes, found, strict=True)
         )
 
