@@ -167,7 +167,7 @@ def test_large_numbers_are_written_in_full(value, text, capsys):
     """On the page, in a terminal, in sentences and in a rule: nobody sets 2.806e+04 mg/L, or pays 1.23457e+06 yen."""
     assert output.number(value) == text
     assert settings({"x": value}, {"x": "mg/L"}) == f"x = {text} mg/L"
-    assert _setting(Setting("x", value, (), 0.0, 1e13), "mg/L") == f"x {text} mg/L"
+    assert _setting(Setting("x", value, (), 0.0, 1e13), {"x": "mg/L"}) == f"x {text} mg/L"
     if value >= 1e-4:
         assert words.number(value) == text
     print_fields({"spent": 100 * value + 1_200_000})
