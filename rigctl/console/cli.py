@@ -357,8 +357,8 @@ def init(
     json: AsJson = False,
 ) -> None:
     """Write a commented configuration: asks what it needs to know, or takes flags."""
-    from rigctl.console import initialise
     from rigctl.console.output import print_json
+    from rigctl.console.starting import initialise
 
     done = initialise.initialise(file, said, tuple(probe or ()), units, force=force, stderr=json)
     print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))

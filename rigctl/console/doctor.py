@@ -27,7 +27,7 @@ from rigctl.console.checking import SLOW_S, checked
 from rigctl.console.machine import CHECKS as MACHINE_CHECKS
 from rigctl.console.machine import Check, Machine, MachineFinding, Subject, Verdict
 from rigctl.console.safe import state_of
-from rigctl.console.service_unit import stopping_s
+from rigctl.console.services.service_unit import stopping_s
 from rigctl.errors import ConfigError, RigctlError, counted
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
-from rigctl.console.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
+from rigctl.console.benches.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
 from rigctl.console.options import Records
 from rigctl.console.output import told
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros

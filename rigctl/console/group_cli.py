@@ -272,7 +272,7 @@ def service(
     json: AsJson = False,
 ) -> None:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
-    from rigctl.console import service as units
+    from rigctl.console.services import service as units
 
     made = units.made(
         config,
@@ -321,7 +321,7 @@ def drill(
 ) -> None:
     """Strike the rig with twelve faults, motors without power, and time how long it takes until everything is safe."""
     from rigctl.config.load import Overrides, load
-    from rigctl.console import drill as drilling
+    from rigctl.console.drills import drill as drilling
 
     screen = console(stderr=json)
 

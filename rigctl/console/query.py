@@ -21,9 +21,9 @@ from rigctl.campaign.requests import act_json
 from rigctl.campaign.trial import State
 from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
+from rigctl.console.benches.suggest import sentences
 from rigctl.console.output import INDENT
 from rigctl.console.report import measured_best
-from rigctl.console.suggest import sentences
 from rigctl.core.advice import aftermath
 from rigctl.core.advice.aftermath import CameOf
 from rigctl.core.advice.flips import Counterfactuals

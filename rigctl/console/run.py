@@ -24,7 +24,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.config.profiles import keep_own
 from rigctl.console import report
 from rigctl.console.assemble import has_journal, rig_factory, state_directory
-from rigctl.console.by_hand import quantities
+from rigctl.console.benches.by_hand import quantities
 from rigctl.console.options import require_devices
 from rigctl.console.output import INDENT, lines, number, told, wrapped
 from rigctl.console.progress import watching

@@ -47,7 +47,7 @@ def serve(
     Raises:
         UsageError: it cannot listen there, or there is no such campaign for a card.
     """
-    from rigctl.console.outcomes import judged
+    from rigctl.console.benches.outcomes import judged
     from rigctl.page import serving
     from rigctl.page import wall as walls
     from rigctl.page.gatherer import ProcessScholar

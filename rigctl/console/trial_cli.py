@@ -79,9 +79,9 @@ def suggest(
 ) -> None:
     """Say what the next trial should be, what to do for it, and why; needs no hardware."""
     from rigctl.config.load import Overrides, load
-    from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
-    from rigctl.console.card import TrialCard
+    from rigctl.console.benches import suggest as suggesting
+    from rigctl.console.benches.card import TrialCard
 
     loaded = load(config, Overrides(seed=seed, budget=budget))
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
@@ -115,9 +115,9 @@ def ingest(
 ) -> None:
     """Record trials done by hand; asks before it takes what looks mistyped."""
     from rigctl.config.load import load
-    from rigctl.console import ingest as ingesting
     from rigctl.console.assemble import state_directory
-    from rigctl.console.by_hand import read_rows
+    from rigctl.console.benches import ingest as ingesting
+    from rigctl.console.benches.by_hand import read_rows
 
     if source is not None and source != "-":
         table_named("ingest", config, source)
@@ -159,7 +159,7 @@ def recommend(
     from rigctl.config.load import load
     from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
-    from rigctl.console.suggest import read_now, read_past
+    from rigctl.console.benches.suggest import read_now, read_past
     from rigctl.page.shown import ShownLabels
 
     changes = details or technical or json
@@ -283,8 +283,8 @@ def outcome(
     json: AsJson = False,
 ) -> None:
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
-    from rigctl.console import outcomes
     from rigctl.console.assemble import find_own_state
+    from rigctl.console.benches import outcomes
 
     asked = outcomes.asked_of(which or [], source, values, flags, lost=lost)
     directory = find_own_state(asked.config, state)
@@ -316,8 +316,8 @@ def amend(
 ) -> None:
     """Correct what was recorded of a trial; what it was before stays visible."""
     from rigctl.campaign.acts import Amend
-    from rigctl.console import outcomes
     from rigctl.console.assemble import find_own_state, perform
+    from rigctl.console.benches import outcomes
 
     config, number = named("amend", which, "TRIAL", number=True)
     directory, trial = find_own_state(config, state), int(number)
@@ -351,8 +351,8 @@ def import_(
     json: AsJson = False,
 ) -> None:
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
-    from rigctl.console import importing
     from rigctl.console.assemble import find_state, loaded_here, state_directory
+    from rigctl.console.tables import importing
 
     config, file = named("import", which, "FILE")
     path = table_named("trial import", config, file)
@@ -386,7 +386,7 @@ def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -
         UsageError: the person gives up.
         Ambiguous: there is no terminal; it names the options that answer.
     """
-    from rigctl.console.reading import QUESTIONS
+    from rigctl.console.tables.reading import QUESTIONS
 
     while True:
         try:

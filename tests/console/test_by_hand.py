@@ -15,8 +15,8 @@ from rigctl.campaign.lock import state_lock
 from rigctl.campaign.trial import Looked
 from rigctl.config.load import load
 from rigctl.console import trial_cli
+from rigctl.console.benches.suggest import readings
 from rigctl.console.run import setpoints
-from rigctl.console.suggest import readings
 from tests.console.conftest import BENCH, TRIALS
 from tests.golden import Golden
 

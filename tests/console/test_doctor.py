@@ -15,7 +15,7 @@ from rigctl.config.load import Overrides, load
 from rigctl.console import doctor, machine
 from rigctl.console.checking import checked
 from rigctl.console.doctor import Machine, MachineFinding, Subject, examined, to_json, well
-from rigctl.console.service_unit import stopping_s
+from rigctl.console.services.service_unit import stopping_s
 from tests.console.test_service import PI
 from tests.golden import Golden
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from rigctl.codec import plain
 from rigctl.config.load import load
 from rigctl.console.cli import app
-from rigctl.console.drill import FAULTS, REPORT, Drilled, Struck, drill, shown, targets
-from rigctl.console.drill_daemon import CONFIG, Daemon, control_set, written
+from rigctl.console.drills.daemon import CONFIG, Daemon, control_set, written
+from rigctl.console.drills.drill import FAULTS, REPORT, Drilled, Struck, drill, shown, targets
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeTimes
 from tests.console.conftest import ROOT

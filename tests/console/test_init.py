@@ -9,8 +9,8 @@ import pytest
 
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load, load_text
-from rigctl.console import initialise
-from rigctl.console.interview import Interview
+from rigctl.console.starting import initialise
+from rigctl.console.starting.interview import Interview
 from tests.golden import Golden
 
 OUTCOME = ("--outcome", "growth cm2/day maximise target=300")

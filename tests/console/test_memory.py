@@ -11,7 +11,7 @@ import pytest
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.console.by_hand import memory
+from rigctl.console.benches.by_hand import memory
 from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import SoonContent
 from tests.console.conftest import BENCH, TRIALS

@@ -15,7 +15,7 @@ from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
-from rigctl.console.outcomes import judged
+from rigctl.console.benches.outcomes import judged
 from rigctl.errors import UsageError
 from rigctl.notify.chores import Looker, summary, summary_of
 from rigctl.notify.setup import Setup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rigctl.campaign.lock import bus_locks
-from rigctl.console.initialise import devices_of, places_of, sightings, told, units_of
+from rigctl.console.starting.initialise import devices_of, places_of, sightings, told, units_of
 from rigctl.errors import UsageError
 from rigctl.rig.finding import Sighting
 from rigctl.rig.protocols import Found, Identity

@@ -19,7 +19,7 @@ from rigctl.campaign.safe_file import Driven, SafeFile, Writer
 from rigctl.config.load import Overrides, load
 from rigctl.console import safe, service
 from rigctl.console.cli import app
-from rigctl.console.service_unit import (
+from rigctl.console.services.service_unit import (
     allowed_nodes,
     command_line,
     device_unit,

@@ -11,8 +11,8 @@ import pytest
 from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
+from rigctl.console.benches.suggest import read_past
 from rigctl.console.progress import Board, line_for
-from rigctl.console.suggest import read_past
 from tests.console.conftest import BENCH
 from tests.golden import Golden
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rigctl.config.load import load
-from rigctl.console.suggest import read_past, suggest
+from rigctl.console.benches.suggest import read_past, suggest
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent
 from tests.golden import Golden

@@ -13,8 +13,8 @@ import pytest
 
 from rigctl.campaign import safe_file
 from rigctl.config.load import Overrides, load
-from rigctl.console.drill import FAULTS, REPORT, UNPOWERED, drill
-from rigctl.console.drill_daemon import Daemon, written
+from rigctl.console.drills.daemon import Daemon, written
+from rigctl.console.drills.drill import FAULTS, REPORT, UNPOWERED, drill
 from tests.simulated import at_rest, start_sim
 from tests.system.stack import ROOT, wait_until
 
@@ -82,7 +82,7 @@ def test_a_drill_that_is_killed_leaves_nothing_driven(tmp_path):
     place.mkdir()
     written(loaded, place)
     code = (
-        "import sys; from pathlib import Path; from rigctl.console.drill_daemon import Daemon;"
+        "import sys; from pathlib import Path; from rigctl.console.drills.daemon import Daemon;"
         "d = Daemon.started(Path(sys.argv[1])); d.drive(120.0); print('driven', flush=True); sys.stdin.read()"
     )
     try:

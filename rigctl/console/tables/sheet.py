@@ -12,9 +12,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from rigctl.console.numerals import is_number
 from rigctl.console.options import TableFlags
-from rigctl.console.workbook import SAVE, Cells, read_workbook
+from rigctl.console.tables.numerals import is_number
+from rigctl.console.tables.workbook import SAVE, Cells, read_workbook
 from rigctl.errors import UsageError, reason
 from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean

@@ -16,7 +16,7 @@ from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ImportRow
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, own_journal
-from rigctl.console.by_hand import (
+from rigctl.console.benches.by_hand import (
     IMPORTED,
     ManualRow,
     checked,
@@ -24,11 +24,11 @@ from rigctl.console.by_hand import (
     manual_row,
     manual_trial,
 )
-from rigctl.console.ingest import recorded_so_far
-from rigctl.console.numerals import is_empty
+from rigctl.console.benches.ingest import recorded_so_far
 from rigctl.console.options import TableFlags
-from rigctl.console.reading import read_table, settled
-from rigctl.console.table import (
+from rigctl.console.tables.numerals import is_empty
+from rigctl.console.tables.reading import read_table, settled
+from rigctl.console.tables.table import (
     Headers,
     PeopleTable,
     Row,

@@ -19,8 +19,8 @@ from rigctl.config import answers
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load_text
 from rigctl.console import output
-from rigctl.console.interview import Interview
 from rigctl.console.options import InitFlags
+from rigctl.console.starting.interview import Interview
 from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got

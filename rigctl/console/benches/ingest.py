@@ -17,7 +17,7 @@ from rigctl.campaign.trial import Decision
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, has_journal, own_journal
-from rigctl.console.by_hand import (
+from rigctl.console.benches.by_hand import (
     ManualRow,
     by_name,
     checked,
@@ -28,7 +28,7 @@ from rigctl.console.by_hand import (
     observation,
 )
 from rigctl.console.options import TrialFlags
-from rigctl.console.table import (
+from rigctl.console.tables.table import (
     SAID,
     record_of,
 )

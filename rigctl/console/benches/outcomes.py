@@ -21,10 +21,10 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
-from rigctl.console.by_hand import ManualRow, by_name, doubts
+from rigctl.console.benches.by_hand import ManualRow, by_name, doubts
 from rigctl.console.options import AmendFlags, TableFlags
-from rigctl.console.reading import read_table, settled
-from rigctl.console.table import Headers
+from rigctl.console.tables.reading import read_table, settled
+from rigctl.console.tables.table import Headers
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros

@@ -25,8 +25,8 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.options import TableFlags
-from rigctl.console.reading import read_table, settled
-from rigctl.console.table import SAID, Headers, PeopleTable, Row
+from rigctl.console.tables.reading import read_table, settled
+from rigctl.console.tables.table import SAID, Headers, PeopleTable, Row
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from rigctl.config.findings import unknown
-from rigctl.console.numerals import Exact, decimals_of, is_empty, is_number, parsed, parted
 from rigctl.console.options import Decimals, TableFlags, pairs
-from rigctl.console.sheet import Sheet, read_sheet
-from rigctl.console.table import Headers, PeopleTable, SheetColumn, columns_of, key, same_unit
+from rigctl.console.tables.numerals import Exact, decimals_of, is_empty, is_number, parsed, parted
+from rigctl.console.tables.sheet import Sheet, read_sheet
+from rigctl.console.tables.table import Headers, PeopleTable, SheetColumn, columns_of, key, same_unit
 from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of
 

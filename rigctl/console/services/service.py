@@ -22,7 +22,7 @@ from rigctl.console.assemble import state_directory
 from rigctl.console.checking import checked
 from rigctl.console.options import require_devices
 from rigctl.console.run import needs_look, share
-from rigctl.console.service_unit import Service, backup_units, doubled, unit
+from rigctl.console.services.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.flaws import got

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from rigctl.console.numerals import Exact
+from rigctl.console.tables.numerals import Exact
 from rigctl.errors import UsageError, reason
 from rigctl.flaws import Flaw, got
 

@@ -19,7 +19,7 @@ from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import has_journal, own_journal
-from rigctl.console.by_hand import memory, observation, quantities, read_rows
+from rigctl.console.benches.by_hand import memory, observation, quantities, read_rows
 from rigctl.core.advice.explain import explain
 from rigctl.core.asking import first_state
 from rigctl.core.experiment.history import History, Look

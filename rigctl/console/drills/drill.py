@@ -23,7 +23,7 @@ from rigctl.campaign.safe_file import standing
 from rigctl.codec import plain, typed
 from rigctl.config.load import LoadedConfig
 from rigctl.console.checking import checked
-from rigctl.console.drill_daemon import DRIVEN_S, Daemon, after_a_kill, control_set, written
+from rigctl.console.drills.daemon import DRIVEN_S, Daemon, after_a_kill, control_set, written
 from rigctl.console.options import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.console.safe import NOBODY, make_left_safe

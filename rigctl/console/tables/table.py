@@ -13,10 +13,10 @@ from typing import Final
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.console.numerals import is_empty, parsed, parted
 from rigctl.console.options import Decimals
-from rigctl.console.sheet import Sheet, letters
-from rigctl.console.workbook import Cells
+from rigctl.console.tables.numerals import is_empty, parsed, parted
+from rigctl.console.tables.sheet import Sheet, letters
+from rigctl.console.tables.workbook import Cells
 from rigctl.errors import Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.plugins import nearest

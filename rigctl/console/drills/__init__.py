@@ -1,0 +1,1 @@
+"""A drill: faults on the owner's rig, and how long it takes until it is safe."""

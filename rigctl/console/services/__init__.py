@@ -1,0 +1,1 @@
+"""Units for service managers, and what of a campaign runs under them."""

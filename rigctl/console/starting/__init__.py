@@ -1,0 +1,1 @@
+"""A new configuration: questions, and the file that answers make."""
