@@ -146,20 +146,18 @@ def targets(loaded: LoadedConfig) -> Mapping[str, str]:
     A sensor is unplugged whose line drives nothing, if there is one.
     """
     rig, driven = loaded.rig, control_set(loaded)
-    moved = [v for v in rig.variables if v.name in driven and v.actuator]
+    moved = {v.actuator: v.follows for v in rig.variables if v.name in driven and v.actuator}
     acting = {rig.devices[name].url for name in rig.limits}
     sensors = [name for name in (*(v.sensor for v in rig.variables), *(o.sensor for o in rig.outcomes)) if name]
     patience = {o.sensor: o.frozen_after_trials for o in rig.outcomes if o.name not in rig.late_names}
     return {
         "probe": min(sensors, key=lambda name: rig.devices[name].url in acting, default=""),
-        "silent": next((rig.devices[v.actuator].url for v in moved if v.actuator), ""),
+        "silent": next((rig.devices[name].url for name in moved), ""),
         "meter": next((m.device for m in rig.meters if m.device is not None and m.device not in rig.limits), ""),
         "broker": next((d.url for d in rig.devices.values() if taken_apart(d.url)[0].startswith("mqtt")), ""),
         "frozen": next((name for name, most in patience.items() if name and (most or SEVERAL) < SEVERAL), ""),
-        "follow": next((v.actuator for v in moved if v.actuator and v.follows is not None), ""),
-        **dict.fromkeys(
-            ("kill", "stop", "second", "disk", "wrong", "power"), joined([v.actuator or "" for v in moved])
-        ),
+        "follow": next((name for name, follows in moved.items() if follows is not None), ""),
+        **dict.fromkeys(("kill", "stop", "second", "disk", "wrong", "power"), joined(list(moved))),
     }
 
 

@@ -6,7 +6,7 @@ policies' papers. Both see the same numbers. Every number of a control set is of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -75,11 +75,17 @@ def explain(
         others = [f for f in problem.further if not f.limited]
         besides = ", whatever becomes of the other outcomes" if others else ""
         lines.append(f"Expected {outcome} of each control set{besides}:")
+    return (*lines, *_each_set(proposal, rows, own, at, units))
+
+
+def _each_set(
+    proposal: Proposal, rows: _Rows, own: SetReport | None, at: Mapping[str, float], units: Mapping[str, str]
+) -> Iterator[str]:
+    """Say of every control set what it promises, and at what setting."""
     for report in proposal.sets:
-        lines.append(f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}")
+        yield f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}"
         if report.mean is not None:
-            lines.append(f"    at {settings(report.at, units)}")
-    return tuple(lines)
+            yield f"    at {settings(report.at, units)}"
 
 
 def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> list[str]:
