@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -182,3 +183,11 @@ def test_linear_algebra_keeps_to_one_thread():
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     assert pools
     assert {pool["num_threads"] for pool in pools} == {1}
+
+
+def test_no_kept_sentence_shows_an_object_of_the_program():
+    """A method that was not called, or an object without words of its own, is no word for people."""
+    kept = [p for p in ROOT.glob("tests/**/*") if {"golden", "said"} & set(p.parts) and p.suffix in (".txt", ".yaml")]
+    assert len(kept) > 50
+    odd = re.compile(r"<bound method|<function |<built-in| object at 0x")
+    assert [str(p) for p in kept if odd.search(p.read_text(encoding="utf-8"))] == []

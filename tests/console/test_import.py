@@ -11,8 +11,9 @@ import pytest
 from rigctl.campaign import decide as deciding
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.config.load import load
-from rigctl.console import assemble, importing
+from rigctl.console import assemble
 from rigctl.console.options import TableFlags
+from rigctl.console.tables import importing
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from rigctl.rig.clocks import RealClock
 from tests.campaign.reaper import one_life

@@ -17,8 +17,9 @@ from rigctl import errors
 from rigctl.campaign import safe_file
 from rigctl.campaign.safe_file import Driven, SafeFile, Writer
 from rigctl.config.load import Overrides, load
-from rigctl.console import safe, service
+from rigctl.console import safe
 from rigctl.console.cli import app
+from rigctl.console.services import service
 from rigctl.console.services.service_unit import (
     allowed_nodes,
     command_line,

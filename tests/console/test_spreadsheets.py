@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from rigctl.config.load import LoadedConfig, load
+from rigctl.console import trial_cli
 from rigctl.console.options import TableFlags
-from rigctl.console.tables import importing, trial_cli
+from rigctl.console.tables import importing
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
 from tests.console.dough import DOUGH, TABLE, commas, text

@@ -226,7 +226,7 @@ class Outlook(Context):
         elif self.limits is not None:
             held = dict(zip(self.problem.space.control_sets[chosen].indices, setting, strict=True))
             kept = self.limits.told(held)
-            reason += "".join(f". It keeps {k.label} with a probability of {percent(k.probability)}" for k in kept)
+            reason += "".join(f". It keeps {k.label({})} with a probability of {percent(k.probability)}" for k in kept)
         return Proposal(
             trial=len(self.history) + 1,
             policy=policy,
