@@ -11,6 +11,7 @@ import typer
 from rigctl.console.output import labelled, lines, redraws
 from rigctl.errors import UsageError
 from rigctl.page.manual import ManualPage, pages
+from rigctl.plugins import did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,9 @@ def found(topic: str, every: Mapping[str, ManualPage]) -> Mapping[str, ManualPag
         having = [n for n, text in place.items() if all(word in text.lower() for word in name.split("-"))]
         if having:
             return {n: every[n] for n in having}
-    raise UsageError(f"help: no such topic: {topic}; `rigctl help` lists all topics")
+    meant = did_you_mean(topic, {word for n in every for word in (n, *n.split("-"))})
+    remedies = "; ".join(filter(None, ("`rigctl help` lists all topics", meant)))
+    raise UsageError(f"help: no such topic: {topic}; {remedies}")
 
 
 def show(some: Mapping[str, ManualPage], screen: Console) -> None:
