@@ -34,6 +34,8 @@ CIVIL = "(civil)"
 """Name under which the civil time of a round of readings is kept, seconds since 1970."""
 BY_POWER = " (by power)"
 AT = " (at "
+UNREAD = "meter {} unread"
+"""Kind of the alarm that stands while a meter cannot be read."""
 SAMPLES_PER_TRIAL = 20
 LEAST_PERIOD_S = 1.0
 """Wall seconds between two samples of the power at least: the bus has others to serve."""
@@ -132,6 +134,8 @@ class Metering:
 
     async def _totals(self) -> dict[str, Reading]:
         asked = self._in_service
+        for name in self._unread - asked.keys():  # what nobody asks any more is no cause of an alarm
+            self._tell_over(name, f"meter {name} is out of service")
         readings = await together(*(self._total(n, h) for n, h in asked.items()))
         return dict(zip(asked, readings, strict=True))
 
@@ -163,19 +167,22 @@ class Metering:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
             reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), in_words(error))
-        self._tell_unread(name, handle.name, reading)
+        self._tell_unread(name, reading)
         return reading
 
-    def _tell_unread(self, name: str, source: str, reading: Reading) -> None:
+    def _tell_unread(self, name: str, reading: Reading) -> None:
         """Tell once that a meter cannot be read, however often it is asked, and once that it can be again."""
-        kind = f"meter {name} unread"
         if reading.valid and name in self._unread:
-            self._unread.discard(name)
-            self._news.over(source, f"meter {name} can be read again", kind=kind)
+            self._tell_over(name, f"meter {name} can be read again")
         elif not reading.valid and name not in self._unread:
             self._unread.add(name)
             message = f"meter {name} cannot be read: {reading.detail}"
-            self._news.alarm(Alarm(Severity.MINOR, source, message, kind=kind, state="stands"))
+            kind = UNREAD.format(name)
+            self._news.alarm(Alarm(Severity.MINOR, self._meters[name].name, message, kind=kind, state="stands"))
+
+    def _tell_over(self, name: str, message: str) -> None:
+        self._unread.discard(name)
+        self._news.over(self._meters[name].name, message, kind=UNREAD.format(name))
 
     async def _sample(self) -> set[str]:
         asked = {name: self._powers[name] for name in self._in_service if name in self._powers}

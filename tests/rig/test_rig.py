@@ -363,6 +363,18 @@ async def test_a_meter_that_stays_silent_is_told_of_once(bench, make_rig):
     ]
 
 
+async def test_a_silent_meter_that_is_taken_out_of_service_is_no_alarm_any_more(bench, make_rig):
+    """Nobody asks it again, so nothing else could end what stands."""
+    bench.meter.fail("total", *[DeviceTimeout("silent")] * 3)
+    rig = make_rig(metered(bench))
+    await rig.meters()
+    rig.hands.set_aside(frozenset({"mains_meter"}))
+    await rig.meters()
+    await rig.meters()
+    assert [a.state for a in bench.alarms] == ["stands", "over"]
+    assert {a.source for a in bench.alarms} == {"mains_meter"}
+
+
 # doses after a crash ----------------------------------------------------------------------------------------------
 
 
