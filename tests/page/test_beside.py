@@ -89,9 +89,17 @@ def test_a_page_that_is_killed_does_not_disturb_the_campaign(tmp_path):
     with rigctl(*DEMO, "--max-trials", "12", "--keep", str(tmp_path / "kept"), cwd=tmp_path) as (process, said):
         url = page_of(process, said)
         (server,) = servers(process)
-        process.send_signal(signal.SIGSTOP)  # however long the page takes, trials are left afterwards
+
+        def shown():
+            """Look while the campaign stands still, so that trials are left however long the page takes."""
+            process.send_signal(signal.SIGSTOP)
+            there = "greenhouse" in get(url)
+            if not there:  # its journal is not there yet
+                process.send_signal(signal.SIGCONT)
+            return there
+
         try:
-            wait_until(lambda: "greenhouse" in get(url), "the page of the campaign")
+            wait_until(shown, "the page of the campaign")
             server.send_signal(signal.SIGKILL)
         finally:
             process.send_signal(signal.SIGCONT)
