@@ -61,23 +61,9 @@ class Ads1115Options(DeviceOptions):
         where = INPUTS[self.input] << 12 | RANGES_V[self.range_v] << 9 | RATES[self.rate] << 5
         return START | SINGLE_SHOT | NO_COMPARATOR | where
 
-
-class Ads1115Driver(Driver):
-    """Driver of one input."""
-
-    name = "ads1115"
-    summary = "TI ADS1115 analogue input (V, or a unit of yours)"
-    schemes = ("i2c",)
-    options = Ads1115Options
-
-    @staticmethod
-    def connect(options: Ads1115Options, line: AddressedLine) -> Ads1115:
-        return Ads1115(options, line)
-
-    @staticmethod
-    def occupies(options: Ads1115Options) -> tuple[ClaimedPlace, ...]:
-        where = f"address {options.address:#04x}"
-        return ClaimedPlace(where, "shares", "ADS1115"), ClaimedPlace(f"{where} input {options.input}", "reads")
+    def occupies(self) -> tuple[ClaimedPlace, ...]:
+        where = f"address {self.address:#04x}"
+        return ClaimedPlace(where, "shares", "ADS1115"), ClaimedPlace(f"{where} input {self.input}", "reads")
 
 
 class Ads1115(Sensor):
@@ -129,3 +115,13 @@ class Ads1115(Sensor):
         if len(got) != len(b"16"):
             raise GarbledReply(f"register {register[0]}: {len(got)} bytes came, must be 2")
         return int.from_bytes(got)
+
+
+class Ads1115Driver(Driver):
+    """Driver of one input."""
+
+    name = "ads1115"
+    summary = "TI ADS1115 analogue input (V, or a unit of yours)"
+    schemes = ("i2c",)
+    options = Ads1115Options
+    connect = staticmethod(Ads1115)

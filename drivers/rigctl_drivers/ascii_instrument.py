@@ -22,6 +22,7 @@ from rigctl.rig.protocols import (
     Deadline,
     Device,
     DeviceOptions,
+    Driver,
     Identity,
     Reading,
     Severity,
@@ -29,7 +30,7 @@ from rigctl.rig.protocols import (
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.scpi import SIMULATED
 from rigctl_drivers.text_channel import Checksum, TextChannel
-from rigctl_drivers.text_device import EnableCommands, TextDriver, TextOptions, TextTalk, claims, device
+from rigctl_drivers.text_device import EnableCommands, TextOptions, TextTalk, device
 
 LONGEST: Final = 200
 """Characters of an answer; patterns are matched against short ones only."""
@@ -135,6 +136,10 @@ class AsciiOptions(TextOptions):
             (named, "`serial_number` needs `identity`"),
             (not any(map(self.misfit, held)), "`release_value` and `safe_value` must fit into four hexadecimal digits"),
         )
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        part = "" if self.answer == ANYTHING else f" ({self.answer})"
+        return self.claims(f"lines that end with {self.terminator!r}", part)
 
     def written(self, value: float, form: str) -> str:
         steps = value / self.scale
@@ -261,18 +266,14 @@ def _matches(pattern: str | None, answer: str) -> bool:
     return pattern is not None and re.fullmatch(pattern, answer) is not None
 
 
-class AsciiDriver(TextDriver):
+class AsciiDriver(Driver):
     """Driver of an instrument that talks in lines of text."""
 
     name = "ascii"
     summary = "an instrument that talks in lines of text of its maker's own (serial or TCP)"
+    schemes = ("serial", "tcp")
     options = AsciiOptions
     profiles = Path(__file__).parent / "profiles" / "ascii"
-
-    @staticmethod
-    def occupies(options: AsciiOptions) -> Sequence[ClaimedPlace]:
-        part = "" if options.answer == ANYTHING else f" ({options.answer})"
-        return claims(options, f"lines that end with {options.terminator!r}", part)
 
     @staticmethod
     def connect(options: AsciiOptions, line: ByteLine) -> Device:

@@ -59,6 +59,7 @@ Switch = bool | int | str
 class BridgeOptions(DeviceOptions):
     """One quantity of an instrument, named by properties of its class."""
 
+    library: ClassVar[type[InstrumentLibrary]]
     instrument: str = Field(pattern=r"^(\w+(\.\w+)*:)?\w+(\.\w+)*$")
     """The class, as `keysight.KeysightE36312A`; one of your own, offered to rigctl, as `my_lab.furnace:Furnace`."""
     channel: str | None = Field(default=None, pattern=PROPERTY)
@@ -110,65 +111,36 @@ class BridgeOptions(DeviceOptions):
         uses = {self.read: False, self.counter: False, self.identity: False, self.set: True, self.enable: True}
         return {name: is_set for name, is_set in uses.items() if name is not None}
 
-    def rounded(self, value: float) -> float:
-        return value if self.step is None else round(value / self.step) * self.step
+    def rounded(self, setpoint: float) -> float:
+        return setpoint if self.step is None else round(setpoint / self.step) * self.step
 
+    def misfit(self, setpoint: float) -> str:
+        return "" if self.set is not None or setpoint in (0.0, 1.0) else "an on/off device takes 0 or 1"
 
-class BridgeDriver(Driver):
-    """What the drivers of all libraries have in common."""
-
-    schemes = ("serial", "tcp")
-    options = BridgeOptions
-    library: ClassVar[type[InstrumentLibrary]]
-
-    @classmethod
-    def connect(cls, options: BridgeOptions, line: ByteLine) -> Device:
-        """Return the device; its instrument is created by the first call."""
-        instrument = ForeignInstrument(cls.library, options, line)
-        if options.counter is not None:
-            return BridgeMeter(instrument)
-        if options.set is None and options.enable is None:
-            return BridgeSensor(instrument)
-        return BridgeOutput(instrument) if options.read is None else BridgeControlled(instrument)
-
-    @staticmethod
-    def occupies(options: BridgeOptions) -> Sequence[ClaimedPlace]:
+    def occupies(self) -> Sequence[ClaimedPlace]:
         """Claim the line, shared with others of the same class, and each property to itself."""
-        at = "" if options.channel is None else f"{options.channel}."
+        at = "" if self.channel is None else f"{self.channel}."
         claims = [
             ClaimedPlace(f"property {at}{name}", "writes" if is_set else "reads")
-            for name, is_set in options.named.items()
-            if name != options.identity
+            for name, is_set in self.named.items()
+            if name != self.identity
         ]
-        return [ClaimedPlace("the line", "shares", options.instrument), *claims]
+        return [ClaimedPlace("the line", "shares", self.instrument), *claims]
 
-    @staticmethod
-    def misfits(options: BridgeOptions, setpoints: Sequence[float]) -> Sequence[str]:
-        if options.set is not None:
-            return []
-        return [
-            f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)
-        ]
-
-    @staticmethod
-    def rounded(options: BridgeOptions, setpoint: float) -> float:
-        return options.rounded(setpoint)
-
-    @classmethod
-    def assess(cls, options: BridgeOptions) -> tuple[Sequence[str], Sequence[str]]:
+    def assess(self) -> tuple[Sequence[str], Sequence[str]]:
         """Import the class, look at its properties, and create an instrument where nobody answers."""
-        library, name = cls.library, options.instrument
+        library, name = self.library, self.instrument
         try:
             found = library.find(name)
         except ValueError as problem:
             return [str(problem)], []
-        plain = {} if options.channel is not None else options.named
-        flaws = [library.unusable(found, prop, to_set=False) for prop in plain if prop != options.identity]
+        plain = {} if self.channel is not None else self.named
+        flaws = [library.unusable(found, prop, to_set=False) for prop in plain if prop != self.identity]
         flaws += [library.unusable(found, prop, to_set=True) for prop, is_set in plain.items() if is_set]
         if any(flaws):
             return list(dict.fromkeys(filter(None, flaws))), []
-        caveats = [f"rigctl guarantees {_promise(options)}, but not that {name} sends the right commands"]
-        if tried(library, options)[1] and (options.set or options.enable):
+        caveats = [f"rigctl guarantees {_promise(self)}, but not that {name} sends the right commands"]
+        if tried(self)[1] and (self.set or self.enable):
             caveats.append(
                 f"{name} asks questions when it is created; until the instrument answers, it cannot be told to go safe"
             )
@@ -176,6 +148,34 @@ class BridgeDriver(Driver):
             if "sleep(" in inspect.getsource(inspect.getmodule(found) or found):
                 caveats.append(f"the module of {name} calls sleep(); a call that takes longer than `timeout` fails")
         return [], caveats
+
+
+class PyMeasureOptions(BridgeOptions):
+    """One quantity of an instrument that PyMeasure has a class for."""
+
+    library = PyMeasure
+
+
+class QcodesOptions(BridgeOptions):
+    """One quantity of an instrument that QCoDeS has a class for."""
+
+    library = Qcodes
+
+
+class BridgeDriver(Driver):
+    """What the drivers of all libraries have in common."""
+
+    schemes = ("serial", "tcp")
+
+    @staticmethod
+    def connect(options: BridgeOptions, line: ByteLine) -> Device:
+        """Return the device; its instrument is created by the first call."""
+        instrument = ForeignInstrument(options, line)
+        if options.counter is not None:
+            return BridgeMeter(instrument)
+        if options.set is None and options.enable is None:
+            return BridgeSensor(instrument)
+        return BridgeOutput(instrument) if options.read is None else BridgeControlled(instrument)
 
 
 class DeafLine(SilentLine):
@@ -186,10 +186,10 @@ class DeafLine(SilentLine):
         raise DeviceTimeout("nobody is there", bus=self.url)
 
 
-def tried(library: type[InstrumentLibrary], options: BridgeOptions) -> tuple[bool, bool]:
+def tried(options: BridgeOptions) -> tuple[bool, bool]:
     """Create an instrument where nobody answers; tell whether that worked, and whether it used the line."""
     line = DeafLine()
-    made = ForeignInstrument(library, options, line)
+    made = ForeignInstrument(options, line)
     with suppress(Exception):  # a class may raise anything where nobody answers
         made.made(Deadline.after(CHECK_S))
     return made.is_made, bool(line.asked)
@@ -208,7 +208,7 @@ class PyMeasureDriver(BridgeDriver):
 
     name = "pymeasure"
     summary = "a quantity of an instrument that PyMeasure has a class for (serial or TCP)"
-    library = PyMeasure
+    options = PyMeasureOptions
 
 
 class QcodesDriver(BridgeDriver):
@@ -216,14 +216,14 @@ class QcodesDriver(BridgeDriver):
 
     name = "qcodes"
     summary = "a quantity of an instrument that QCoDeS has a VISA class for (serial or TCP)"
-    library = Qcodes
+    options = QcodesOptions
 
 
 class ForeignInstrument:
     """An instrument of a foreign class on one of our lines, created when it is first needed."""
 
-    def __init__(self, library: type[InstrumentLibrary], options: BridgeOptions, line: ByteLine) -> None:
-        self.library = library
+    def __init__(self, options: BridgeOptions, line: ByteLine) -> None:
+        self.library = options.library
         self.options = options
         self.line = line
         self._visa: LineLibrary | None = None
@@ -231,7 +231,7 @@ class ForeignInstrument:
         self._abandoned: list[ForeignCall] = []
         """Calls that did not return in time, as far as they still run."""
         with suppress(ValueError, ImportError):  # reported when it is created; an import may outlast an exchange
-            library.find(options.instrument)
+            self.library.find(options.instrument)
             import_module("rigctl_drivers.visa_library")
 
     def identity(self, deadline: Deadline) -> str | None:
@@ -421,9 +421,6 @@ class BridgeOutput(BridgeDevice, SetpointActuator):
         if value not in (o.on, o.off):
             raise GarbledReply(got(value, f"must be {o.on} or {o.off}", where=o.enable or ""))
         return bool(value == o.on)
-
-    def _rounded(self, value: float) -> float:
-        return self._options.rounded(value)
 
 
 class BridgeControlled(BridgeSensor, BridgeOutput):

@@ -53,22 +53,8 @@ class Ds18b20Options(DeviceOptions):
     id: str = Field(pattern=r"^28-[0-9a-f]{12}$")
     """Its number, as its folder is called: 28-0316a2795a3d."""
 
-
-class Ds18b20Driver(Driver):
-    """Driver of one thermometer."""
-
-    name = "ds18b20"
-    summary = "DS18B20 thermometer on 1-Wire (degC)"
-    schemes = ("w1",)
-    options = Ds18b20Options
-
-    @staticmethod
-    def connect(options: Ds18b20Options, line: AddressedLine) -> Ds18b20:
-        return Ds18b20(options, line)
-
-    @staticmethod
-    def occupies(options: Ds18b20Options) -> tuple[ClaimedPlace, ...]:
-        return (ClaimedPlace(options.id, "reads"),)
+    def occupies(self) -> tuple[ClaimedPlace, ...]:
+        return (ClaimedPlace(self.id, "reads"),)
 
 
 class Ds18b20(Sensor):
@@ -109,3 +95,13 @@ class Ds18b20(Sensor):
         if found is None or found[2] != b"YES":
             raise GarbledReply(f"{self._id}: got {said[:80]!r}, of which the checksum is wrong")
         return bytes.fromhex(found[1].decode("ascii")), int(found[3]) / 1000
+
+
+class Ds18b20Driver(Driver):
+    """Driver of one thermometer."""
+
+    name = "ds18b20"
+    summary = "DS18B20 thermometer on 1-Wire (degC)"
+    schemes = ("w1",)
+    options = Ds18b20Options
+    connect = staticmethod(Ds18b20)

@@ -195,10 +195,9 @@ class EzoOptions(DeviceOptions):
     address: int | None = Field(default=None, ge=0x01, le=0x7F)
     """I2C address: as shipped 0x63 pH, 0x62 ORP, 0x64 EC, 0x61 DO, 0x66 RTD, 0x69 CO2, 0x6F HUM, 0x67 pump."""
 
-
-def claimed(options: EzoOptions) -> Sequence[ClaimedPlace] | None:
-    """Return its address on I2C; None: a line as a whole."""
-    return None if options.address is None else (ClaimedPlace(f"address {options.address:#04x}", "keeps"),)
+    def occupies(self) -> Sequence[ClaimedPlace] | None:
+        """Return its address on I2C; None: a line as a whole."""
+        return None if self.address is None else (ClaimedPlace(f"address {self.address:#04x}", "keeps"),)
 
 
 def circuit_line(options: EzoOptions, model: str, line: Line) -> ByteLine:

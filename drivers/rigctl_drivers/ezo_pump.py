@@ -20,7 +20,6 @@ from rigctl_drivers.ezo import (
     EzoDevice,
     EzoOptions,
     circuit_line,
-    claimed,
 )
 
 MODEL = "PMP"
@@ -50,7 +49,6 @@ class EzoPumpDriver(Driver):
     summary = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
     schemes = ("serial", "tcp", "i2c")
     options = EzoPumpOptions
-    occupies = staticmethod(claimed)
 
     @staticmethod
     def connect(options: EzoPumpOptions, line: Line) -> EzoPump:

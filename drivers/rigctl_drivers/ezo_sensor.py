@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Line, Reading, Sensor, Severity
-from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice, EzoOptions, circuit_line, claimed
+from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice, EzoOptions, circuit_line
 from rigctl_drivers.searching import search_ezo
 
 FRESH_WALL_S = 5.0
@@ -102,7 +102,6 @@ class EzoSensorDriver(Driver):
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
     search_rank = 2
     search = staticmethod(search_ezo)
-    occupies = staticmethod(claimed)
 
     @staticmethod
     def connect(options: EzoSensorOptions, line: Line) -> EzoSensor:

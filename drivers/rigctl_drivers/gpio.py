@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -43,6 +43,28 @@ class GpioOptions(DeviceOptions):
     """Number of the line on its chip; on a Raspberry Pi the number after "GPIO", not that of the pin."""
     active_low: bool = False
     """On means a low level, as many relay boards want it, and a switch between line and ground gives."""
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        return (ClaimedPlace(f"line {self.line}", "keeps"),)
+
+
+class GpioRelayOptions(GpioOptions):
+    """One relay."""
+
+    def misfit(self, setpoint: float) -> str:
+        return "" if setpoint in (0.0, 1.0) else "an on/off device takes 0 or 1"
+
+    def assess(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Say what becomes of the relay when nobody holds its line any more."""
+        kept = {path.read_text().strip() for path in MODULES.glob(KEEPS)}
+        if not kept:
+            what = "may stay as it is, or go off"
+        elif kept <= {"N", "0"}:
+            what = "goes off: its line becomes an input"
+        else:
+            what = "stays as it is, unless config.txt has `dtparam=strict_gpiod`"
+        hung = "while the computer hangs it stays as it is; a timer relay in what it switches ends both"
+        return (), (f"if rigctl dies, the relay {what}; {hung}",)
 
 
 class GpioSwitchOptions(GpioOptions):
@@ -110,46 +132,21 @@ class GpioSwitch(_Line, Sensor):
         return Reading(float(self._is_on(deadline)), self.unit, self._line.clock.now_s())
 
 
-class _GpioDriver(Driver):
-    schemes = ("gpio",)
-
-    @staticmethod
-    def occupies(options: GpioOptions) -> Sequence[ClaimedPlace]:
-        return (ClaimedPlace(f"line {options.line}", "keeps"),)
-
-
-class GpioRelayDriver(_GpioDriver):
+class GpioRelayDriver(Driver):
     """Driver of a relay."""
 
     name = "gpio-relay"
     summary = "relay on a GPIO line (on/off)"
-    options = GpioOptions
-
-    @staticmethod
-    def connect(options: GpioOptions, line: AddressedLine) -> GpioRelay:
-        return GpioRelay(options, line)
-
-    @staticmethod
-    def assess(options: Any) -> tuple[Sequence[str], Sequence[str]]:  # noqa: ARG004 - the same of every line
-        """Say what becomes of the relay when nobody holds its line any more."""
-        kept = {path.read_text().strip() for path in MODULES.glob(KEEPS)}
-        if not kept:
-            what = "may stay as it is, or go off"
-        elif kept <= {"N", "0"}:
-            what = "goes off: its line becomes an input"
-        else:
-            what = "stays as it is, unless config.txt has `dtparam=strict_gpiod`"
-        hung = "while the computer hangs it stays as it is; a timer relay in what it switches ends both"
-        return (), (f"if rigctl dies, the relay {what}; {hung}",)
+    schemes = ("gpio",)
+    options = GpioRelayOptions
+    connect = staticmethod(GpioRelay)
 
 
-class GpioSwitchDriver(_GpioDriver):
+class GpioSwitchDriver(Driver):
     """Driver of a switch."""
 
     name = "gpio-switch"
     summary = "float switch, button or contact on a GPIO line (0 or 1)"
+    schemes = ("gpio",)
     options = GpioSwitchOptions
-
-    @staticmethod
-    def connect(options: GpioSwitchOptions, line: AddressedLine) -> GpioSwitch:
-        return GpioSwitch(options, line)
+    connect = staticmethod(GpioSwitch)

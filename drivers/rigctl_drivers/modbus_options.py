@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from rigctl.flaws import Flaw, got
-from rigctl.rig.protocols import DeviceOptions
-from rigctl_drivers.registers import NumberType, WordOrder, decode, encode, width
+from rigctl.rig.protocols import ClaimedPlace, DeviceOptions
+from rigctl_drivers.registers import FLOATS, NumberType, WordOrder, decode, encode, float_step, width
 
 TABLES: Final[Mapping[int, Literal["discrete", "input", "holding"]]] = MappingProxyType(
     {1: "discrete", 3: "input", 4: "holding"}
@@ -65,14 +67,13 @@ class NumberOptions(DeviceOptions):
     def words(self, value: float) -> tuple[int, ...]:
         return encode((value - self.offset) / self.scale, self.type, self.order)
 
-    def rounded(self, value: float) -> float:
-        """Return what stands there once `value` was written."""
-        return self.value(decode(self.words(value), self.type, self.order))
+    def rounded(self, setpoint: float) -> float:
+        return self.value(decode(self.words(setpoint), self.type, self.order))
 
     @property
     def resolution(self) -> float:
         """Return the smallest step the registers can hold, engineering units; 0 for floats."""
-        return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
+        return 0.0 if self.type in FLOATS else abs(self.scale)
 
 
 class BlockOptions(DeviceOptions):
@@ -99,7 +100,7 @@ class ReadOptions(NumberOptions):
 
     def means_fault(self, raw: float) -> bool:
         """Tell whether it is an error code; manuals print those of signed numbers with and without sign."""
-        if self.type in ("float32", "float64"):
+        if self.type in FLOATS:
             return raw in self.error_codes
         span = 2 ** (16 * width(self.type))
         return int(raw) % span in (code % span for code in self.error_codes)
@@ -225,6 +226,64 @@ class ModbusOptions(DeviceOptions):
             ),
             (not on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
         )
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        return tuple(replace(claim, place=f"unit {self.address} {claim.place}") for claim in self._claims())
+
+    def _claims(self) -> Iterator[ClaimedPlace]:
+        read, write, enable = self.read, self.write, self.enable
+        if read is not None and read.table in ("coil", "discrete"):
+            yield _bit(read.table, read.at, "reads")
+        elif read is not None:
+            part = "" if read.bit is None else f" bit {read.bit}"
+            yield from _words(read.table, read.at, width(read.type), "reads", part)
+        if write is not None:
+            yield from _words(write.table, write.at, width(write.type), "writes")
+        if enable is not None and enable.at is not None:
+            yield from _words("holding", enable.at, 1, "writes")
+        elif enable is not None and enable.coil is not None:
+            yield _bit("coil", enable.coil, "writes")
+        if self.heartbeat is not None:
+            yield from _words("holding", self.heartbeat.at, 1, "writes")
+
+    def misfit(self, setpoint: float) -> str:
+        if self.write is None:
+            on_off = self.enable is not None and setpoint not in (0.0, 1.0)
+            return "an on/off device takes 0 or 1" if on_off else ""
+        try:
+            self.write.words(setpoint)
+        except (ValueError, struct.error) as problem:
+            return f"holding register {self.write.at}: {problem}"
+        return ""
+
+    def assess(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Ask about addresses that look as manuals print them."""
+        return (), tuple(doubtful_addresses(self))
+
+    def rounded(self, setpoint: float) -> float:
+        return setpoint if self.write is None else self.write.rounded(setpoint)
+
+    def grain_at(self, total: float) -> float:
+        read = self.read
+        if read is None or read.table in ("coil", "discrete"):
+            return 0.0
+        if read.type in FLOATS:
+            return abs(read.scale) * float_step((total - read.offset) / read.scale, FLOATS[read.type])
+        return abs(read.scale)
+
+    def watchdog(self) -> tuple[str, bool]:
+        """Name the unit, which makes its outputs safe as a whole, and tell whether this device feeds it."""
+        return f"unit {self.address}", self.heartbeat is not None
+
+
+def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[ClaimedPlace]:
+    span = f"{at} to {at + count - 1}{part}"
+    for word in range(at, at + count):
+        yield ClaimedPlace(f"{table} register {word}{part}", use, span)
+
+
+def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> ClaimedPlace:
+    return ClaimedPlace(f"{table} {at}", use, str(at))
 
 
 def doubtful_addresses(options: DeviceOptions, above: str = "") -> Iterator[str]:

@@ -11,17 +11,15 @@ holds what was sent, and the enable follows only if it does.
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.flaws import got
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
-    ClaimedPlace,
     Deadline,
     Device,
     Driver,
@@ -38,10 +36,9 @@ from rigctl_drivers.modbus_options import (
     ModbusOptions,
     ReadOptions,
     WriteOptions,
-    doubtful_addresses,
 )
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
-from rigctl_drivers.registers import decode, float_step, width
+from rigctl_drivers.registers import decode, width
 from rigctl_drivers.searching import search_modbus
 
 MISSED = 3
@@ -366,49 +363,6 @@ def _exchange_s(unit: Unit, sent_bytes: int, answer_bytes: int) -> float:
     return line.exchange_s(sent_bytes, answer_bytes) + latency_s
 
 
-_FLOATS: Final = {"float32": 24, "float64": 53}
-"""Binary digits of a float's significand."""
-
-
-def _claims(options: ModbusOptions) -> Iterator[ClaimedPlace]:
-    read, write, enable = options.read, options.write, options.enable
-    if read is not None and read.table in ("coil", "discrete"):
-        yield _bit(read.table, read.at, "reads")
-    elif read is not None:
-        part = "" if read.bit is None else f" bit {read.bit}"
-        yield from _words(read.table, read.at, width(read.type), "reads", part)
-    if write is not None:
-        yield from _words(write.table, write.at, width(write.type), "writes")
-    if enable is not None and enable.at is not None:
-        yield from _words("holding", enable.at, 1, "writes")
-    elif enable is not None and enable.coil is not None:
-        yield _bit("coil", enable.coil, "writes")
-    if options.heartbeat is not None:
-        yield from _words("holding", options.heartbeat.at, 1, "writes")
-
-
-def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[ClaimedPlace]:
-    span = f"{at} to {at + count - 1}{part}"
-    for word in range(at, at + count):
-        yield ClaimedPlace(f"{table} register {word}{part}", use, span)
-
-
-def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> ClaimedPlace:
-    return ClaimedPlace(f"{table} {at}", use, str(at))
-
-
-def _misfit(options: ModbusOptions, value: float) -> str:
-    write = options.write
-    if write is None:
-        on_off = options.enable is not None and value not in (0.0, 1.0)
-        return "cannot be held: an on/off device takes 0 or 1" if on_off else ""
-    try:
-        write.words(value)
-    except (ValueError, struct.error) as problem:
-        return f"cannot be held by holding register {write.at}: {problem}"
-    return ""
-
-
 class ModbusRegisterDriver(Driver):
     """Driver of a quantity in registers or coils."""
 
@@ -418,42 +372,6 @@ class ModbusRegisterDriver(Driver):
     options = ModbusOptions
     search_rank = 3
     search = staticmethod(search_modbus)
-
-    @staticmethod
-    def occupies(options: ModbusOptions) -> Sequence[ClaimedPlace]:
-        return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
-
-    @staticmethod
-    def misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
-        """Name setpoints, and the values for safe and released, that the registers cannot hold."""
-        own = {"safe_value": options.safe_value, "release_value": options.release_value}
-        named = [("setpoint", value) for value in setpoints]
-        named += [(name, value) for name, value in own.items() if value is not None]
-        misfits = ((name, value, _misfit(options, value)) for name, value in named)
-        return [f"{name} {value:g} {why}" for name, value, why in misfits if why]
-
-    @staticmethod
-    def assess(options: ModbusOptions) -> tuple[Sequence[str], Sequence[str]]:
-        """Ask about addresses that look as manuals print them."""
-        return (), tuple(doubtful_addresses(options))
-
-    @staticmethod
-    def rounded(options: ModbusOptions, setpoint: float) -> float:
-        return setpoint if options.write is None else options.write.rounded(setpoint)
-
-    @staticmethod
-    def grain(options: ModbusOptions, total: float) -> float:
-        read = options.read
-        if read is None or read.table in ("coil", "discrete"):
-            return 0.0
-        if read.type in _FLOATS:
-            return abs(read.scale) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
-        return abs(read.scale)
-
-    @staticmethod
-    def watchdog(options: ModbusOptions) -> tuple[str, bool]:
-        """Name the unit, which makes its outputs safe as a whole, and tell whether this device feeds it."""
-        return f"unit {options.address}", options.heartbeat is not None
 
     @staticmethod
     def connect(options: ModbusOptions, line: RegisterLine) -> Device:

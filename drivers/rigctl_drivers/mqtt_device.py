@@ -1,4 +1,3 @@
-# ruff: noqa: ARG004 - a driver is asked with all that others need
 """Plugs, sensors and meters behind an MQTT broker; a profile has the topics and payloads of each make.
 
 A value is asked for where the device can be asked. A pushed value is used for `max_age_s` from its arrival; a retained
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from rigctl.rig.messages import Message, MessageLine
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
-    ClaimedPlace,
     Deadline,
     Device,
     Driver,
@@ -59,30 +56,6 @@ class MqttDriver(Driver):
         if options.count is None:
             return MqttSensor(options, line)
         return MqttMeter(options, line) if options.read is None else MqttMeteredSensor(options, line)
-
-    @staticmethod
-    def occupies(options: MqttOptions) -> Sequence[ClaimedPlace]:
-        """Claim the relay it switches; any number may read."""
-        switched = ClaimedPlace(f"{options.name} channel {options.channel}", "writes")
-        return [] if options.switch is None else [switched]
-
-    @staticmethod
-    def misfits(options: MqttOptions, setpoints: Sequence[float]) -> Sequence[str]:
-        return [f"setpoint {v:g} cannot be held: a switch takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
-
-    @staticmethod
-    def grain(options: MqttOptions, total: float) -> float:
-        return 0.0 if options.count is None else options.count.grain
-
-    @staticmethod
-    def watchdog(options: MqttOptions) -> tuple[str, bool]:
-        return f"{options.name} channel {options.channel}", options.auto_off is not None
-
-    @staticmethod
-    def stays_on(options: MqttOptions) -> str:
-        if options.switch is None or options.auto_off is not None:
-            return ""
-        return f"{options.model} has no auto-off that could be set and read back"
 
 
 class MqttDevice(Device):

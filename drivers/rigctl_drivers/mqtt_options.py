@@ -6,14 +6,14 @@ the device counts it), `$id` (a new number for each message) and `$me` (our topi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Any, Final
 
 from pydantic import Field, model_validator
 
 from rigctl.flaws import Flaw, got
-from rigctl.rig.protocols import DeviceOptions
+from rigctl.rig.protocols import ClaimedPlace, DeviceOptions
 from rigctl_drivers.numerals import as_number
 
 
@@ -176,6 +176,27 @@ class MqttOptions(DeviceOptions):
             must = f"must be {limits.least_s:g} to {limits.most_s:g}"
             raise ValueError(got(self.auto_off_s, must, where="auto_off_s"))
         return self
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        """Claim the relay it switches; any number may read."""
+        return [] if self.switch is None else [ClaimedPlace(self._relay, "writes")]
+
+    def misfit(self, setpoint: float) -> str:
+        return "" if setpoint in (0.0, 1.0) else "a switch takes 0 or 1"
+
+    def grain_at(self, total: float) -> float:  # noqa: ARG002 - the same at every count
+        return 0.0 if self.count is None else self.count.grain
+
+    def watchdog(self) -> tuple[str, bool]:
+        return self._relay, self.auto_off is not None
+
+    def stays_on(self) -> str:
+        lacks = self.switch is not None and self.auto_off is None
+        return f"{self.model} has no auto-off that could be set and read back" if lacks else ""
+
+    @property
+    def _relay(self) -> str:
+        return f"{self.name} channel {self.channel}"
 
     @property
     def auto_off(self) -> AutoOff | None:

@@ -20,6 +20,8 @@ WordOrder = Literal["ABCD", "BADC", "CDAB", "DCBA"]
 ORDERS: tuple[WordOrder, ...] = ("ABCD", "CDAB", "BADC", "DCBA")
 """The commonest first."""
 
+FLOATS = MappingProxyType({"float32": 24, "float64": 53})
+"""Binary digits of a float's significand."""
 _FORMATS = MappingProxyType(
     {
         "int16": ">h",
@@ -53,7 +55,7 @@ def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> 
     """Return the registers that hold `value`, integers rounded; `ValueError` if it is not finite or does not fit."""
     if not math.isfinite(value):
         raise ValueError(got(value, "must be finite"))
-    number = value if number_type in ("float32", "float64") else round(value)
+    number = value if number_type in FLOATS else round(value)
     try:
         data = _arrange(struct.pack(_FORMATS[number_type], number), order)
     except (OverflowError, struct.error):

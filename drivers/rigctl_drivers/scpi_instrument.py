@@ -9,10 +9,10 @@ from pydantic import Field
 
 from rigctl.errors import GarbledReply
 from rigctl.flaws import got
-from rigctl.rig.protocols import ByteLine, ClaimedPlace, Deadline, Device, Reading, Severity
+from rigctl.rig.protocols import ByteLine, ClaimedPlace, Deadline, Device, Driver, Reading, Severity
 from rigctl_drivers.scpi import ScpiChannel
 from rigctl_drivers.searching import search_scpi
-from rigctl_drivers.text_device import EnableCommands, TextDriver, TextOptions, TextTalk, claims, device
+from rigctl_drivers.text_device import EnableCommands, TextOptions, TextTalk, device
 
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
@@ -49,6 +49,9 @@ class ScpiOptions(TextOptions):
     """What ends a line in both directions."""
     check_errors: bool = True
     """Ask for errors (`SYST:ERR?`) after each reading and command; off for instruments that do not know it."""
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        return self.claims("SCPI")
 
 
 class ScpiTalk(ScpiChannel, TextTalk):
@@ -103,18 +106,15 @@ class ScpiTalk(ScpiChannel, TextTalk):
         return on
 
 
-class ScpiDriver(TextDriver):
+class ScpiDriver(Driver):
     """Driver of an SCPI instrument."""
 
     name = "scpi"
     summary = "a reading or setpoint of an SCPI instrument (serial or TCP)"
+    schemes = ("serial", "tcp")
     options = ScpiOptions
     search_rank = 1
     search = staticmethod(search_scpi)
-
-    @staticmethod
-    def occupies(options: ScpiOptions) -> Sequence[ClaimedPlace]:
-        return claims(options, "SCPI")
 
     @staticmethod
     def connect(options: ScpiOptions, line: ByteLine) -> Device:

@@ -52,6 +52,17 @@ class SdmOptions(DeviceOptions):
     max_total_kwh: float = Field(default=1e7, gt=0)
     """A count above this cannot be true: word order or unit has changed."""
 
+    @property
+    def per_count_kwh(self) -> float:
+        return 1000.0 if self.counts_in == "MWh" else 1.0
+
+    def occupies(self) -> Sequence[ClaimedPlace]:
+        # whoever else is taken to be there counts the same energy
+        return (ClaimedPlace(f"unit {self.address} as an energy meter", "keeps"),)
+
+    def grain_at(self, total: float) -> float:
+        return self.per_count_kwh * float_step(total / self.per_count_kwh)
+
 
 @dataclass(frozen=True, slots=True)
 class _Model:
@@ -69,16 +80,6 @@ class Sdm120Driver(Driver):
     summary = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options = SdmOptions
-
-    @staticmethod
-    def occupies(options: SdmOptions) -> Sequence[ClaimedPlace]:
-        # whoever else is taken to be there counts the same energy
-        return (ClaimedPlace(f"unit {options.address} as an energy meter", "keeps"),)
-
-    @staticmethod
-    def grain(options: SdmOptions, total: float) -> float:
-        per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
-        return per_count_kwh * float_step(total / per_count_kwh)
 
     @staticmethod
     def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
@@ -147,7 +148,7 @@ class SdmMeter(Meter, Sensor):
         problem = self._switched(deadline)
         if problem:
             raise DeviceFault(problem)
-        kwh = raw * (1000.0 if self._options.counts_in == "MWh" else 1.0)
+        kwh = raw * self._options.per_count_kwh
         holds = math.isfinite(kwh) and 0.0 <= kwh <= self._options.max_total_kwh
         return self._reading(kwh, self.meter_unit, "" if holds else f"the meter cannot have counted {kwh:g} kWh")
 

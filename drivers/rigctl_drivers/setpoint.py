@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Any
 
 from rigctl.errors import DeviceFault
 from rigctl.flaws import Flaw
@@ -21,11 +22,13 @@ class SetpointActuator(Actuator):
     """Setpoint that imposes nothing, for an actuator without a switch."""
     safe_value: float | None
     """Setpoint of the safe state; None: safe means released."""
+    _options: Any
+    """Its `DeviceOptions`, which tell what it can hold."""
 
     def apply(self, value: float, deadline: Deadline) -> None:
         if not math.isfinite(value):
             raise DeviceFault(Flaw("", "must be a finite number", "nothing was sent", got=f"setpoint {value}"))
-        why = self._misfit(value)
+        why = self._options.misfit(value)
         if why:
             raise DeviceFault(f"got setpoint {value}, {why}; nothing was sent")
         self._begin(deadline)
@@ -51,7 +54,7 @@ class SetpointActuator(Actuator):
         if not on:
             return ActuatorState(False, None)
         held = self._held(deadline)
-        if self.release_value is not None and same(held, self._rounded(self.release_value)):
+        if self.release_value is not None and same(held, self._options.rounded(self.release_value)):
             return ActuatorState(False, self.release_value)
         return ActuatorState(True, held)
 
@@ -60,10 +63,6 @@ class SetpointActuator(Actuator):
             self._set(value, deadline)
         if self.switches:
             self._switch(self.sets or value == 1.0, deadline)
-
-    def _misfit(self, value: float) -> str:
-        """Say why a setpoint cannot be held; empty if it can, as far as is known."""
-        return "" if self.sets or value in (0.0, 1.0) else "an on/off device takes 0 or 1"
 
     def _begin(self, deadline: Deadline) -> None:
         """Do what must be done before a setpoint is sent, unless it is a safe one."""
@@ -83,10 +82,6 @@ class SetpointActuator(Actuator):
     @abstractmethod
     def _is_on(self, deadline: Deadline) -> bool:
         """Ask whether its setpoint is in force."""
-
-    @abstractmethod
-    def _rounded(self, value: float) -> float:
-        """Return what the instrument holds once it was sent this."""
 
 
 def same(held: float, wanted: float, within: float = 1e-9) -> bool:

@@ -19,7 +19,6 @@ from rigctl.rig.protocols import (
     Deadline,
     Device,
     DeviceOptions,
-    Driver,
     Identity,
     Reading,
     Sensor,
@@ -86,7 +85,6 @@ class TextOptions(DeviceOptions):
         return self.enable is not None and self.set is None
 
     def misfit(self, setpoint: float) -> str:
-        """Say why it cannot be held, empty if it can; of most setpoints the instrument knows best."""
         return "an on/off device takes 0 or 1" if self.on_off and setpoint not in (0.0, 1.0) else ""
 
     def written(self, value: float, form: str) -> str:
@@ -98,7 +96,6 @@ class TextOptions(DeviceOptions):
         return as_number(text)
 
     def rounded(self, setpoint: float) -> float:
-        """Return what the instrument holds once it was sent this."""
         found = VALUE.search(self.set or "")
         held = self.meant(self.written(setpoint, (found and found[1]) or ""))
         return setpoint if held is None else held
@@ -107,23 +104,19 @@ class TextOptions(DeviceOptions):
         """Return what sends it."""
         return VALUE.sub(lambda found: self.written(setpoint, found[1] or ""), self.set or "")
 
+    def claims(self, language: str, part: str = "") -> Sequence[ClaimedPlace]:
+        """Claim the line, shared with others of the same instrument, each command, and `part` of the query's answer."""
+        found = [ClaimedPlace("the line", "shares", language)]
+        if self.query is not None:
+            found.append(ClaimedPlace(f"query {self.query}{part}", "reads", self.query))
+        commands = [self.set, None if self.enable is None else self.enable.on]
+        return found + [ClaimedPlace(f"command {text}", "writes") for text in commands if text is not None]
+
 
 def _takes_value(template: str) -> bool:
     """Tell whether a command has a place for the setpoint, which writes it in no more than 99 digits, and no other."""
     forms = VALUE.findall(template)
     return bool(forms) and all(map(FORM.fullmatch, forms)) and ANOTHER.search(VALUE.sub("", template)) is None
-
-
-def claims(options: TextOptions, language: str, part: str = "") -> Sequence[ClaimedPlace]:
-    """Claim the line, shared with others of the same instrument, each command, and `part` of the query's answer."""
-    found = [ClaimedPlace("the line", "shares", language)]
-    if options.query is not None:
-        found.append(ClaimedPlace(f"query {options.query}{part}", "reads", options.query))
-    if options.set is not None:
-        found.append(ClaimedPlace(f"command {options.set}", "writes"))
-    if options.enable is not None:
-        found.append(ClaimedPlace(f"command {options.enable.on}", "writes"))
-    return found
 
 
 class TextTalk(ABC):
@@ -172,21 +165,6 @@ def device(talk: TextTalk, options: TextOptions) -> Device:
     return TextControlled(talk, options)
 
 
-class TextDriver(Driver):
-    """What drivers of such instruments have in common."""
-
-    schemes = ("serial", "tcp")
-
-    @staticmethod
-    def rounded(options: TextOptions, setpoint: float) -> float:
-        return options.rounded(setpoint)
-
-    @staticmethod
-    def misfits(options: TextOptions, setpoints: Sequence[float]) -> Sequence[str]:
-        why = {setpoint: options.misfit(setpoint) for setpoint in setpoints}
-        return [f"setpoint {setpoint:g} cannot be held: {reason}" for setpoint, reason in why.items() if reason]
-
-
 class TextDevice(Device):
     """What every such instrument can be asked."""
 
@@ -222,9 +200,6 @@ class TextOutput(TextDevice, SetpointActuator):
         super().apply(value, deadline)
         self._talk.start(deadline)
 
-    def _misfit(self, value: float) -> str:
-        return self._options.misfit(value)
-
     def _begin(self, deadline: Deadline) -> None:
         self._talk.begin(deadline)
 
@@ -233,9 +208,6 @@ class TextOutput(TextDevice, SetpointActuator):
 
     def _is_on(self, deadline: Deadline) -> bool:
         return self._talk.is_on(deadline)
-
-    def _rounded(self, value: float) -> float:
-        return self._options.rounded(value)
 
     def _set(self, value: float, deadline: Deadline) -> None:
         """Send a setpoint, once. If it is unknown whether it arrived, what the instrument holds decides."""

@@ -9,7 +9,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from typing import Final
 
@@ -25,7 +24,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.rig import wiring
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Driver, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
@@ -52,7 +51,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
     registry = context.registry
     if not context.findings:
         _roles(context, spec, registry)
-    _assess(context, spec, registry)
+    _assess(context, spec)
     devices = context.made
     _lines(context, spec.devices, registry)
     _units(context, devices)
@@ -61,8 +60,8 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
         context.findings.add(("meters",), flaw)
     _clock(context, spec)
     _hearts(context, spec, devices)
-    _stay_on(context, spec, registry)
-    _setpoints(context, spec, registry)
+    _stay_on(context, spec)
+    _setpoints(context, spec)
     _doses(context, spec, devices)
     _treatments(context)
     if problem is not None:
@@ -71,7 +70,7 @@ def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -
             _reach(context, spec, variable)
             check_doses(context, spec, variable)
             _volumes(context, spec, devices, variable)
-            _coarse(context, spec, variable, registry)
+            _coarse(context, spec, variable)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------
@@ -87,10 +86,10 @@ def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
                 context.findings.add(found.path, found.flaw)
 
 
-def _assess(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+def _assess(context: CheckContext, spec: RigSpec) -> None:
     """Tell what drivers find out of the code of others that devices name."""
     for name, device in spec.devices.items():
-        flaws, caveats = registry.driver(device.driver).assess(device.options)
+        flaws, caveats = device.options.assess()
         for flaw in flaws:
             context.findings.add(("devices", name), Flaw(flaw))
         for caveat in caveats:
@@ -143,9 +142,9 @@ def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device])
             context.findings.add(("devices", name, *heart.key), Flaw("", must, got=fed))
 
 
-def _stay_on(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+def _stay_on(context: CheckContext, spec: RigSpec) -> None:
     """Check that a switch without an auto-off is driven only where a person accepts that it may stay on."""
-    why = {n: registry.driver(d.driver).stays_on(d.options) for n, d in spec.devices.items() if n in spec.limits}
+    why = {n: d.options.stays_on() for n, d in spec.devices.items() if n in spec.limits}
     accepted = context.config.safety.stays_on
     for name, reason in why.items():
         if reason and name not in accepted:
@@ -158,7 +157,7 @@ def _stay_on(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
             context.findings.add(("safety", "stays_on", i), got(name, must, "remove it"))
 
 
-def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+def _setpoints(context: CheckContext, spec: RigSpec) -> None:
     """Check that each actuator can hold whatever it may be sent, and that its safe state is a setpoint like others."""
     prepared = {s.actuator: s.value for s in spec.timing.prepare}
     for name, limits in spec.limits.items():
@@ -169,30 +168,34 @@ def _setpoints(context: CheckContext, spec: RigSpec, registry: Registry) -> None
                 f"must lie within the range [{limits.low:g}, {limits.high:g}], or be off: the guard sends nothing else"
             )
             context.findings.add(path, got(limits.safe_state, must))
-        driver = None if device is None else registry.driver(device.driver)
-        if device is None or driver is None or name in spec.pumps:
+        if device is None or name in spec.pumps:
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         values = [*ends, *safe, *filter(None, [prepared.get(name)])]
-        misfits = [Flaw(told, remedy=HOLDABLE) for told in driver.misfits(device.options, values)]
-        found = misfits or _astray(driver, device.options, limits, values)
+        found = _misfits(device.options, values) or _astray(device.options, limits, values)
         for flaw in found:
             context.findings.add(("devices", name), flaw)
-        too_far = None if found else _too_far(driver, device.options, limits)
+        too_far = None if found else _too_far(device.options, limits)
         if too_far:
             context.findings.add(("safety", "limits", name, "max_step"), too_far)
 
 
-def _too_far(driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits) -> Flaw | None:
+def _misfits(options: DeviceOptions, values: Sequence[float]) -> list[Flaw]:
+    """Say which setpoints, or values among a device's own options, it cannot hold."""
+    named: list[tuple[str, float | None]] = [("setpoint", value) for value in values]
+    named += [(name, getattr(options, name, None)) for name in ("safe_value", "release_value")]
+    said = [(name, value, options.misfit(value)) for name, value in named if value is not None]
+    return [Flaw(f"{name} {value:g} cannot be held: {why}", remedy=HOLDABLE) for name, value, why in said if why]
+
+
+def _too_far(options: DeviceOptions, limits: ActuatorLimits) -> Flaw | None:
     """Say where a device makes a step of a setpoint that is larger than the actuator may take at once."""
     if limits.slew is None or not math.isfinite(limits.slew.max_step):
         return None
-    return _leap(partial(driver.rounded, options), limits.low, limits.high, limits.slew.max_step)
+    return _leap(options.rounded, limits.low, limits.high, limits.slew.max_step)
 
 
-def _astray(
-    driver: type[Driver], options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]
-) -> Collection[Flaw]:
+def _astray(options: DeviceOptions, limits: ActuatorLimits, values: Sequence[float]) -> Collection[Flaw]:
     """Say where the guard lets a setpoint pass that a device makes another of, beyond the range or not to be confirmed.
 
     What lies between two setpoints stays between what the device makes of them, so that the ends speak for all.
@@ -201,7 +204,7 @@ def _astray(
     for value in values:
         if not limits.low <= value <= limits.high:
             continue  # told already
-        held, slack = driver.rounded(options, value), ROUNDING * max(abs(value), limits.high - limits.low)
+        held, slack = options.rounded(value), ROUNDING * max(abs(value), limits.high - limits.low)
         told = f"holds {held:g} where {value:g} is sent"
         if not limits.low - slack <= held <= limits.high + slack:
             remedy = "end the range at a step of its register or command, or give it finer ones"
@@ -231,17 +234,16 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     return got(most, "", remedy, lead=f", but its device moves by {moves:g}")
 
 
-def _coarse(context: CheckContext, spec: RigSpec, variable: Variable, registry: Registry) -> None:
+def _coarse(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Check that what a device makes of a setpoint is near enough to be confirmed, wherever in the range it lies."""
     wired = next((v for v in spec.variables if v.name == variable.name), None)
     device = None if wired is None else spec.devices.get(wired.actuator or "")
-    driver = None if device is None else registry.driver(device.driver)
-    if wired is None or device is None or driver is None or device.name in spec.pumps:
+    if wired is None or device is None or device.name in spec.pumps:
         return
     if context.findings.told(("devices", device.name)):
         return
     setpoints = [variable.setpoint(i / LOOKED_AT) for i in range(LOOKED_AT + 1)]
-    held = {value: driver.rounded(device.options, value) for value in setpoints}
+    held = {value: device.options.rounded(value) for value in setpoints}
     worst = max(setpoints, key=lambda value: abs(held[value] - value))
     if abs(held[worst] - worst) <= wired.read_back_tolerance:
         return
@@ -401,7 +403,7 @@ def _bus(device: DeviceSpec) -> KeyPath:
 
 def _claims(device: DeviceSpec, registry: Registry) -> Sequence[ClaimedPlace]:
     """Return what a device uses: a byte line as a whole, unless its driver knows better."""
-    claims = registry.driver(device.driver).occupies(device.options)
+    claims = device.options.occupies()
     if claims is not None:
         return claims
     made = built(device, registry)

@@ -47,7 +47,7 @@ SLOW_S: Final = 2.0
 def held_back(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     """Say what holds the rig back, and when, one sentence each."""
     rig = loaded.rig
-    alone = unguarded_told(unguarded(rig, Registry.installed()), rig) if loaded.wired else ""
+    alone = unguarded_told(unguarded(rig), rig) if loaded.wired else ""
     if alone:
         yield alone
     yield from (
@@ -415,17 +415,15 @@ def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> tuple[str
 
 def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
     """Warn of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
-    registry, spec = Registry.installed(), loaded.rig
-    found: list[str] = []
+    spec, found = loaded.rig, list[str]()
     for i, meter in enumerate(spec.meters):
         device = spec.devices.get(meter.device or "")
-        driver = None if device is None else registry.driver(device.driver)
-        if device is None or driver is None:
+        if device is None:
             continue
         asked = totals.get(meter.name)
         known = asked is not None and asked.valid
         total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
-        why = _too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
+        why = _too_coarse(meter, device.options.grain_at(total), total, spec.timing)
         guessed = "" if known else ", as it may have counted by now; --probe asks it"
         found += [str(loaded.document.mistake(("meters", i), Flaw(f"{why}{guessed}")))] if why else []
     return tuple(found)

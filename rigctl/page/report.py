@@ -33,7 +33,6 @@ from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import drawing
 from rigctl.rig.dead_man import unguarded, unguarded_told
-from rigctl.rig.registry import Registry
 from rigctl.text import set_label, shown_name, shown_unit
 
 MOST = 40
@@ -166,7 +165,7 @@ def report(
 
 
 def _unguarded(loaded: LoadedConfig) -> str:
-    names = unguarded(loaded.rig, Registry.installed()) if loaded.wired else ()
+    names = unguarded(loaded.rig) if loaded.wired else ()
     return unguarded_told(names, loaded.rig)
 
 

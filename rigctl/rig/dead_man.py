@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Device, Heart
-from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.wiring import Wiring
 from rigctl.text import joined
@@ -39,12 +38,12 @@ async def check_all(wiring: Wiring) -> None:
     await together(*(fed(handle, heart) for handle, heart in hearts(wiring.in_service(wiring.handles)).values()))
 
 
-def unguarded(spec: RigSpec, registry: Registry) -> tuple[str, ...]:
+def unguarded(spec: RigSpec) -> tuple[str, ...]:
     """Return the actuators and pumps that nothing makes safe should this computer die; asks nobody."""
     stations: dict[str, tuple[str, str]] = {}
     fed: set[tuple[str, str]] = set()
     for name, device in spec.devices.items():
-        watchdog = registry.driver(device.driver).watchdog(device.options)
+        watchdog = device.options.watchdog()
         if watchdog is not None:
             unit, feeds = watchdog
             stations[name] = (device.url, unit)

@@ -494,6 +494,36 @@ class DeviceOptions(BaseModel):
         """Return what must hold between several options, each with what is wrong where it does not."""
         return ()
 
+    # asked before anything is connected; the defaults suit most devices
+
+    def occupies(self) -> Sequence[ClaimedPlace] | None:
+        """Return all that a device with these options uses of its line; None: a byte line as a whole."""
+        return None
+
+    def misfit(self, setpoint: float) -> str:
+        """Say why this setpoint cannot be held; empty if it can."""
+        return ""
+
+    def rounded(self, setpoint: float) -> float:
+        """Return what a device holds once it was sent this; it never falls as that rises."""
+        return setpoint
+
+    def assess(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Say why a device cannot work, and what of it nobody guarantees, a sentence each; no instrument is asked."""
+        return (), ()
+
+    def grain_at(self, total: float) -> float:
+        """Return the smallest step of a counter at this count, unit of the meter; 0 if it is not known."""
+        return 0.0
+
+    def watchdog(self) -> tuple[str, bool] | None:
+        """Name the part of the line whose outputs go safe together, and tell whether this device feeds its watchdog."""
+        return None
+
+    def stays_on(self) -> str:
+        """Say why it would stay on should we fall silent: it is refused unless `safety.stays_on` names it."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedPlace:
@@ -523,10 +553,7 @@ class Found:
 
 
 class Driver(ABC):
-    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class never instantiated.
-
-    Everything but `connect` is asked of options alone, so that nothing need be connected.
-    """
+    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class never instantiated."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -543,41 +570,6 @@ class Driver(ABC):
     @abstractmethod
     def connect(options: Any, line: Any) -> Device:
         """Make a device with these `options` on a line of one of the schemes; sends nothing yet."""
-
-    @staticmethod
-    def occupies(options: Any) -> Sequence[ClaimedPlace] | None:
-        """Return all that a device with these options uses of its line; None: a byte line as a whole."""
-        return None
-
-    @staticmethod
-    def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
-        """Say why some of these, or of those among the options, cannot be held, one sentence each."""
-        return ()
-
-    @staticmethod
-    def rounded(options: Any, setpoint: float) -> float:
-        """Return what a device holds once it was sent this; it never falls as that rises."""
-        return setpoint
-
-    @staticmethod
-    def assess(options: Any) -> tuple[Sequence[str], Sequence[str]]:
-        """Say why a device cannot work, and what of it nobody guarantees, a sentence each; no instrument is asked."""
-        return (), ()
-
-    @staticmethod
-    def grain(options: Any, total: float) -> float:
-        """Return the smallest step of a counter at this count, unit of the meter; 0 if it is not known."""
-        return 0.0
-
-    @staticmethod
-    def watchdog(options: Any) -> tuple[str, bool] | None:
-        """Name the part of the line whose outputs go safe together, and tell whether this device feeds its watchdog."""
-        return None
-
-    @staticmethod
-    def stays_on(options: Any) -> str:
-        """Say why it would stay on should we fall silent: it is refused unless `safety.stays_on` names it."""
-        return ""
 
     @staticmethod
     def search(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:

@@ -6,7 +6,6 @@ import pytest
 
 from rigctl.errors import ConfigError, dotted
 from rigctl.rig.dead_man import unguarded
-from rigctl.rig.registry import Registry
 from tests.config.conftest import loaded_to_run, problems
 from tests.config.texts import SMALL, WHOLE
 from tests.golden import Golden
@@ -30,7 +29,7 @@ def refused(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("profile", ["tasmota", "shelly"])
 def test_a_plug_with_an_auto_off_is_a_watchdog_that_is_fed(profile):
     """It is driven, and is not among those that stay as they are."""
-    assert unguarded(loaded_to_run(plugged(profile, "lamp")).rig, Registry.installed()) == ("base", "doser")
+    assert unguarded(loaded_to_run(plugged(profile, "lamp")).rig) == ("base", "doser")
 
 
 def test_one_without_is_refused_unless_it_is_accepted(golden: Golden):
@@ -39,7 +38,7 @@ def test_one_without_is_refused_unless_it_is_accepted(golden: Golden):
     assert set(found) == {"devices.ca_valve"}
     golden(found)
     accepted = loaded_to_run(plugged("zigbee2mqtt", "zigbee2mqtt/lamp", "\n  stays_on: [ca_valve]"))
-    assert set(unguarded(accepted.rig, Registry.installed())) == {"ca_valve", "doser", "base"}
+    assert set(unguarded(accepted.rig)) == {"ca_valve", "doser", "base"}
 
 
 def test_an_auto_off_is_fed_no_more_often_than_the_watch_looks(golden: Golden):

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-from rigctl_drivers.bridge import BridgeOptions, tried
-from rigctl_drivers.instrument_libraries import PyMeasure
+from rigctl_drivers.bridge import PyMeasureOptions, tried
 
 NUMBER = re.compile(r"%[-+ 0#]*\d*(\.\d+)?[eEfFgGdi]")
 SWITCHES = ({True, False}, {"on", "off"}, {"ON", "OFF"})
@@ -102,7 +101,7 @@ def census() -> list[Entry]:
     """Look at every class."""
     entries = []
     for name, found in classes():
-        is_made, asks = tried(PyMeasure, BridgeOptions(instrument=name, read="id"))
+        is_made, asks = tried(PyMeasureOptions(instrument=name, read="id"))
         made = "asks" if asks else "quietly" if is_made else "fails"
         sleeps = "sleep(" in inspect.getsource(inspect.getmodule(found))
         reads, sets, switches = abilities(found)

@@ -134,9 +134,8 @@ def test_a_number_in_hexadecimal_is_signed_and_scaled():
     assert "{M00F6F5" in bath.line.sent
     assert bath.device.read_back(soon()).setpoint == pytest.approx(-23.15)
     options = AsciiDriver.options.model_validate(bath.given)
-    assert AsciiDriver.rounded(options, 20.004) == pytest.approx(20.0)
-    assert list(AsciiDriver.misfits(options, [20.0, 327.67])) == []
-    assert len(AsciiDriver.misfits(options, [327.69, -400.0])) == 2
+    assert options.rounded(20.004) == pytest.approx(20.0)
+    assert [bool(options.misfit(v)) for v in (20.0, 327.67, 327.69, -400.0)] == [False, False, True, True]
     before = list(bath.line.sent)
     with pytest.raises(DeviceFault):
         bath.device.apply(400.0, soon())  # 40000, which as four digits means -255.36
@@ -157,7 +156,7 @@ def test_instruments_on_one_line_are_told_apart_by_their_address():
 def test_parts_of_one_answer_are_different_quantities():
     """Flow and temperature of a controller come with one question; the same part twice is one quantity."""
     reads = [
-        {c.place for c in AsciiDriver.occupies(AsciiDriver.options.model_validate(q.options)) if c.use == "reads"}
+        {c.place for c in AsciiDriver.options.model_validate(q.options).occupies() if c.use == "reads"}
         for q in profiles("alicat").values()
     ]
     assert len(set.union(*reads)) == len(reads) == 3

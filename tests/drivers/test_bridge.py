@@ -57,7 +57,7 @@ def connect(line, made="Furnace", **options):
 
 def assess(made, **options):
     given = {"instrument": made if "." in made else f"tests.drivers.foreign:{made}", **OVEN, **options}
-    return PyMeasureDriver.assess(PyMeasureDriver.options.model_validate(given))
+    return PyMeasureDriver.options.model_validate(given).assess()
 
 
 def foreign_threads():
@@ -142,7 +142,7 @@ def test_setpoints_are_rounded_to_the_instruments_steps(wire, oven):
     device = connect(wire, step=0.5)
     device.apply(5.2, patient())
     assert oven.held["POW"] == "5"
-    assert PyMeasureDriver.rounded(device._options, 5.3) == 5.5
+    assert device._options.rounded(5.3) == 5.5
 
 
 def test_another_model_is_refused(wire):
@@ -229,7 +229,7 @@ def test_101_a_module_that_cannot_be_imported_leaves_other_devices_alone(text, w
     device = connect(wire, instrument=f"{name}:Furnace")
     with pytest.raises(DeviceFault):
         device.safe(patient())
-    flaws, _ = PyMeasureDriver.assess(device._options)
+    flaws, _ = device._options.assess()
     assert flaws
 
 
@@ -342,8 +342,8 @@ sys.exit(bool({"pyvisa", "pymeasure", "qcodes"} & set(sys.modules)))
 def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire):
     """Devices of one class share a line; a switch takes 0 and 1."""
     switch = connect(wire, set=None, read=None)
-    assert PyMeasureDriver.misfits(switch._options, [0.0, 0.5])
-    assert {claim.place for claim in PyMeasureDriver.occupies(switch._options)} == {"the line", "property burning"}
+    assert [bool(switch._options.misfit(v)) for v in (0.0, 0.5)] == [False, True]
+    assert {claim.place for claim in switch._options.occupies()} == {"the line", "property burning"}
     with pytest.raises(DeviceFault):
         switch.apply(0.5, patient())
     switch.apply(1.0, patient())

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from rigctl.rig.protocols import ClaimedPlace
 from rigctl_drivers.modbus_options import ModbusOptions
-from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from rigctl_drivers.registers import float_step
-from rigctl_drivers.scpi_instrument import ScpiDriver, ScpiOptions
-from rigctl_drivers.sdm_meter import Sdm630Driver, SdmOptions
+from rigctl_drivers.scpi_instrument import ScpiOptions
+from rigctl_drivers.sdm_meter import SdmOptions
 from tests.golden import Golden
 
 
@@ -22,7 +21,7 @@ def modbus(**options):
 
 
 def claims(**options):
-    return set(ModbusRegisterDriver.occupies(modbus(**options)))
+    return set(modbus(**options).occupies())
 
 
 def test_every_word_is_claimed_as_part_of_its_number():
@@ -43,13 +42,11 @@ def test_every_word_is_claimed_as_part_of_its_number():
 
 
 def test_what_registers_cannot_hold_is_named(golden: Golden):
-    """Setpoints, and the safe and release values among the options."""
+    """By register, or because it is a switch."""
     narrow = modbus(write={"at": 2, "type": "int16", "scale": 0.01}, release_value=-400, safe_value=1)
-    golden(ModbusRegisterDriver.misfits(narrow, [0.0, 327.67]))
-    assert "setpoint 327.68" in ModbusRegisterDriver.misfits(narrow, [327.68])[0]
     switch = modbus(enable={"coil": 0})
-    assert ModbusRegisterDriver.misfits(switch, [0.0, 1.0]) == []
-    assert "takes 0 or 1" in ModbusRegisterDriver.misfits(switch, [0.5])[0]
+    asked = [(narrow, v) for v in (0.0, 327.67, 327.68, -400.0)] + [(switch, v) for v in (0.0, 1.0, 0.5)]
+    golden([options.misfit(v) for options, v in asked])
 
 
 @given(st.floats(min_value=2.0**-90, max_value=2.0**90, width=32))
@@ -64,21 +61,21 @@ def test_the_step_of_a_float_is_the_distance_to_the_next_one(value):
 def test_an_energy_meter_counts_in_steps_that_grow(counts_in, step_kwh):
     """At 100 000 kWh a float32 has steps of 8 Wh; of one that counts MWh it is about the same."""
     options = SdmOptions(counts_in=counts_in)
-    assert Sdm630Driver.grain(options, 1e5) == step_kwh
-    assert Sdm630Driver.grain(options, 10.0) < 1e-5
+    assert options.grain_at(1e5) == step_kwh
+    assert options.grain_at(10.0) < 1e-5
 
 
 def test_a_counter_in_whole_steps_counts_in_its_scale():
     """Wherever it stands; a float64 counts as finely as anybody can tell."""
     whole = modbus(unit="kWh", counter=True, read={"at": 0, "type": "uint32", "scale": 0.1})
-    assert ModbusRegisterDriver.grain(whole, 1e5) == 0.1
+    assert whole.grain_at(1e5) == 0.1
     fine = modbus(unit="kWh", counter=True, read={"at": 0, "type": "float64"})
-    assert ModbusRegisterDriver.grain(fine, 1e5) < 1e-10
+    assert fine.grain_at(1e5) < 1e-10
 
 
 def test_readings_of_one_scpi_instrument_share_its_line():
     """Each with its own query; the line is the same thing for all of them."""
-    volts, kelvin = (ScpiDriver.occupies(ScpiOptions(query=q)) for q in ("MEAS:VOLT?", "MEAS:TEMP?"))
+    volts, kelvin = (ScpiOptions(query=q).occupies() for q in ("MEAS:VOLT?", "MEAS:TEMP?"))
     assert {c.use for c in volts} == {"shares", "reads"}
     assert set(volts) & set(kelvin) == {ClaimedPlace("the line", "shares", "SCPI")}
 
@@ -87,10 +84,11 @@ def test_a_command_belongs_to_one_scpi_setpoint():
     """Two setpoints of one supply are two commands; an output that both would switch is refused to the second."""
     output = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
     volts = ScpiOptions.model_validate({"set": "VOLT {value}", "confirm": "VOLT?", "enable": output})
-    claimed = set(ScpiDriver.occupies(volts))
+    claimed = set(volts.occupies())
     assert {ClaimedPlace("command VOLT {value}", "writes"), ClaimedPlace("command OUTP ON", "writes")} <= claimed
-    assert ScpiDriver.misfits(volts, [7.7]) == []
-    assert "takes 0 or 1" in ScpiDriver.misfits(ScpiOptions.model_validate({"enable": output}), [0.0, 7.7])[0]
+    assert volts.misfit(7.7) == ""
+    switch = ScpiOptions.model_validate({"enable": output})
+    assert [bool(switch.misfit(v)) for v in (0.0, 7.7)] == [False, True]
 
 
 LEVEL = {"confirm": "VOLT?", "release_value": 0}
@@ -101,7 +99,7 @@ LEVEL = {"confirm": "VOLT?", "release_value": 0}
 )
 def test_a_setpoint_has_the_digits_that_its_command_has(command, held):
     """Whoever sends 7.75 V in one decimal sends 7.8 V."""
-    assert ScpiDriver.rounded(ScpiOptions.model_validate({"set": command, **LEVEL}), 7.75) == held
+    assert ScpiOptions.model_validate({"set": command, **LEVEL}).rounded(7.75) == held
 
 
 @given(
@@ -114,6 +112,6 @@ def test_what_lies_between_two_setpoints_stays_between_what_is_held_of_them(setp
     """So that the ends of a range speak for all of it."""
     options = modbus(write={"at": 2, "type": kind, "scale": scale, "offset": offset}, release_value=0)
     low, high = sorted(setpoints)
-    held = [ModbusRegisterDriver.rounded(options, value) for value in (low, (low + high) / 2, high)]
+    held = [options.rounded(value) for value in (low, (low + high) / 2, high)]
     assert held == sorted(held)
     assert abs(held[0] - low) <= 0.5001 * abs(scale) + 1e-3

@@ -75,10 +75,10 @@ def test_a_heartbeat_that_the_device_does_not_keep_is_refused(memory, golden: Go
 
 def test_one_device_feeds_the_watchdog_of_its_unit(memory, golden: Golden):
     """The others of the unit are guarded with it; the register is claimed, so no other may write it."""
-    driver, options = ModbusRegisterDriver, ModbusRegisterDriver.options.model_validate
-    assert driver.watchdog(options(VALVE)) == ("unit 1", True)
-    assert driver.watchdog(options({"enable": {"coil": 2}})) == ("unit 1", False)
-    golden({claim.place for claim in driver.occupies(options(VALVE))})
+    options = ModbusRegisterDriver.options.model_validate
+    assert options(VALVE).watchdog() == ("unit 1", True)
+    assert options({"enable": {"coil": 2}}).watchdog() == ("unit 1", False)
+    golden({claim.place for claim in options(VALVE).occupies()})
 
 
 def test_a_unit_that_knows_only_functions_for_many_is_fed_by_one(peer, line):

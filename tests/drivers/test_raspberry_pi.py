@@ -263,6 +263,6 @@ def test_check_says_what_becomes_of_a_relay_when_rigctl_dies(monkeypatch, tmp_pa
         (folder / "persist_gpio_outputs").write_text(f"{kept}\n")
     monkeypatch.setattr(gpio, "MODULES", tmp_path)
     driver = Registry.installed().driver("gpio-relay")
-    flaws, caveats = driver.assess(driver.options(line=17))
+    flaws, caveats = driver.options(line=17).assess()
     assert flaws == ()
     golden(caveats[0])
